@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a supervisor remembers of a job: a list of entries, and what follows from it.
+
+Replaying the entries of a job gives its record. An entry is written before the act it names is begun (*intended*)
+and after its outcome is known, so a crash between the two leaves a question and never a lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from gridstead.domain.ids import Proof
+
+
+class EntryKind(Enum):
+    """What happened to a job here."""
+
+    CLAIMED = "claimed"  # we saw the chain give it to us
+    SUBMIT_INTENDED = "submit_intended"  # the next line is a submission
+    SUBMITTED = "submitted"  # slurm_job_id
+    SUBMIT_REJECTED = "submit_rejected"  # reason: Slurm said no, or its script is not to be had
+    SEEN = "seen"  # slurm_job_id: listed again long enough after its submission
+    ABSENT = "absent"  # first sample that had no trace of it
+    PRESENT = "present"  # a trace again, so earlier absence means nothing
+    STRANGER = "stranger"  # reason: a Slurm job claims to be it and is not
+    CLOSED = "closed"  # nothing more to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the journal. Units: ``at`` Unix seconds."""
+
+    proof: Proof
+    kind: EntryKind
+    at: int
+    slurm_job_id: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """What the entries of one job add up to.
+
+    Attributes:
+        proof: The job.
+        claimed_at: When we first saw it as ours; None if we never did.
+        attempts: How many submissions were begun.
+        intended_at: When the last submission was begun; None if none was.
+        slurm_job_id: Of the last submission; None while its outcome is not known.
+        rejected: Why the job cannot run here; empty if nothing says so.
+        seen: The last submission was listed long enough after it to be durable in slurmctld.
+        absent_since: First of the samples in a row that had no trace of it; None if the last one had.
+    """
+
+    proof: Proof
+    claimed_at: int | None = None
+    attempts: int = 0
+    intended_at: int | None = None
+    slurm_job_id: int | None = None
+    rejected: str = ""
+    seen: bool = False
+    absent_since: int | None = None
+    closed: bool = False
+
+
+def apply(record: JobRecord, entry: Entry) -> JobRecord:
+    """Return the record after one more entry."""
+    match entry.kind:
+        case EntryKind.CLAIMED:
+            return replace(record, claimed_at=record.claimed_at or entry.at)
+        case EntryKind.SUBMIT_INTENDED:
+            return replace(
+                record, attempts=record.attempts + 1, intended_at=entry.at,
+                slurm_job_id=None, seen=False, absent_since=None,
+            )  # fmt: skip
+        case EntryKind.SUBMITTED:
+            return replace(record, slurm_job_id=entry.slurm_job_id)
+        case EntryKind.SUBMIT_REJECTED:
+            return replace(record, rejected=entry.reason)
+        case EntryKind.SEEN:
+            return replace(record, slurm_job_id=entry.slurm_job_id, seen=True, absent_since=None)
+        case EntryKind.ABSENT:
+            return replace(record, absent_since=record.absent_since or entry.at)
+        case EntryKind.PRESENT:
+            return replace(record, absent_since=None)
+        case EntryKind.STRANGER:
+            return record
+        case EntryKind.CLOSED:
+            return replace(record, closed=True)
+
+
+@dataclass(slots=True)
+class Records:
+    """The records of all open jobs, kept up to date entry by entry."""
+
+    by_proof: dict[Proof, JobRecord] = field(default_factory=dict)
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Apply the entries in order; a closed job is forgotten."""
+        for entry in entries:
+            record = apply(self.by_proof.get(entry.proof, JobRecord(proof=entry.proof)), entry)
+            if record.closed:
+                self.by_proof.pop(entry.proof, None)
+            else:
+                self.by_proof[entry.proof] = record

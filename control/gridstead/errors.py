@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error of ours. The class answers who must act; ``code`` is what people grep for.
+
+Rule 1: adapters raise these and nothing foreign. Rule 2: raise or log, never both.
+Rule 3: only ``Transient`` is ever retried.
+"""
+
+from __future__ import annotations
+
+
+class GridsteadError(Exception):
+    """An expected failure, told in three parts; never raised itself.
+
+    Args:
+        message: One line, lower case, no full stop: what could not be done to which object.
+        detail: Facts and the peer's own words, quoted.
+        hint: A full sentence on what to do, when we know.
+    """
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        if type(self) is GridsteadError:
+            raise TypeError("raise a subclass that says who must act")
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.detail:
+            parts.append(f"({self.detail})")
+        return " ".join(parts)
+
+
+class ConfigError(GridsteadError):
+    """The operator must act: a setting, a key, a permission."""
+
+    code = "config"
+    exit_code = 78
+
+
+class InvalidInput(GridsteadError):
+    """The user must act: a workflow, an address, a label, an amount."""
+
+    code = "invalid-input"
+    exit_code = 65
+
+
+class InvalidWorkflow(InvalidInput):
+    """A workflow breaks a rule; ``path`` names the place as in ``steps[0].run.command``."""
+
+    code = "invalid-workflow"
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {reason}", hint=hint)
+        self.path = path
+        self.reason = reason
+
+
+class Rejected(GridsteadError):
+    """The other side said no; asking again is pointless."""
+
+    code = "rejected"
+    exit_code = 69
+
+
+class TransactionReverted(Rejected):
+    """A contract refused a call.
+
+    Args:
+        error_name: The contract's own error, as in its ABI; ``unknown`` when it is not in it.
+        arguments: The error's arguments, as text, in order.
+    """
+
+    code = "transaction-reverted"
+
+    def __init__(self, call: str, error_name: str, arguments: tuple[str, ...] = ()) -> None:
+        super().__init__(f"contract refused {call}", detail=f"{error_name}({', '.join(arguments)})")
+        self.error_name = error_name
+        self.arguments = arguments
+
+
+class SubmitRejected(Rejected):
+    """Slurm refused a submission; nothing was queued."""
+
+    code = "submit-rejected"
+
+
+class ScriptUnavailable(Rejected):
+    """The Job Definition service has no script for this job, or not for us."""
+
+    code = "script-unavailable"
+
+
+class InvalidTransition(Rejected):
+    """A job cannot make this move."""
+
+    code = "invalid-transition"
+
+
+class NotAllowed(Rejected):
+    """The caller is known and may not do this."""
+
+    code = "not-allowed"
+
+
+class Transient(GridsteadError):
+    """Time may help. The only family that is retried."""
+
+    code = "transient"
+    exit_code = 75
+
+
+class ChainUnavailable(Transient):
+    """The chain's endpoint did not answer, or not with what was asked."""
+
+    code = "chain-unavailable"
+
+
+class SchedulerUnavailable(Transient):
+    """Slurm, or the way to it, did not answer. It is not known whether a request took effect."""
+
+    code = "scheduler-unavailable"
+
+
+class DirectoryUnavailable(Transient):
+    """The LDAP directory did not answer."""
+
+    code = "directory-unavailable"
+
+
+class JobDefinitionUnavailable(Transient):
+    """The Job Definition service did not answer."""
+
+    code = "job-definition-unavailable"
+
+
+class LoggerUnavailable(Transient):
+    """The logger did not answer."""
+
+    code = "logger-unavailable"
+
+
+class UnexpectedOutput(GridsteadError):
+    """A peer broke its format. Never guessed: shown to the operator with the text."""
+
+    code = "unexpected-output"
+    exit_code = 76
+
+    def __init__(self, command: str, text: str) -> None:
+        super().__init__(f"unexpected output of {command}", detail=repr(text[:500]))
+        self.command = command
+        self.text = text

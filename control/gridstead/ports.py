@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What services need of the outside world, in their own words.
+
+A port tells guarantees; adapters keep them, and one contract test per port holds fake and real to them.
+Every method may raise the Transient error of its system; then nothing is known of the effect unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.calls import Call
+from gridstead.domain.events import Event
+from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
+from gridstead.domain.journal import Entry
+from gridstead.domain.sending import OutboxEntry
+from gridstead.domain.submission import Gate, GridUser, Script, Submission
+
+
+class Clock(Protocol):
+    """Wall time."""
+
+    def now(self) -> int:
+        """Return Unix seconds."""
+        ...
+
+
+class Ledger(Protocol):
+    """The read side of the grid's contracts. Every answer is pinned to the block it is asked at."""
+
+    def head(self) -> Block:
+        """Return the newest block."""
+        ...
+
+    def block(self, number: int) -> Block | None:
+        """Return the block at that height of the present history, None if the chain is shorter."""
+        ...
+
+    def jobs(self, numbers: Iterable[int], *, at: Block) -> Mapping[int, Job]:
+        """Return the jobs that exist at that block by number; an unknown number is left out."""
+        ...
+
+    def events(self, *, first: int, last: int) -> tuple[Event, ...]:
+        """Return the grid's events in blocks first to last, both included, in chain order."""
+        ...
+
+    def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:
+        """Return how many entries wait in the provider's queues; stale ones may be counted."""
+        ...
+
+    def providers(self, addresses: Iterable[str], *, at: Block) -> Mapping[str, Provider]:
+        """Return the records of these providers; one that never registered is left out."""
+        ...
+
+
+class Outbox(Protocol):
+    """Calls that a wallet must make. Durable: what put() took survives any crash."""
+
+    def put(self, key: str, call: Call) -> None:
+        """Store a call to be sent. While an entry of this key is open, this changes nothing."""
+        ...
+
+    def open_entries(self) -> tuple[OutboxEntry, ...]:
+        """Return the entries whose transaction is not final yet, oldest first."""
+        ...
+
+
+class Journal(Protocol):
+    """The append-only memory of a service."""
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Store the entries, all or none, before returning."""
+        ...
+
+    def open_entries(self) -> tuple[Entry, ...]:
+        """Return all entries of jobs without a closing entry, in the order they were stored."""
+        ...
+
+
+class Cursor(Protocol):
+    """How far a reader of the chain has come."""
+
+    def load(self) -> Block | None:
+        """Return the last block that was covered, None at the very start."""
+        ...
+
+    def save(self, block: Block) -> None:
+        """Store the block. Call only after all that it covers is stored."""
+        ...
+
+
+class Scheduler(Protocol):
+    """Slurm, for jobs of wallet users only."""
+
+    def submit(self, submission: Submission) -> int:
+        """Queue an attempt and return its Slurm job id.
+
+        Raises:
+            SubmitRejected: Slurm said no; nothing is queued.
+            SchedulerUnavailable: It is not known whether it is queued: look before asking again.
+        """
+        ...
+
+    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
+        """Ask Slurm to end an attempt, if its AdminComment is this proof; anything else is left alone.
+
+        Calling it again, or for an attempt that has ended or is unknown, is safe.
+        """
+        ...
+
+    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
+        """Raise an attempt's time limit to so many minutes, if its AdminComment is this proof. Safe to repeat."""
+        ...
+
+    def live(self) -> LiveSample:
+        """Return what slurmctld lists now."""
+        ...
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return what slurmdbd has under these job names, submitted since then (Unix seconds)."""
+        ...
+
+    def gate(self, address: str) -> Gate:
+        """Return whether this customer can run here; make the Slurm association if only that is missing."""
+        ...
+
+    def hardware(self) -> Hardware:
+        """Return the cluster's nodes as Slurm has them, sorted by node name."""
+        ...
+
+
+class Reports(Protocol):
+    """What plugins said; hints."""
+
+    def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
+        """Return reports with a greater sequence, waiting up to so long for the first. May be empty."""
+        ...
+
+
+class ScriptSource(Protocol):
+    """The Job Definition service, as a provider sees it."""
+
+    def fetch(self, job: Job) -> Script:
+        """Prove our wallet and return the script of a job that is matched to us.
+
+        Raises:
+            ScriptUnavailable: It is not there, or not for us; asking again is pointless.
+            JobDefinitionUnavailable: Time may help.
+        """
+        ...
+
+
+class ScriptStore(Protocol):
+    """Where the Job Definition service keeps rendered scripts."""
+
+    def put(self, batch_location_hash: str, record: str) -> None:
+        """Store a record under an id. Durable before it returns; the same id and record again changes nothing."""
+        ...
+
+    def get(self, batch_location_hash: str) -> str | None:
+        """Return the record, None if there is none."""
+        ...
+
+
+class Directory(Protocol):
+    """LDAP: the wallet users."""
+
+    def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
+        """Make the users that do not exist and return those that were made. Safe to repeat."""
+        ...
+
+    def users(self) -> tuple[GridUser, ...]:
+        """Return all wallet users."""
+        ...
+
+
+class UserDirectories(Protocol):
+    """Home and cache directories on the shared storage."""
+
+    def ensure(self, user: GridUser) -> bool:
+        """Make the user's directories, owned by it, mode 0700, and return whether anything was made."""
+        ...
+
+
+class LogSink(Protocol):
+    """Where a job's output is kept, line by line."""
+
+    def append(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
+        """Store one line. Durable before it returns."""
+        ...
+
+    def read(self, owner: str, log_name: str, *, after: int) -> tuple[tuple[int, bytes, int], ...]:
+        """Return (position, line, timestamp ns) after that position, in order; empty when there is no more yet."""
+        ...
+
+    def names(self, owner: str) -> tuple[str, ...]:
+        """Return the names of this owner's logs, sorted."""
+        ...
