@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm in memory, with the faults that a real one cannot be made to show on demand.
+
+Nothing starts or ends by itself: a test says ``start`` and ``end`` and moves the clock. What it copies of Slurm:
+slurmctld forgets an ended job after MinJobAge; slurmdbd hears of every change ``dbd_delay_s`` later; a crash loses
+what slurmctld did in its last seconds, leaves slurmdbd the rows of the lost jobs for ever and gives their ids again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from gridstead.domain.attempt import END_STATES, AccountingSample, Attempt, LiveSample, NodeReport, check_state
+from gridstead.domain.ids import Proof
+from gridstead.domain.job import Hardware
+from gridstead.domain.submission import Gate, GridUser, Submission
+from gridstead.errors import SchedulerUnavailable, SubmitRejected
+from gridstead.ports import Clock
+
+MIN_JOB_AGE_S = 300
+SAVE_MAX_WAIT_S = 5
+FIRST_UID = 200001
+GID = 100000
+EXIT_SIGTERM = 15
+
+History = list[tuple[int, Attempt]]
+
+
+class FakeScheduler:
+    """A Slurm whose clock and jobs the test moves.
+
+    Attributes:
+        submissions: Every submission that was queued, in order.
+        dbd_delay_s: How long a change takes to slurmdbd.
+        down: While true, every call is SchedulerUnavailable and has no effect.
+        reject: While not empty, every submission is refused with this reason.
+        lose_answers: How many of the next submissions are queued but answered with SchedulerUnavailable.
+        users: The accounts that resolve; ``gate`` makes missing ones unless ``resolve_all`` is false.
+        missing: What the gate lacks, by address.
+    """
+
+    def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
+        self._clock = clock
+        self._hardware = hardware or Hardware(
+            gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4096, 4096)
+        )
+        self._history: dict[int, History] = {}
+        self._dbd: list[tuple[int, Attempt]] = []
+        self._next_id = 1
+        self.submissions: list[Submission] = []
+        self.dbd_delay_s = 0
+        self.down = False
+        self.reject = ""
+        self.lose_answers = 0
+        self.resolve_all = True
+        self.users: dict[str, GridUser] = {}
+        self.missing: dict[str, tuple[str, ...]] = {}
+
+    # The port.
+
+    def submit(self, submission: Submission) -> int:
+        self._answer()
+        if self.reject:
+            raise SubmitRejected("could not submit job", detail=self.reject)
+        slurm_job_id = self._next_id
+        self._next_id += 1
+        self.submissions.append(submission)
+        self._queue(slurm_job_id, submission)
+        if self.lose_answers:
+            self.lose_answers -= 1
+            raise SchedulerUnavailable("could not submit job", detail="the answer was lost")
+        return slurm_job_id
+
+    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
+        self._answer()
+        attempt = self._find(slurm_job_id, proof)
+        if attempt is not None:
+            self.end(slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.started else 0)
+
+    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
+        self._answer()
+        attempt = self._find(slurm_job_id, proof)
+        if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
+            self._change(replace(attempt, time_limit_min=time_limit_min))
+
+    def live(self) -> LiveSample:
+        self._answer()
+        now = self._clock.now()
+        current = (history[-1][1] for history in self._history.values())
+        kept = (job for job in current if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S)
+        return LiveSample(taken_at=now, attempts=tuple(kept))
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        self._answer()
+        now = self._clock.now()
+        wanted = set(names)
+        rows: dict[tuple[int, int], Attempt] = {}
+        for visible_at, attempt in self._dbd:
+            if visible_at <= now and attempt.name in wanted and attempt.submitted_at >= since:
+                rows[attempt.slurm_job_id, attempt.submitted_at] = replace(attempt, time_limit_min=None)
+        complete = all(visible_at <= now for visible_at, _ in self._dbd)
+        return AccountingSample(taken_at=now, complete=complete, attempts=tuple(rows.values()))
+
+    def gate(self, address: str) -> Gate:
+        self._answer()
+        if self.resolve_all and address not in self.users:
+            self.users[address] = GridUser(address=address, uid=FIRST_UID + len(self.users), gid=GID)
+        user = self.users.get(address)
+        missing = self.missing.get(address, ())
+        return Gate(user=user, missing=missing if user else (f"user {address} does not resolve", *missing))
+
+    def hardware(self) -> Hardware:
+        self._answer()
+        return self._hardware
+
+    # What a test makes happen.
+
+    def start(self, slurm_job_id: int) -> None:
+        """Run a queued job from now on."""
+        self._change(replace(self.attempt(slurm_job_id), state="RUNNING", started_at=self._clock.now()))
+
+    def end(self, slurm_job_id: int, state: str = "COMPLETED", *, exit_code: int = 0, suspended_s: int = 0) -> None:
+        """End a job now, in any end state of Slurm; one that never started gets no start."""
+        assert check_state(state, source="test") in END_STATES
+        ended = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
+        self._change(replace(ended, exit_code=exit_code, suspended_s=suspended_s))
+
+    def rename(self, slurm_job_id: int, name: str) -> None:
+        """Let the user change the job's name."""
+        self._change(replace(self.attempt(slurm_job_id), name=name))
+
+    def crash(self) -> None:
+        """Kill slurmctld and start it again: changes of the last seconds are undone, young jobs forgotten."""
+        saved_until = self._clock.now() - SAVE_MAX_WAIT_S
+        for slurm_job_id, history in list(self._history.items()):
+            saved = [entry for entry in history if entry[0] <= saved_until]
+            if saved:
+                self._history[slurm_job_id] = saved
+            else:
+                del self._history[slurm_job_id]
+                self._next_id = min(self._next_id, slurm_job_id)
+
+    def stranger(self, *, name: str, proof: Proof | None, user: str) -> int:
+        """Queue a job that no submission of ours asked for."""
+        slurm_job_id = self._next_id
+        self._next_id += 1
+        now = self._clock.now()
+        job = Attempt(slurm_job_id=slurm_job_id, name=name, proof=proof, user=user, state="PENDING", submitted_at=now)
+        self._change(job)
+        return slurm_job_id
+
+    def drain_dbd(self) -> None:
+        """Let slurmdbd hear of everything at once."""
+        now = self._clock.now()
+        self._dbd = [(min(visible_at, now), attempt) for visible_at, attempt in self._dbd]
+
+    def attempt(self, slurm_job_id: int) -> Attempt:
+        """Return a job as slurmctld has it."""
+        return self._history[slurm_job_id][-1][1]
+
+    def attempts(self, *, where: Callable[[Attempt], bool] = lambda _: True) -> tuple[Attempt, ...]:
+        """Return all jobs that slurmctld ever had and did not lose in a crash, by Slurm job id."""
+        current = (history[-1][1] for _, history in sorted(self._history.items()))
+        return tuple(job for job in current if where(job))
+
+    # Inside.
+
+    def _answer(self) -> None:
+        if self.down:
+            raise SchedulerUnavailable("could not reach Slurm", detail="the fake is down")
+
+    def _queue(self, slurm_job_id: int, submission: Submission) -> None:
+        self._change(
+            Attempt(
+                slurm_job_id=slurm_job_id,
+                name=submission.proof.job_id.slurm_name,
+                proof=submission.proof,
+                user=submission.user.address,
+                state="PENDING",
+                submitted_at=self._clock.now(),
+                time_limit_min=submission.time_limit_min,
+            )
+        )
+
+    def _find(self, slurm_job_id: int, proof: str) -> Attempt | None:
+        history = self._history.get(slurm_job_id)
+        if history is None or str(history[-1][1].proof) != proof or not history[-1][1].alive:
+            return None
+        return history[-1][1]
+
+    def _change(self, attempt: Attempt) -> None:
+        now = self._clock.now()
+        self._history.setdefault(attempt.slurm_job_id, []).append((now, attempt))
+        self._dbd.append((now + self.dbd_delay_s, attempt))
+
+
+class FakeReports:
+    """Reports that the test writes."""
+
+    def __init__(self) -> None:
+        self._reports: list[NodeReport] = []
+
+    def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
+        return tuple(report for report in self._reports if report.sequence > after)
+
+    def add(self, event: str, *, slurm_job_id: int, uid: int, at: int) -> None:
+        """Let a node or slurmctld say something."""
+        sequence = len(self._reports) + 1
+        self._reports.append(NodeReport(sequence=sequence, event=event, slurm_job_id=slurm_job_id, uid=uid, at=at))
