@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of one report: what a compute node says about one step of one job.
+ *
+ * A record is one line of eight words, separated by single spaces:
+ *
+ *   gridstead1 <start|end> <slurm_job_id> <uid> <batch|extern> <node> <stepd_start_s> <event_s>
+ *
+ * Nothing in it comes from the user: Slurm's own numbers, the host's name, the clock.
+ */
+#ifndef GRIDSTEAD_REPORT_H
+#define GRIDSTEAD_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	/* Room for every record: the longest host name and the longest numbers. */
+	REPORT_SIZE = 320
+};
+
+enum report_event {
+	REPORT_START,
+	REPORT_END
+};
+
+enum report_step {
+	REPORT_STEP_NONE, /* a step that is not reported */
+	REPORT_STEP_BATCH,
+	REPORT_STEP_EXTERN
+};
+
+struct report_record {
+	enum report_event event;
+	enum report_step step;
+	uint32_t slurm_job_id;
+	uint32_t uid;
+	const char *node;      /* short host name */
+	int64_t stepd_start_s; /* Unix time at which slurmstepd loaded the plugin */
+	int64_t event_s;       /* Unix time of the event itself */
+};
+
+/* Return which reported step Slurm's step id names. */
+enum report_step report_step_from_id(uint32_t slurm_step_id);
+
+/*
+ * Write the record as text, without a newline, and return its length; return -1
+ * and leave an empty text if it does not fit, a time is negative or a word would
+ * not be one word.
+ */
+int report_record_format(const struct report_record *record, char *text, size_t size);
+
+#endif

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools and builds that the tests of ``plugins/`` share."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
+SPANK_TESTS = Path(__file__).resolve().parent / "spank"
+
+
+@pytest.fixture(scope="session")
+def plugins_dir():
+    return PLUGINS
+
+
+@pytest.fixture(scope="session")
+def tool():
+    """Return the path of a program; without it fail in CI and skip elsewhere."""
+
+    def find(name):
+        path = shutil.which(name)
+        if path is None:
+            reason = f"{name} is not installed (plugins/requirements.apt)"
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def spank_plugin(tool, tmp_path_factory):
+    """Return gridstead.so, built from a copy of the sources as a host builds it."""
+    sources = tmp_path_factory.mktemp("plugin") / "spank"
+    shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
+    installed = sources.parent / "installed"
+    build(tool, sources, "install", f"PREFIX={installed}")
+    return installed / "gridstead.so"
+
+
+@pytest.fixture(scope="session")
+def spank_programs(tool, tmp_path_factory):
+    """Return the directory of the built C test programs."""
+    out = tmp_path_factory.mktemp("programs")
+    build(tool, SPANK_TESTS, f"OUT={out}")
+    return out
+
+
+def build(tool, directory, *arguments):
+    tool("gcc")
+    done = subprocess.run(
+        [tool("make"), "-C", directory, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SPANK plugin, outside Slurm: its parts, and the whole under a double of slurmstepd."""
+
+import re
+import socket
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+
+BATCH = 4294967291
+EXTERN = 4294967292
+SIGALRM = 14
+VALGRIND = ["--quiet", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of the double shows: return values, milliseconds, ends of left-over processes."""
+
+    returned: list[str]
+    took_ms: int
+    left: list[tuple[str, int]]
+
+
+@pytest.fixture
+def agent():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(5)
+        yield receiver
+
+
+@pytest.fixture
+def stepd(spank_programs, spank_plugin):
+    def run(*options, context="remote", step=BATCH, munge="ok", wrapper=(), linked=False):
+        program = "stepd_sanitized" if linked else "stepd"
+        plugin = "-" if linked else spank_plugin
+        done = subprocess.run(
+            [*wrapper, spank_programs / program, plugin, context, str(step), munge, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.stderr == ""
+        assert done.returncode == 0
+        lines = [line.split() for line in done.stdout.splitlines()]
+        return Run(
+            returned=next(words[1:] for words in lines if words[0] == "returned"),
+            took_ms=int(next(words[1] for words in lines if words[0] == "took_ms")),
+            left=[(words[1], int(words[2])) for words in lines if words[0] == "left"],
+        )
+
+    return run
+
+
+def address(receiver):
+    return "agent={}:{}".format(*receiver.getsockname())
+
+
+def received(receiver, count):
+    return sorted(receiver.recv(65536).decode() for _ in range(count))
+
+
+@pytest.mark.parametrize("part", ["report", "options"])
+def test_part_is_right_under_valgrind(tool, spank_programs, part):
+    done = subprocess.run(
+        [tool("valgrind"), *VALGRIND, spank_programs / f"test_{part}"], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("part", ["report", "options"])
+def test_part_is_right_under_sanitizers(spank_programs, part):
+    done = subprocess.run([spank_programs / f"test_{part}_sanitized"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_hanging_munge_delays_nothing_and_is_ended_by_the_alarm(stepd, agent):
+    run = stepd(address(agent), munge="hang")
+
+    assert run.took_ms < 500
+    assert run.left == [("signal", SIGALRM)] * 2
+
+
+def test_hanging_munge_is_ended_under_sanitizers_too(stepd, agent):
+    run = stepd(address(agent), munge="hang", linked=True)
+
+    assert run.left == [("signal", SIGALRM)] * 2
+
+
+def test_failing_munge_is_success_to_slurm(stepd, agent):
+    run = stepd(address(agent), munge="fail")
+
+    assert run.returned == ["0", "0"]
+    assert run.left == [("exit", 0)] * 2
+
+
+def test_absent_agent_is_success_to_slurm(stepd):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gone:
+        gone.bind(("127.0.0.1", 0))
+        word = address(gone)
+
+    run = stepd(word)
+
+    assert run.returned == ["0", "0"]
+    assert run.left == [("exit", 0)] * 2
+
+
+@pytest.mark.parametrize("options", [(), ("colour=blue",), ("agent=controller:6831",)])
+def test_unusable_options_are_success_to_slurm(stepd, options):
+    run = stepd(*options)
+
+    assert run.returned == ["0", "0"]
+    assert run.left == [("exit", 0)] * 2
+
+
+def test_nothing_happens_outside_slurmstepd(stepd, agent):
+    run = stepd(address(agent), context="local")
+
+    assert run.returned == ["0", "0"]
+    assert run.left == []
+
+
+@pytest.mark.parametrize("step", [0, 7, 4294967290])
+def test_ordinary_steps_are_not_reported(stepd, agent, step):
+    run = stepd(address(agent), step=step)
+
+    assert run.left == []
+
+
+@pytest.mark.parametrize(("step", "word"), [(BATCH, "batch"), (EXTERN, "extern")])
+def test_start_and_end_of_a_step_arrive_sealed_for_a_minute(stepd, agent, step, word):
+    node = socket.gethostname().split(".")[0]
+
+    stepd(address(agent), step=step)
+
+    end, start = received(agent, 2)
+    form = rf"SEALED:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
+    started = re.fullmatch(form.format("start"), start)
+    ended = re.fullmatch(form.format("end"), end)
+    assert started
+    assert ended
+    assert started[1] == ended[1] == started[2]
+    assert int(ended[1]) <= int(ended[2])
+
+
+def test_report_arrives_in_spite_of_an_unknown_option(stepd, agent):
+    stepd("colour=blue", address(agent))
+
+    assert len(received(agent, 2)) == 2
+
+
+@pytest.mark.parametrize("munge", ["ok", "fail", "hang"])
+def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
+    run = stepd(address(agent), munge=munge, wrapper=[tool("valgrind"), *VALGRIND, "--child-silent-after-fork=no"])
+
+    assert run.left == [("signal", SIGALRM) if munge == "hang" else ("exit", 0)] * 2
+
+
+@pytest.mark.parametrize("munge", ["ok", "fail"])
+def test_plugin_is_clean_under_sanitizers(stepd, agent, munge):
+    run = stepd(address(agent), munge=munge, linked=True)
+
+    assert run.left == [("exit", 0)] * 2
+
+
+def test_plugin_exports_what_slurm_looks_up_and_no_more(tool, spank_plugin):
+    done = subprocess.run(
+        [tool("nm"), "--dynamic", "--defined-only", spank_plugin], capture_output=True, text=True, check=True
+    )
+
+    assert sorted(line.split()[-1] for line in done.stdout.splitlines()) == [
+        "plugin_name",
+        "plugin_type",
+        "plugin_version",
+        "slurm_spank_exit",
+        "slurm_spank_init_post_opt",
+        "spank_plugin_version",
+    ]
+
+
+def test_plugin_is_hardened(tool, spank_plugin):
+    done = subprocess.run(
+        [tool("readelf"), "--wide", "--dynamic", "--program-headers", spank_plugin],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "GNU_RELRO" in done.stdout
+    assert "BIND_NOW" in done.stdout
+    assert re.search(r"GNU_STACK.* RW ", done.stdout)
+
+
+def test_second_build_does_nothing(tool, spank_plugin):
+    sources = spank_plugin.parent.parent / "spank"
+    done = subprocess.run(
+        [tool("make"), "--question", "-C", sources, "install", f"PREFIX={spank_plugin.parent}"], check=False
+    )
+
+    assert done.returncode == 0
