@@ -51,6 +51,7 @@ class Attempt:
         suspended_s: Seconds it was suspended.
         exit_code: Wait status (code << 8 | signal).
         time_limit_min: Its limit, minutes; None if it has none or the source does not tell.
+        uid: Linux uid that it runs as; None if the source does not tell.
     """
 
     slurm_job_id: int
@@ -64,6 +65,7 @@ class Attempt:
     suspended_s: int = 0
     exit_code: int = 0
     time_limit_min: int | None = None
+    uid: int | None = None
 
     @property
     def alive(self) -> bool:

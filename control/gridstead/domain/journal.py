@@ -20,7 +20,8 @@ class EntryKind(Enum):
     CLAIMED = "claimed"  # we saw the chain give it to us
     SUBMIT_INTENDED = "submit_intended"  # the next line is a submission
     SUBMITTED = "submitted"  # slurm_job_id
-    SUBMIT_REJECTED = "submit_rejected"  # reason: Slurm said no, or its script is not to be had
+    SUBMIT_REJECTED = "submit_rejected"  # reason: Slurm said no; another provider may not
+    SCRIPT_UNAVAILABLE = "script_unavailable"  # reason: nobody can run it
     SEEN = "seen"  # slurm_job_id: listed again long enough after its submission
     ABSENT = "absent"  # first sample that had no trace of it
     PRESENT = "present"  # a trace again, so earlier absence means nothing
@@ -50,6 +51,7 @@ class JobRecord:
         intended_at: When the last submission was begun; None if none was.
         slurm_job_id: Of the last submission; None while its outcome is not known.
         rejected: Why the job cannot run here; empty if nothing says so.
+        unrunnable: Why the job cannot run anywhere; empty if nothing says so.
         seen: The last submission was listed long enough after it to be durable in slurmctld.
         absent_since: First of the samples in a row that had no trace of it; None if the last one had.
     """
@@ -60,6 +62,7 @@ class JobRecord:
     intended_at: int | None = None
     slurm_job_id: int | None = None
     rejected: str = ""
+    unrunnable: str = ""
     seen: bool = False
     absent_since: int | None = None
     closed: bool = False
@@ -78,7 +81,9 @@ def apply(record: JobRecord, entry: Entry) -> JobRecord:
         case EntryKind.SUBMITTED:
             return replace(record, slurm_job_id=entry.slurm_job_id)
         case EntryKind.SUBMIT_REJECTED:
-            return replace(record, rejected=entry.reason)
+            return replace(record, rejected=entry.reason or "rejected")
+        case EntryKind.SCRIPT_UNAVAILABLE:
+            return replace(record, unrunnable=entry.reason or "no script")
         case EntryKind.SEEN:
             return replace(record, slurm_job_id=entry.slurm_job_id, seen=True, absent_since=None)
         case EntryKind.ABSENT:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Slurm's two witnesses, together with our own memory, say of one job.
+
+slurmctld alone knows what is alive. slurmdbd knows what ended, how and after how long; it is believed to have no
+record only when nothing waits to reach it. Absence on one sample is not evidence: it takes two, some seconds apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.ids import Proof
+from gridstead.domain.journal import JobRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alive:
+    """It runs or waits; ``surplus`` are further live attempts of the same job, which must not be."""
+
+    attempt: Attempt
+    surplus: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """It ended, and this is the record to bill by."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """No trace of it. Unless ``confirmed``, this is only the first sample, or nothing was ever submitted."""
+
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Nothing can be concluded now."""
+
+
+Evidence = Alive | Ended | Absent | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait before believing. Units: seconds."""
+
+    clock_skew_s: int = 60
+    absent_after_s: int = 6
+    accounting_s: int = 30
+
+
+def belongs(attempt: Attempt, *, proof: Proof, customer: str, not_before: int) -> bool:
+    """Return whether an attempt is this job's: its proof, its customer's user, and not older than its claim."""
+    return attempt.proof == proof and attempt.user == customer and attempt.submitted_at >= not_before
+
+
+def weigh(
+    record: JobRecord,
+    *,
+    customer: str,
+    live: LiveSample | None,
+    accounting: AccountingSample | None,
+    patience: Patience,
+) -> Evidence:
+    """Return what is known of a job.
+
+    Args:
+        record: Our memory of it.
+        customer: Its customer, which is the Linux user.
+        live: What slurmctld lists; None if it did not answer.
+        accounting: What slurmdbd has; None if it did not answer.
+        patience: How long to wait before believing.
+    """
+    if live is None:
+        return Unknown()
+    not_before = (record.claimed_at or 0) - patience.clock_skew_s
+    ours = [a for a in live.attempts if belongs(a, proof=record.proof, customer=customer, not_before=not_before)]
+    alive = sorted((a for a in ours if a.alive), key=lambda a: (a.submitted_at, a.slurm_job_id))
+    if alive:
+        chosen = next((a for a in alive if a.started), alive[0])
+        return Alive(attempt=chosen, surplus=tuple(a for a in alive if a is not chosen))
+    if accounting is None and record.intended_at is None:
+        return Unknown()
+    recorded = [] if accounting is None else list(accounting.attempts)
+    ended = _latest_end(
+        record, (a for a in recorded if belongs(a, proof=record.proof, customer=customer, not_before=not_before))
+    )
+    if ended is not None:
+        return Ended(attempt=ended)
+    listed = _latest_end(record, ours)
+    if listed is not None:
+        # slurmdbd has the last word on how long; slurmctld's will do when slurmdbd stays silent.
+        overdue = live.taken_at - (listed.ended_at or 0) > patience.accounting_s
+        return Ended(attempt=listed) if overdue else Unknown()
+    return _absence(record, live=live, accounting=accounting, patience=patience)
+
+
+def _latest_end(record: JobRecord, attempts: Iterable[Attempt]) -> Attempt | None:
+    ended = [a for a in attempts if not a.alive and a.ended_at]
+    mine = [a for a in ended if a.slurm_job_id == record.slurm_job_id]
+    return max(mine or ended, key=lambda a: (a.submitted_at, a.ended_at or 0), default=None)
+
+
+def _absence(
+    record: JobRecord, *, live: LiveSample, accounting: AccountingSample | None, patience: Patience
+) -> Absent | Unknown:
+    if record.intended_at is None:
+        return Absent(confirmed=True)
+    if accounting is None or not accounting.complete:
+        return Unknown()
+    since = record.absent_since
+    return Absent(confirmed=since is not None and live.taken_at - since >= patience.absent_after_s)
+
+
+def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
+    """Return how long the batch step ran by the node's own clock; None if no matching end was reported.
+
+    A report matches if its uid is the attempt's and its time lies between the attempt's start and recorded end.
+    Such a figure can only lower a bill: slurmctld dates an end that it missed by when it heard of it.
+    """
+    if attempt.uid is None or attempt.started_at is None or attempt.ended_at is None:
+        return None
+    start, end = attempt.started_at, attempt.ended_at
+    matching = [
+        r for r in reports
+        if r.slurm_job_id == attempt.slurm_job_id and r.uid == attempt.uid and start <= r.at <= end
+    ]  # fmt: skip
+    last = max((r.at for r in matching if r.event == "end"), default=None)
+    return None if last is None else max(0, last - start - attempt.suspended_s)

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a supervisor does next: one pure function over one snapshot.
+
+Every start is a recovery: the plan is computed from what the chain, Slurm and the journal say now, so whatever was
+left undone is simply the rest of the plan. A claim may act on the newest block; everything that cannot be undone
+waits until the claim has enough confirmations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from gridstead.domain.attempt import END_STATES, AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.billing import paid_minutes_floor, paid_seconds_floor
+from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, SetRunning, Settle
+from gridstead.domain.evidence import Absent, Alive, Ended, Patience, Unknown, belongs, node_seconds, weigh
+from gridstead.domain.ids import Proof, is_batch_location_hash
+from gridstead.domain.job import Block, Job, QueueSizes
+from gridstead.domain.journal import Entry, EntryKind, JobRecord
+from gridstead.domain.lifecycle import COLD, JobState
+
+NO_EVIDENCE = "0x" + "00" * 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the operator decides.
+
+    Attributes:
+        chain_id: Of the chain that the jobs come from.
+        contract: Its MetaScheduler, lower case.
+        provider: Our wallet, lower case.
+        confirmations: Blocks on top of a claim before anything final follows from it.
+        claim_limit: Jobs in one claim.
+        max_attempts: Submissions of one job before it is given up as lost.
+        max_time_limit_min: Longest time limit given to a job, minutes.
+        patience: How long to wait before believing Slurm's silence.
+    """
+
+    chain_id: int
+    contract: str
+    provider: str
+    confirmations: int
+    claim_limit: int = 50
+    max_attempts: int = 3
+    max_time_limit_min: int = 7 * 24 * 60
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything one decision is made of.
+
+    Attributes:
+        now: Unix seconds.
+        head: Newest block; all of the chain below is as of this block.
+        jobs: By number: every job that a record or a live attempt names.
+        queues: Our queues on chain.
+        records: By proof: every open job of the journal.
+        live: What slurmctld lists; None if it did not answer.
+        accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
+        reports: What nodes said, newest last.
+        open_keys: Keys of outbox entries that are not final.
+    """
+
+    now: int
+    head: Block
+    jobs: Mapping[int, Job]
+    queues: QueueSizes
+    records: Mapping[Proof, JobRecord]
+    live: LiveSample | None
+    accounting: AccountingSample | None
+    reports: tuple[NodeReport, ...]
+    open_keys: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Have a call sent."""
+
+    key: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Remember something."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """Fetch the script, pass the gate, queue an attempt. Unit: ``time_limit_min`` minutes."""
+
+    job: Job
+    time_limit_min: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """End an attempt."""
+
+    slurm_job_id: int
+    proof: Proof
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extend:
+    """Give an attempt the time that is paid by now. Unit: minutes in all."""
+
+    slurm_job_id: int
+    proof: Proof
+    time_limit_min: int
+
+
+Action = Put | Note | Submit | Cancel | Extend
+
+
+def plan(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
+    """Return what to do now, in order."""
+    actions: list[Action] = list(_claims(snapshot, rules))
+    for proof, record in snapshot.records.items():
+        job = snapshot.jobs.get(proof.job_id.number)
+        if job is None or job.proof != proof:
+            actions.extend(_not_on_chain(record, job, snapshot, rules))
+        elif job.provider != rules.provider or job.state in COLD or job.state < JobState.SCHEDULED:
+            actions.extend(_not_ours_to_run(record, job, snapshot, rules))
+        else:
+            actions.extend(_ours(record, job, snapshot, rules))
+    actions.extend(_orphans(snapshot, rules))
+    open_keys = snapshot.open_keys
+    return tuple(a for a in actions if not (isinstance(a, Put) and a.key in open_keys))
+
+
+def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    if snapshot.queues.claimable:
+        yield Put(key="claim", call=ClaimJobs(limit=rules.claim_limit))
+    if snapshot.queues.cancelling:
+        yield Put(key="claim-cancelling", call=ClaimCancelling())
+    if snapshot.queues.top_up:
+        yield Put(key="claim-top-up", call=ClaimTopUp())
+
+
+def _alive_with(proof: Proof, snapshot: Snapshot) -> list[Attempt]:
+    return [a for a in snapshot.live.attempts if a.alive and a.proof == proof] if snapshot.live else []
+
+
+def _cancel_all(proof: Proof, snapshot: Snapshot, reason: str) -> Iterator[Action]:
+    for attempt in _alive_with(proof, snapshot):
+        yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=proof, reason=reason)
+
+
+def _close_when_gone(record: JobRecord, snapshot: Snapshot) -> Iterator[Action]:
+    """Close a job once slurmctld lists nothing of it, and a submission under way has had time to show."""
+    if snapshot.live is None or _alive_with(record.proof, snapshot):
+        return
+    settled = record.intended_at is None or record.slurm_job_id is not None
+    if settled or snapshot.now - (record.intended_at or 0) > 60:
+        yield Note(entry=Entry(proof=record.proof, kind=EntryKind.CLOSED, at=snapshot.now))
+
+
+def _not_on_chain(record: JobRecord, job: Job | None, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """The number is unknown or is another job now: a reorg, or a chain that started anew."""
+    recent = snapshot.head.timestamp <= (record.claimed_at or 0) + rules.patience.clock_skew_s
+    if job is None and recent:
+        return
+    yield from _cancel_all(record.proof, snapshot, "the chain has no such job any more")
+    yield from _close_when_gone(record, snapshot)
+
+
+def _not_ours_to_run(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Cold, given back, or not claimed (any more)."""
+    confirmed = snapshot.head.number - job.state_block >= rules.confirmations
+    if job.state in COLD or job.provider != rules.provider or confirmed:
+        yield from _cancel_all(record.proof, snapshot, f"the chain says {job.state.name}")
+    if confirmed:
+        yield from _close_when_gone(record, snapshot)
+
+
+def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Claimed by us and hot."""
+    if not is_batch_location_hash(job.batch_location_hash):
+        yield from _give_up(job, snapshot, rules, JobState.FAILED, "the id of its script is malformed")
+        return
+    yield from _strangers(record, job, snapshot, rules)
+    evidence = weigh(
+        record, customer=job.customer, live=snapshot.live, accounting=snapshot.accounting, patience=rules.patience
+    )
+    if record.absent_since is not None and isinstance(evidence, Alive | Ended):
+        yield Note(entry=Entry(proof=record.proof, kind=EntryKind.PRESENT, at=snapshot.now))
+    match evidence:
+        case Unknown():
+            return
+        case Alive(attempt=attempt, surplus=surplus):
+            for extra in surplus:
+                yield Cancel(slurm_job_id=extra.slurm_job_id, proof=record.proof, reason="a second attempt")
+            yield from _follow(record, job, attempt, snapshot, rules)
+        case Ended(attempt=attempt):
+            yield from _end(job, attempt, snapshot, rules)
+        case Absent(confirmed=confirmed):
+            yield from _missing(record, job, snapshot, rules, confirmed=confirmed)
+        case _:
+            assert_never(evidence)
+
+
+def _strangers(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    not_before = (record.claimed_at or 0) - rules.patience.clock_skew_s
+    for attempt in _alive_with(record.proof, snapshot):
+        if not belongs(attempt, proof=record.proof, customer=job.customer, not_before=not_before):
+            reason = f"slurm job {attempt.slurm_job_id} of {attempt.user} carries this job's proof and is not its own"
+            yield Note(entry=Entry(proof=record.proof, kind=EntryKind.STRANGER, at=snapshot.now, reason=reason))
+            yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason=reason)
+
+
+def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
+    # A job is set running only after its claim was confirmed, so a running one needs no second wait.
+    return job.state is JobState.RUNNING or snapshot.head.number - job.state_block >= rules.confirmations
+
+
+def _follow(record: JobRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """It waits or runs in Slurm."""
+    durable_at = (record.intended_at or 0) + rules.patience.absent_after_s
+    if record.slurm_job_id != attempt.slurm_job_id or (not record.seen and snapshot.now >= durable_at):
+        kind = EntryKind.SEEN if snapshot.now >= durable_at else EntryKind.SUBMITTED
+        yield Note(entry=Entry(proof=record.proof, kind=kind, at=snapshot.now, slurm_job_id=attempt.slurm_job_id))
+    if job.cancel_requested:
+        yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason="its customer cancelled it")
+    elif attempt.time_limit_min is not None and attempt.time_limit_min < (limit := time_limit_min(job, rules)):
+        yield Extend(slurm_job_id=attempt.slurm_job_id, proof=record.proof, time_limit_min=limit)
+    if job.state is JobState.SCHEDULED and attempt.started and _claim_is_confirmed(job, snapshot, rules):
+        yield _set_running(job, attempt)
+
+
+def _set_running(job: Job, attempt: Attempt) -> Put:
+    call = SetRunning(proof=job.proof, started_at=attempt.started_at or 0)
+    return Put(key=f"running:{job.proof}", call=call)
+
+
+def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """It ended: start and end reach the chain in this order, one tick after the other."""
+    if not _claim_is_confirmed(job, snapshot, rules):
+        return
+    state = END_STATES[attempt.state]
+    if job.state is JobState.SCHEDULED and attempt.started:
+        yield _set_running(job, attempt)
+        return
+    if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
+        state = JobState.PANICKED
+    call = Settle(
+        proof=job.proof,
+        state=state,
+        seconds=billed_seconds(job, attempt, snapshot.reports),
+        exit_code=attempt.exit_code,
+        error="" if state is JobState.FINISHED else f"Slurm says {attempt.state}",
+        evidence=evidence_hash(attempt),
+    )
+    yield Put(key=f"settle:{job.proof}", call=call)
+
+
+def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, confirmed: bool) -> Iterator[Action]:
+    """Slurm has no trace of it."""
+    if not confirmed:
+        if record.absent_since is None and snapshot.live is not None:
+            yield Note(entry=Entry(proof=record.proof, kind=EntryKind.ABSENT, at=snapshot.live.taken_at))
+        return
+    limit = time_limit_min(job, rules)
+    if record.unrunnable or limit < 1:
+        reason = record.unrunnable or "its credits do not pay for one minute"
+        state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
+        yield from _give_up(job, snapshot, rules, state, reason)
+    elif job.cancel_requested:
+        yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
+    elif record.rejected and job.state is JobState.SCHEDULED:
+        if _claim_is_confirmed(job, snapshot, rules):
+            yield Put(key=f"refuse:{job.proof}", call=Refuse(proof=job.proof))
+    elif record.rejected or record.attempts >= rules.max_attempts:
+        reason = record.rejected or f"lost by Slurm {record.attempts} times"
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
+    else:
+        yield Submit(job=job, time_limit_min=limit)
+
+
+def _give_up(job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str) -> Iterator[Action]:
+    """End a job that never ran or left no trace; nothing is billed."""
+    if _claim_is_confirmed(job, snapshot, rules):
+        call = Settle(proof=job.proof, state=state, seconds=0, exit_code=0, error=reason, evidence=NO_EVIDENCE)
+        yield Put(key=f"settle:{job.proof}", call=call)
+
+
+def _orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Live attempts that carry a proof of our contracts, that no record knows, and that the chain does not give us."""
+    if snapshot.live is None:
+        return
+    settled_at = snapshot.head.timestamp - rules.patience.clock_skew_s
+    for attempt in snapshot.live.attempts:
+        proof = attempt.proof
+        if not attempt.alive or proof is None or proof in snapshot.records:
+            continue
+        job = snapshot.jobs.get(proof.job_id.number)
+        if job is None and attempt.submitted_at > settled_at:
+            continue
+        wanted = job is not None and job.proof == proof and job.provider == rules.provider and job.state not in COLD
+        same_contracts = (proof.job_id.chain_id, proof.job_id.contract) == (rules.chain_id, rules.contract)
+        if same_contracts and not wanted:
+            yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=proof, reason="the chain does not give it to us")
+
+
+def time_limit_min(job: Job, rules: Rules) -> int:
+    """Return how many whole minutes the job may run: what its lock pays for, at most the operator's limit."""
+    paid = paid_minutes_floor(job.lock, job.price_per_min)
+    return rules.max_time_limit_min if paid is None else min(paid, rules.max_time_limit_min)
+
+
+def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) -> int:
+    """Return the seconds to bill: the least of Slurm's figure, the paid time, and the node's figure if we hold one.
+
+    Source: docs/explanation/billing.md.
+    """
+    figures = [attempt.elapsed_s]
+    paid = paid_seconds_floor(job.lock, job.price_per_min)
+    if paid is not None:
+        figures.append(paid)
+    node = node_seconds(attempt, reports)
+    if node is not None:
+        figures.append(node)
+    return min(figures)
+
+
+def evidence_hash(attempt: Attempt) -> str:
+    """Return the SHA-256 of the accounting record that a bill rests on, 0x and 64 hexadecimal digits."""
+    fields = (
+        attempt.proof, attempt.slurm_job_id, attempt.user, attempt.state, attempt.submitted_at,
+        attempt.started_at, attempt.ended_at, attempt.suspended_s, attempt.exit_code,
+    )  # fmt: skip
+    return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor: claims jobs, runs them in Slurm, settles them.
+
+A tick gathers one snapshot, has ``domain.reconcile.plan`` decide, and acts. The journal is written before and after
+each act that leaves this process, so a crash on any line leaves a plan whose rest is done by the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.events import Event, EventKind
+from gridstead.domain.ids import Proof
+from gridstead.domain.job import Block, Job
+from gridstead.domain.journal import Entry, EntryKind, Records
+from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.reconcile import Action, Cancel, Extend, Note, Put, Rules, Snapshot, Submit, plan
+from gridstead.domain.submission import Gate, Submission
+from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient, UnexpectedOutput
+from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
+from gridstead.services.follower import Follower
+
+log = structlog.get_logger()
+
+GATE_MEMORY_S = 60
+REPORT_MEMORY_S = 24 * 3600
+ACCOUNTING_MARGIN_S = 3600
+
+
+def ignore(_: str) -> None:
+    """Do nothing at a named point; tests stop the process there instead."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Peers:
+    """The ports a supervisor works through."""
+
+    clock: Clock
+    ledger: Ledger
+    follower: Follower
+    journal: Journal
+    outbox: Outbox
+    scheduler: Scheduler
+    reports: Reports | None
+    scripts: ScriptSource
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What may be lost at any moment: it is all read again."""
+
+    records: Records = field(default_factory=Records)
+    reports: list[NodeReport] = field(default_factory=list)
+    report_sequence: int = 0
+    open_gates: dict[str, tuple[int, Gate]] = field(default_factory=dict)
+
+
+class Supervisor:
+    """Runs the jobs that the chain gives to one provider.
+
+    Args:
+        peers: The outside world.
+        rules: What the operator decided.
+        at: Called with the name of each boundary of a job's path, for tests that crash there.
+    """
+
+    def __init__(self, peers: Peers, rules: Rules, *, at: Callable[[str], None] = ignore) -> None:
+        self._peers = peers
+        self._rules = rules
+        self._at = at
+        self._memory = _Memory()
+        self._memory.records.extend(peers.journal.open_entries())
+
+    def tick(self) -> None:
+        """Bring the cluster and the chain one step closer to each other.
+
+        Raises:
+            GridsteadError: The chain did not answer, so nothing was decided. Failures of single jobs are logged.
+        """
+        self._peers.follower.tick(self._remember_claims)
+        snapshot = self._gather()
+        actions = plan(snapshot, self._rules)
+        for action in actions:
+            try:
+                self._act(action, snapshot)
+            except GridsteadError as error:
+                log.warning("action_failed", action=type(action).__name__, code=error.code, reason=str(error))
+        if actions:
+            log.info("tick_finished", block=snapshot.head.number, actions=len(actions), jobs=len(snapshot.records))
+
+    def _remember_claims(self, events: Iterable[Event]) -> None:
+        """Open a record for each hot job that the chain gave to us."""
+        ours = {
+            event.job_number
+            for event in events
+            if event.kind is EventKind.JOB_CLAIMED and event.provider == self._rules.provider
+        }
+        numbers = {number for number in ours if number is not None}
+        if not numbers:
+            return
+        head = self._peers.ledger.head()
+        jobs = self._peers.ledger.jobs(numbers, at=head)
+        claimed = [
+            Entry(proof=job.proof, kind=EntryKind.CLAIMED, at=self._claimed_at(job))
+            for job in jobs.values()
+            if job.provider == self._rules.provider and job.state not in COLD and job.state >= JobState.SCHEDULED
+        ]
+        self._note(e for e in claimed if e.proof not in self._memory.records.by_proof)
+        self._at("claimed")
+
+    def _claimed_at(self, job: Job) -> int:
+        block = self._peers.ledger.block(job.state_block) if job.state is JobState.SCHEDULED else None
+        return block.timestamp if block else job.submitted_at
+
+    def _note(self, entries: Iterable[Entry]) -> None:
+        new = tuple(entries)
+        if new:
+            self._peers.journal.append(new)
+            self._memory.records.extend(new)
+
+    def _gather(self) -> Snapshot:
+        peers, records = self._peers, self._memory.records.by_proof
+        live = self._ask_live()
+        head = peers.ledger.head()
+        numbers = {proof.job_id.number for proof in records} | _numbers_alive(live, self._rules)
+        jobs = dict(peers.ledger.jobs(numbers, at=head)) if numbers else {}
+        self._pull_reports()
+        return Snapshot(
+            now=peers.clock.now(),
+            head=head,
+            jobs=jobs,
+            queues=peers.ledger.queue_sizes(self._rules.provider, at=head),
+            records=dict(records),
+            live=live,
+            accounting=self._ask_accounting(live, jobs, head),
+            reports=tuple(self._memory.reports),
+            open_keys=frozenset(entry.key for entry in peers.outbox.open_entries()),
+        )
+
+    def _ask_live(self) -> LiveSample | None:
+        try:
+            return self._peers.scheduler.live()
+        except (Transient, UnexpectedOutput) as error:
+            log.warning("slurm_unanswered", code=error.code, reason=str(error))
+            return None
+
+    def _ask_accounting(self, live: LiveSample | None, jobs: dict[int, Job], head: Block) -> AccountingSample | None:
+        """Ask slurmdbd about the open jobs that slurmctld does not list as alive."""
+        alive = {a.proof for a in live.attempts if a.alive} if live else set()
+        open_proofs = [proof for proof in self._memory.records.by_proof if proof not in alive]
+        if not open_proofs:
+            return AccountingSample(taken_at=self._peers.clock.now(), complete=True, attempts=())
+        submitted = [jobs[p.job_id.number].submitted_at for p in open_proofs if p.job_id.number in jobs]
+        since = min(submitted, default=head.timestamp) - ACCOUNTING_MARGIN_S
+        try:
+            return self._peers.scheduler.accounting([p.job_id.slurm_name for p in open_proofs], since=since)
+        except (Transient, UnexpectedOutput) as error:
+            log.warning("accounting_unanswered", code=error.code, reason=str(error))
+            return None
+
+    def _pull_reports(self) -> None:
+        """Fetch what is new of the plugins' reports; without them bills only lose a second witness."""
+        if self._peers.reports is None:
+            return
+        memory = self._memory
+        try:
+            new = self._peers.reports.pull(after=memory.report_sequence, wait_s=0)
+        except Transient as error:
+            log.warning("reports_unanswered", code=error.code, reason=str(error))
+            return
+        horizon = self._peers.clock.now() - REPORT_MEMORY_S
+        memory.reports = [r for r in (*memory.reports, *new) if r.at > horizon]
+        memory.report_sequence = max([memory.report_sequence, *(r.sequence for r in new)])
+
+    def _act(self, action: Action, snapshot: Snapshot) -> None:
+        match action:
+            case Note(entry=entry):
+                self._note([entry])
+                log.info("job_noted", job_id=entry.proof.job_id.number, state=entry.kind.value, reason=entry.reason)
+            case Put(key=key, call=call):
+                self._at(f"before_{type(call).__name__}")
+                self._peers.outbox.put(key, call)
+                log.info("call_queued", key=key)
+            case Submit():
+                self._submit(action, snapshot.now)
+            case Cancel(slurm_job_id=slurm_job_id, proof=proof, reason=reason):
+                self._peers.scheduler.cancel(slurm_job_id, proof=str(proof))
+                log.info("attempt_cancelled", job_id=proof.job_id.number, slurm_job_id=slurm_job_id, reason=reason)
+            case Extend(slurm_job_id=slurm_job_id, proof=proof, time_limit_min=limit):
+                self._peers.scheduler.extend(slurm_job_id, proof=str(proof), time_limit_min=limit)
+                log.info("attempt_extended", job_id=proof.job_id.number, slurm_job_id=slurm_job_id)
+
+    def _submit(self, action: Submit, now: int) -> None:
+        job = action.job
+        gate = self._gate(job.customer, now)
+        if not gate.open or gate.user is None:
+            log.info("gate_closed", job_id=job.id.number, reason=", ".join(gate.missing))
+            return
+        try:
+            script = self._peers.scripts.fetch(job)
+        except ScriptUnavailable as error:
+            self._note([Entry(proof=job.proof, kind=EntryKind.SCRIPT_UNAVAILABLE, at=now, reason=str(error))])
+            return
+        submission = Submission(
+            proof=job.proof,
+            user=gate.user,
+            resources=job.resources,
+            time_limit_min=action.time_limit_min,
+            script=script,
+        )
+        self._at("before_submit")
+        self._note([Entry(proof=job.proof, kind=EntryKind.SUBMIT_INTENDED, at=self._peers.clock.now())])
+        self._queue(submission)
+
+    def _queue(self, submission: Submission) -> None:
+        proof = submission.proof
+        try:
+            slurm_job_id = self._peers.scheduler.submit(submission)
+        except SubmitRejected as error:
+            entry = Entry(proof=proof, kind=EntryKind.SUBMIT_REJECTED, at=self._peers.clock.now(), reason=str(error))
+            self._note([entry])
+            log.warning("submission_rejected", job_id=proof.job_id.number, reason=str(error))
+            return
+        self._at("submitted")
+        now = self._peers.clock.now()
+        self._note([Entry(proof=proof, kind=EntryKind.SUBMITTED, at=now, slurm_job_id=slurm_job_id)])
+        log.info("job_submitted", job_id=proof.job_id.number, slurm_job_id=slurm_job_id)
+
+    def _gate(self, address: str, now: int) -> Gate:
+        """Ask whether a customer can run here, and remember a yes for a minute."""
+        known = self._memory.open_gates.get(address)
+        if known is not None and now - known[0] < GATE_MEMORY_S:
+            return known[1]
+        gate = self._peers.scheduler.gate(address)
+        if gate.open:
+            self._memory.open_gates[address] = (now, gate)
+        return gate
+
+
+def _numbers_alive(live: LiveSample | None, rules: Rules) -> set[int]:
+    """Return the job numbers that live attempts claim to be, for our contracts."""
+    proofs: set[Proof] = {a.proof for a in live.attempts if a.alive and a.proof} if live else set()
+    ours = (rules.chain_id, rules.contract)
+    return {p.job_id.number for p in proofs if (p.job_id.chain_id, p.job_id.contract) == ours}
