@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ansible inventory of a lab: ``$GRIDSTEAD_LAB_NAME``, else ``default``.
+
+While the lab is up its state says the addresses. Before that the same hosts and groups are printed
+from the topology (``$GRIDSTEAD_LAB_TOPOLOGY``, else the default one), without addresses, so that
+lint and syntax checks work.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT / "molecule" / "lab"))
+
+from gridstead_lab import names, state, topology  # noqa: E402
+from gridstead_lab.errors import LabError  # noqa: E402
+
+
+def inventory(mine: names.Names, now: state.State | None, asked: topology.Topology) -> dict[str, Any]:
+    """Return the inventory as Ansible reads it from a script's ``--list``. Pure.
+
+    Args:
+        mine: The lab's names.
+        now: The lab's state if it is up; it wins over the topology.
+        asked: The topology, used while the lab is not up.
+    """
+    members = now.members if now else asked.members()
+    groups = now.groups if now else {name: list(children) for name, children in asked.groups}
+    hosts = list(now.hosts) if now else list(asked.names())
+    hostvars = {name: {"ansible_host": one["address"]} for name, one in now.hosts.items()} if now else {}
+    return {
+        "_meta": {"hostvars": hostvars},
+        "all": {"hosts": hosts, "vars": _variables(mine, now)},
+        **{name: {"hosts": listed} for name, listed in members.items()},
+        **{name: {"children": children} for name, children in groups.items()},
+    }
+
+
+def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
+    folder = mine.state
+    found = {
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": f"{folder}/id_ed25519",
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={folder}/known_hosts"
+        " -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "base_apt_update_cache": False,
+        "gridstead_lab_name": mine.lab,
+        "gridstead_lab_dir": str(folder),
+        "gridstead_secrets_dir": f"{folder}/secrets",
+    }
+    if now:
+        found |= {
+            "gridstead_lab_network": now.network,
+            "gridstead_lab_gateway": now.gateway,
+            "gridstead_lab_cgroup": now.cgroup,
+        }
+    return found
+
+
+def main() -> int:
+    """Print the inventory; 1 and a line on standard error if the topology is wrong."""
+    try:
+        mine = names.names(CHECKOUT, os.environ.get("GRIDSTEAD_LAB_NAME", "default"))
+        default = CHECKOUT / "molecule" / "lab" / "topology.json"
+        file = Path(os.environ.get("GRIDSTEAD_LAB_TOPOLOGY") or default)
+        found = inventory(mine, state.load(mine), topology.parse(file.read_text()))
+    except (LabError, OSError) as err:
+        print(f"inventory: {err}", file=sys.stderr)
+        return 1
+    print(json.dumps({} if "--host" in sys.argv else found, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

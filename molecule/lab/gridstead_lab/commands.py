@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the machine: run one, say what it said when it fails."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from gridstead_lab.errors import CommandFailed
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    text: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program to its end and return its output.
+
+    Raises:
+        CommandFailed: If it is missing or its exit code is not 0.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603
+            argv,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=None if env is None else dict(env),
+        )
+    except FileNotFoundError as err:
+        message = f"program {argv[0]} is not installed"
+        raise CommandFailed(message, "Run `make setup`.") from err
+    if done.returncode:
+        words = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        message = f"{' '.join(argv)[:200]} exited {done.returncode}: {words}"
+        raise CommandFailed(message)
+    return done.stdout

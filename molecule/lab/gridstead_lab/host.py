@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host: its root, its identity, its boot and its end."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead_lab import cgroups, commands, processes
+from gridstead_lab.errors import LabError
+from gridstead_lab.names import Names
+
+# SIGRTMIN+4 tells systemd as PID 1 to power off.
+POWER_OFF = signal.SIGRTMIN + 4
+FUSE_DEVICE = (10, 229)
+STOP_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A host in a lab: its name, its last octet, its address and how it gets its limits."""
+
+    name: str
+    octet: int
+    address: str
+    recipe: cgroups.Recipe
+
+
+def mount_root(names: Names, host: str, lowerdir: str) -> None:
+    """Mount a fresh root for a host over the image."""
+    folder = names.host(host)
+    for part in ("upper", "work", "root"):
+        (folder / part).mkdir(parents=True)
+        (folder / part).chmod(0o755)
+    options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work"
+    commands.run(
+        ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
+    )
+
+
+def give_identity(names: Names, place: Place, public_key: str) -> str:
+    """Write what differs between hosts into a host's root; return its public host key.
+
+    Only before the first boot: later the files belong to the roles.
+    """
+    root = names.root(place.name)
+    key = root / "etc/ssh/ssh_host_ed25519_key"
+    commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", place.name, "-f", str(key)])
+    _write(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
+    _write(root / "etc/hostname", place.name + "\n")
+    _write(root / "etc/hosts", f"127.0.0.1 localhost\n{place.address} {place.name}\n")
+    # Refused at once. An address that does not answer costs slurmctld 10 s at each start.
+    _write(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
+    (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
+    _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
+    # A bind keeps the mode of the machine's node, which is often 0600.
+    fuse = names.host(place.name) / "fuse"
+    os.mknod(fuse, 0o020666, os.makedev(*FUSE_DEVICE))
+    fuse.chmod(0o666)
+    return key.with_suffix(".pub").read_text().strip()
+
+
+def boot(names: Names, place: Place) -> None:
+    """Start a host whose root and network exist; returns at once.
+
+    The first process joins the host's cgroups before it becomes systemd-nspawn.
+    """
+    cgroups.prepare(place.recipe)
+    folder, recipe = names.host(place.name), place.recipe
+    binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
+    argv = [
+        *recipe.launcher, "systemd-nspawn", "--quiet", f"--directory={names.root(place.name)}",
+        "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
+        f"--machine={names.machine(place.name)}", f"--hostname={place.name}", "--resolv-conf=off",
+        "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
+        f"--bind={folder}/fuse:/dev/fuse", *binds,
+    ]  # fmt: skip
+    join = "".join(f"echo $$ > {cgroup}/cgroup.procs || exit 70\n" for cgroup in recipe.join)
+    with (folder / "console.log").open("ab") as console:
+        subprocess.Popen(  # noqa: S603
+            ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=console,
+            start_new_session=True,
+            cwd="/",
+            env={
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+                **dict([names.mark.split("=")]),
+            },
+        )
+
+
+def power_off(names: Names, nspawn: int) -> None:
+    """Ask a host to shut down; returns at once."""
+    folder = names.run / "hosts"
+    init = processes.init_of(nspawn)
+    if init is not None:
+        processes.send(init, POWER_OFF, lambda _: processes.is_nspawn_of(nspawn, folder))
+
+
+def cut_power(names: Names, host: str) -> None:
+    """End a host at once, as a power cut would, and wait until it can be started again.
+
+    What it wrote is in the machine's memory and stays, so a lost disk cache is not shown by this.
+
+    Raises:
+        LabError: If its processes are still there after 10 s.
+    """
+    folder = names.host(host)
+    nspawn = processes.nspawns(names).get(host)
+    if nspawn is None:
+        return
+    init = processes.init_of(nspawn)
+    if init is not None:
+        processes.send(init, signal.SIGKILL, lambda _: processes.is_nspawn_of(nspawn, folder))
+
+    def runs() -> bool:
+        return any(processes.is_nspawn_of(pid, folder) for pid in processes.pids())
+
+    if not processes.wait_gone(runs, seconds=STOP_S / 2) and not processes.kill_all(
+        lambda pid: processes.is_nspawn_of(pid, folder), seconds=STOP_S / 2
+    ):
+        message = f"could not stop host {host}"
+        raise LabError(message, f"See {folder}/console.log.")
+
+
+def unmount_below(folder: Path) -> None:
+    """Unmount everything mounted in a folder, deepest first; lazily if it is still in use."""
+    for _ in range(20):
+        points = mounts_below(folder)
+        if not points:
+            return
+        for point in points:
+            subprocess.run(["umount", point], capture_output=True, check=False)  # noqa: S603, S607
+        time.sleep(0.02)
+    for point in mounts_below(folder):
+        commands.run(["umount", "--lazy", point])
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """Return mount points in a folder, latest first."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point for point in reversed(points) if point.startswith(f"{folder}/")]
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder in which nothing is mounted.
+
+    Raises:
+        LabError: If something is still mounted in it: nothing is removed then.
+    """
+    left = mounts_below(folder)
+    if left:
+        message = f"could not unmount {left[0]}"
+        raise LabError(message)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _write(file: Path, text: str, mode: int = 0o644) -> None:
+    file.unlink(missing_ok=True)
+    file.write_text(text)
+    file.chmod(mode)

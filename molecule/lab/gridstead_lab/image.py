@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's image: read-only layers, cached by the hash of what went into them.
+
+``base`` is a bare Debian, ``packages`` what the roles install, ``wheels`` the Python packages of
+the control plane. A layer is built in a folder of its own and gets its name by one rename at the
+end: what has the name is complete. All mounts of a build live in a mount namespace of the build and
+all its processes in a pid namespace, which end with this process, so a killed build leaves only a
+folder, which the lab's ``down`` removes.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead_lab import commands, sources
+from gridstead_lab.errors import LabError
+from gridstead_lab.locks import held
+from gridstead_lab.names import STORE, Names
+
+IMAGES = STORE / "images"
+HERE = Path(__file__).parent
+FORMAT = "1"  # raise when the way of building changes
+BASE_PACKAGES = (
+    "ca-certificates", "dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt",
+    "systemd-sysv",
+)  # fmt: skip
+LEFT_OUT = ("doc", "info", "locale", "man")
+DPKG_OPTIONS = ("force-unsafe-io", *(f"path-exclude=/usr/share/{name}/*" for name in LEFT_OUT))
+# What makes a machine's own pip reach its index; visible to the build only.
+PIP_SETTINGS = ("/etc/pip.conf", "/root/.config/pip/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
+KEPT = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")  # environment of a build
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything the image depends on.
+
+    Shape: apt_conf is (file name, text), sorted; locks are (file, text), maybe empty.
+    """
+
+    sources: tuple[str, ...]
+    apt_conf: tuple[tuple[str, str], ...]
+    packages: tuple[str, ...]
+    locks: tuple[tuple[Path, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer: kind and hash of its inputs."""
+
+    kind: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """Return the name of the layer's folder."""
+        return f"{self.kind}-{self.digest}"
+
+    @property
+    def folder(self) -> Path:
+        """Return where the complete layer lies."""
+        return IMAGES / self.name
+
+
+def read_packages(text: str) -> tuple[str, ...]:
+    """Return the package names of a list with comments, sorted, each once."""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return tuple(sorted({line for line in lines if line}))
+
+
+def layers(inputs: Inputs) -> tuple[Layer, ...]:
+    """Return the layers of the image, lowest first. Pure.
+
+    The wheels depend on the base alone (its Python), so a new package does not fetch them again.
+    """
+    base = _digest(FORMAT, inputs.sources, inputs.apt_conf, BASE_PACKAGES, DPKG_OPTIONS)
+    script = (HERE / "layer_packages.sh").read_text()
+    found = [
+        Layer(kind="base", digest=base),
+        Layer(kind="packages", digest=_digest(base, inputs.packages, script)),
+    ]
+    if inputs.locks:
+        script = (HERE / "layer_wheels.sh").read_text()
+        texts = tuple(text for _, text in inputs.locks)
+        found.append(Layer(kind="wheels", digest=_digest(base, texts, script)))
+    return tuple(found)
+
+
+def look(checkout: Path) -> Inputs:
+    """Return the inputs as this machine and this checkout have them."""
+    release = dict(
+        line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
+    )
+    places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
+    texts = [place.read_text() for place in places if place.is_file()]
+    locks = (checkout / "requirements/control.txt", HERE.parent / "wheels.txt")
+    return Inputs(
+        sources=sources.translate(texts, release["VERSION_CODENAME"].strip('"')),
+        apt_conf=tuple(
+            (file.name, file.read_text()) for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
+        ),
+        packages=read_packages((HERE.parent / "packages.txt").read_text()),
+        locks=tuple((lock, lock.read_text()) for lock in locks if lock.is_file()),
+    )
+
+
+def ensure(inputs: Inputs, names: Names, say: Say) -> tuple[Layer, ...]:
+    """Build what is missing of the image and return its layers, lowest first."""
+    wanted = layers(inputs)
+    for index, layer in enumerate(wanted):
+        if layer.folder.is_dir():
+            continue
+        with held(f"image.{layer.name}", lambda: say("waiting for another build of the image")):
+            if not layer.folder.is_dir():
+                say(f"building image layer {layer.name}")
+                _build(layer, wanted[:index], inputs, names)
+    return wanted
+
+
+def lowerdir(image: tuple[Layer, ...]) -> str:
+    """Return the overlay option for an image, topmost layer first."""
+    return ":".join(str(layer.folder) for layer in reversed(image))
+
+
+def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names) -> None:
+    place = names.build(layer.name)
+    if place.exists():
+        shutil.rmtree(place)
+    for folder in ("upper", "work", "root", "files"):
+        (place / folder).mkdir(parents=True)
+    log = STORE / "images" / f"{layer.name}.log"
+    match layer.kind:
+        case "base":
+            _build_base(place, inputs, log)
+        case "packages":
+            _build_in_root(place, below, "layer_packages.sh", inputs.packages, log)
+        case _:
+            copies = []
+            for lock, text in inputs.locks:
+                (place / "files" / lock.name).write_text(text)
+                copies.append(f"/mnt/{lock.name}")
+            _build_in_root(place, below, "layer_wheels.sh", tuple(copies), log)
+    os.rename(place / "upper", layer.folder)
+    shutil.rmtree(place)
+
+
+def _build_base(place: Path, inputs: Inputs, log: Path) -> None:
+    (place / "files/lab.list").write_text("\n".join(inputs.sources) + "\n")
+    options = ['--aptopt=Acquire::Languages "none"', *(f"--dpkgopt={x}" for x in DPKG_OPTIONS)]
+    for name, text in inputs.apt_conf:
+        file = place / "files" / name
+        file.write_text(text)
+        options.append(f"--aptopt={file}")
+        options.append(f"--customize-hook=cp {file} $1/etc/apt/apt.conf.d/{name}")
+    # As root with a umask of 022 the target folder itself must be readable by all users.
+    (place / "upper").chmod(0o755)
+    _contained(
+        ["mmdebstrap", "--mode=root", "--variant=apt", f"--include={','.join(BASE_PACKAGES)}",
+         "--skip=cleanup/apt/lists", *options, sources.SUITE, str(place / "upper"),
+         str(place / "files/lab.list")],
+        log,
+    )  # fmt: skip
+
+
+def _build_in_root(
+    place: Path, below: tuple[Layer, ...], script: str, arguments: tuple[str, ...], log: Path
+) -> None:
+    """Run a script inside an overlay on the layers below; all mounts are the build's own."""
+    shutil.copy(HERE / script, place / "files" / script)
+    root, overlay = place / "root", f"upperdir={place}/upper,workdir={place}/work"
+    lines = [
+        "set -eu",
+        f"mount -t overlay overlay -o lowerdir={lowerdir(below)},{overlay} {root}",
+        f"mount -t proc proc {root}/proc",
+        f"mount --rbind /dev {root}/dev",
+        f"mount -t tmpfs tmpfs {root}/tmp",
+        f"mount --bind {place}/files {root}/mnt",
+        f"touch {root}/etc/resolv.conf",
+        f"mount --bind /etc/resolv.conf {root}/etc/resolv.conf",
+    ]
+    if script == "layer_wheels.sh":
+        for setting in filter(os.path.exists, PIP_SETTINGS):
+            lines.append(f"mkdir -p {root}{Path(setting).parent}; touch {root}{setting}")
+            lines.append(f"mount --bind {setting} {root}{setting}")
+    lines.append(f'exec chroot {root} /bin/sh /mnt/{script} "$@"')
+    _contained(["sh", "-c", "\n".join(lines), script, *arguments], log)
+
+
+def _contained(argv: list[str], log: Path) -> None:
+    """Run a build in its own mount and pid namespace; it ends when this process ends."""
+    keep = {name: value for name, value in os.environ.items() if name.lower().startswith(KEPT)}
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **keep}
+    env["DEBIAN_FRONTEND"] = "noninteractive"
+    with log.open("w") as out:
+        done = subprocess.run(  # noqa: S603
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private",
+             "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *argv],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False, env=env,
+        )  # fmt: skip
+    if done.returncode:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        message = f"could not build the image, exit code {done.returncode}:\n{tail}"
+        raise LabError(message, f"The whole output is in {log}.")
+    commands.run(["sync", "--file-system", str(IMAGES)])
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab goes up and down.
+
+Up is complete or not there: the state file comes last, and an ``up`` that finds pieces without it
+removes them first. Down looks for objects by the lab's prefix and needs no file, so it is right
+after a kill at any moment, and silent when there is nothing.
+"""
+
+import contextlib
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gridstead_lab import cgroups, commands, host, image, network, processes, state
+from gridstead_lab.errors import LabError
+from gridstead_lab.image import Say
+from gridstead_lab.locks import held
+from gridstead_lab.names import STORE, Names
+from gridstead_lab.topology import Host, Topology
+
+BOOT_S = 60.0
+GRACE_S = 4.0
+KILL_S = 10.0
+NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
+
+
+def up(names: Names, topology: Topology, say: Say) -> None:
+    """Bring a lab up: every host of the topology answers on its ssh port.
+
+    Does nothing if it is up; starts hosts that were killed.
+
+    Raises:
+        LabError: If the lab is up with another topology, or a host does not come up.
+    """
+    with held(names.prefix, lambda: say("waiting for another run of this lab")):
+        now = state.load(names)
+        if now is None:
+            _build(names, topology, say)
+            return
+        if now.topology != topology.digest():
+            message = f"lab {names.lab} is up with other hosts: {' '.join(now.hosts)}"
+            raise LabError(message, "Take it down first, or choose another name with --lab.")
+        running = processes.nspawns(names)
+        for name in sorted(set(now.hosts) - set(running)):
+            say(f"starting {name}")
+            _start(names, now, name)
+        _wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
+        say(f"lab {names.lab} is up: {' '.join(now.hosts)}")
+
+
+def down(names: Names, say: Say) -> None:
+    """Remove every trace of a lab. Silent if there is none.
+
+    Guarantee: on return no process, mount, namespace, interface, nftables table, cgroup or folder
+    with the lab's prefix is left. Nothing else was touched.
+    """
+    drivers = [pid for pid in processes.pids() if _is_driver(names, pid)]
+    spared = processes.ancestors()
+    if set(drivers) - spared and not processes.kill_all(
+        lambda pid: _is_driver(names, pid), seconds=KILL_S
+    ):
+        message = "could not stop the programs that drive the lab"
+        raise LabError(message)
+    with held(names.prefix):
+        began = time.monotonic()
+        if _tear_down(names):
+            say(f"lab {names.lab} is down ({time.monotonic() - began:.1f} s)")
+
+
+def kill(names: Names, name: str) -> None:
+    """End a host like a power cut: its cable goes silent first, then all its processes end."""
+    with _running_lab(names, name) as now:
+        network.set_cable(names, now.hosts[name]["octet"], plugged=False)
+        host.cut_power(names, name)
+
+
+def start(names: Names, name: str) -> None:
+    """Start a killed host again, with its disk as it was, and wait for its ssh port."""
+    with _running_lab(names, name) as now:
+        if name not in processes.nspawns(names):
+            _start(names, now, name)
+        _wait_for_ssh({name: now.hosts[name]["address"]})
+
+
+def status(names: Names) -> dict[str, object]:
+    """Return what a lab is: its state and, per host, whether it runs and its memory in MiB."""
+    now = state.load(names)
+    if now is None:
+        return {"lab": names.lab, "prefix": names.prefix, "up": False, "hosts": {}}
+    running = processes.nspawns(names)
+    hosts = {
+        name: one
+        | {
+            "running": name in running,
+            "memory_used_mb": cgroups.memory_used_mb(names.prefix, name),
+        }
+        for name, one in now.hosts.items()
+    }
+    return {
+        "lab": names.lab, "prefix": names.prefix, "up": True, "network": now.network,
+        "gateway": now.gateway, "cgroup": now.cgroup, "image": now.image, "hosts": hosts,
+    }  # fmt: skip
+
+
+def _build(names: Names, topology: Topology, say: Say) -> None:
+    _tear_down(names)
+    layers = image.ensure(image.look(names.checkout), names, say)
+    began = time.monotonic()
+    say(f"making {len(topology.hosts)} hosts")
+    names.run.mkdir(parents=True)
+    public_key = state.make_folder(names)
+    subnet = _make_network(names, topology)
+    trees, machine = cgroups.look()
+    places = [
+        host.Place(
+            name=one.name,
+            octet=network.FIRST_HOST + index,
+            address=network.address(subnet, network.FIRST_HOST + index),
+            recipe=cgroups.recipe(trees, machine, names.prefix, one),
+        )
+        for index, one in enumerate(topology.hosts)
+    ]
+
+    def make(place: host.Place) -> tuple[str, str]:
+        host.mount_root(names, place.name, image.lowerdir(layers))
+        key = host.give_identity(names, place, public_key)
+        network.connect(names, place.name, subnet, place.octet)
+        host.boot(names, place)
+        return place.address, key
+
+    with ThreadPoolExecutor(max_workers=4) as workers:
+        made = dict(zip(topology.names(), workers.map(make, places), strict=True))
+    state.write_ssh_files(names, made)
+    _wait_for_ssh({name: address for name, (address, _) in made.items()})
+    state.save(names, _state(names, topology, subnet, layers, places))
+    seconds = time.monotonic() - began
+    say(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
+
+
+def _make_network(names: Names, topology: Topology) -> str:
+    # One lab at a time, or two could find the same subnet free.
+    with held("network"):
+        subnet = topology.network or network.choose_subnet(names.prefix, network.in_use())
+        network.make_bridge(names, subnet)
+    return subnet
+
+
+def _state(
+    names: Names,
+    topology: Topology,
+    subnet: str,
+    layers: tuple[image.Layer, ...],
+    places: list[host.Place],
+) -> state.State:
+    return state.State(
+        lab=names.lab,
+        prefix=names.prefix,
+        topology=topology.digest(),
+        network=subnet,
+        gateway=network.address(subnet, network.GATEWAY),
+        cgroup=places[0].recipe.version,
+        image=[layer.name for layer in layers],
+        groups={name: list(children) for name, children in topology.groups},
+        members=topology.members(),
+        hosts={
+            one.name: {
+                "address": place.address,
+                "octet": place.octet,
+                "groups": list(one.groups),
+                "memory_mb": one.memory_mb,
+                "cores": one.cores,
+                "job_cgroups": one.job_cgroups,
+            }
+            for one, place in zip(topology.hosts, places, strict=True)
+        },
+    )
+
+
+def _start(names: Names, now: state.State, name: str) -> None:
+    one = now.hosts[name]
+    trees, machine = cgroups.look()
+    asked = Host(
+        name=name,
+        groups=tuple(one["groups"]),
+        memory_mb=one["memory_mb"],
+        cores=one["cores"],
+        job_cgroups=one["job_cgroups"],
+    )
+    recipe = cgroups.recipe(trees, machine, names.prefix, asked)
+    network.set_cable(names, one["octet"], plugged=True)
+    host.boot(
+        names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe)
+    )
+
+
+def _wait_for_ssh(addresses: dict[str, str]) -> None:
+    waiting, end = dict(addresses), time.monotonic() + BOOT_S
+    while waiting:
+        waiting = {name: where for name, where in waiting.items() if not _answers(where)}
+        if waiting and time.monotonic() > end:
+            message = f"no ssh answer after {BOOT_S:.0f} s from {' '.join(waiting)}"
+            raise LabError(message, "See console.log in the host's folder, or run `lab.py status`.")
+        if waiting:
+            time.sleep(0.05)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with socket.create_connection((address, state.PORT), timeout=1) as link:
+            return link.recv(4).startswith(b"SSH")
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _running_lab(names: Names, name: str) -> Iterator[state.State]:
+    with held(names.prefix):
+        now = state.load(names)
+        if now is None:
+            message = f"lab {names.lab} is not up"
+            raise LabError(message)
+        if name not in now.hosts:
+            message = f"lab {names.lab} has no host {name}"
+            raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
+        yield now
+
+
+def _is_driver(names: Names, pid: int) -> bool:
+    """Return whether a process works for the lab from outside: up, ansible, ssh masters, builds."""
+    return processes.is_marked(pid, names.mark) and not processes.is_nspawn_of(
+        pid, names.run / "hosts"
+    )
+
+
+def _is_inside(names: Names, pid: int) -> bool:
+    """Return whether a process runs in a host, or is what runs the host."""
+    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(
+        pid, names.prefix
+    )
+
+
+def _tear_down(names: Names) -> bool:
+    """Remove all objects of a lab; return whether there was anything."""
+    found = _stop_hosts(names)
+    groups = cgroups.folders_of(names.prefix)
+    gone = processes.wait_gone(lambda: bool(cgroups.remove(groups)), seconds=KILL_S)
+    found = found or bool(groups) or bool(network.interfaces(names.prefix))
+    network.remove(names.prefix)
+    builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
+    leftovers = list(NSPAWN_LEFTOVERS.glob(f"{names.prefix}-*"))
+    for folder in [names.run, *builds, *leftovers]:
+        found = found or folder.exists()
+        host.unmount_below(folder)
+        host.remove_folder(folder)
+    found = found or names.state.exists()
+    if names.state.exists():
+        shutil.rmtree(names.state)
+    with contextlib.suppress(OSError):  # other labs, or never made
+        names.state.parent.rmdir()
+    if not gone:
+        message = f"could not remove cgroups of {names.prefix}"
+        raise LabError(message)
+    return found
+
+
+def _stop_hosts(names: Names) -> bool:
+    running = processes.nspawns(names)
+    for nspawn in running.values():
+        host.power_off(names, nspawn)
+    processes.wait_gone(lambda: bool(processes.nspawns(names)), seconds=GRACE_S if running else 0)
+    if not processes.kill_all(lambda pid: _is_inside(names, pid), seconds=KILL_S):
+        message = f"could not kill the processes of {names.prefix}"
+        raise LabError(message)
+    return bool(running)

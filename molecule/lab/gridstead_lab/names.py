@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the objects of one lab are called. Pure.
+
+Every kernel object of a lab starts with its prefix, so teardown finds them by name alone,
+whatever a killed run left behind, and two labs never meet.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead_lab.errors import LabError
+
+STORE = Path("/var/lib/gridstead-lab")
+MARK = "GRIDSTEAD_LAB"
+INTERFACE_NAME_MAX = 15  # IFNAMSIZ less the closing zero
+_LAB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Names and folders of the lab ``lab`` of the checkout ``checkout`` (a real path)."""
+
+    checkout: Path
+    lab: str
+
+    @property
+    def prefix(self) -> str:
+        """Return ``gs`` and four hex digits that stand for checkout and lab."""
+        return "gs" + hashlib.sha256(f"{self.checkout}{self.lab}".encode()).hexdigest()[:4]
+
+    @property
+    def bridge(self) -> str:
+        """Return the name of the lab's bridge."""
+        return f"{self.prefix}br"
+
+    def veth(self, octet: int) -> str:
+        """Return the machine's end of the cable to the host with this last octet."""
+        return f"{self.prefix}v{octet}"
+
+    def machine(self, host: str) -> str:
+        """Return the machine name nspawn gets for a host."""
+        return f"{self.prefix}-{host}"
+
+    @property
+    def mark(self) -> str:
+        """Return the environment entry that marks processes as working for this lab."""
+        return f"{MARK}={self.prefix}"
+
+    @property
+    def state(self) -> Path:
+        """Return the folder in the checkout: keys, ssh_config, state.json, secrets."""
+        return self.checkout / ".lab" / self.lab
+
+    @property
+    def run(self) -> Path:
+        """Return the folder of the hosts' roots."""
+        return STORE / "labs" / self.prefix
+
+    def host(self, host: str) -> Path:
+        """Return the folder of one host: upper, work, root, netns, console.log."""
+        return self.run / "hosts" / host
+
+    def root(self, host: str) -> Path:
+        """Return where a host's root is mounted."""
+        return self.host(host) / "root"
+
+    def build(self, layer: str) -> Path:
+        """Return where this lab builds an image layer before it is complete."""
+        return STORE / "images" / f".build-{self.prefix}-{layer}"
+
+
+def names(checkout: Path, lab: str) -> Names:
+    """Return the names of a lab.
+
+    Raises:
+        LabError: If the lab's name is not a plain short word.
+    """
+    if _LAB_NAME.fullmatch(lab) is None:
+        message = f"lab name {lab!r} does not match {_LAB_NAME.pattern}"
+        raise LabError(message)
+    return Names(checkout=checkout.resolve(), lab=lab)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts a lab has: the topology file as values. Pure; reads and writes nothing.
+
+A topology file is JSON: ``hosts`` (name -> groups, memory_mb, cores, job_cgroups),
+``groups`` (name -> child groups) and, if wanted, ``network`` (an IPv4 /24). Order of the
+hosts is the order of their addresses.
+"""
+
+import hashlib
+import ipaddress
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gridstead_lab.errors import InvalidTopology
+
+MAX_HOSTS = 200
+MIN_MEMORY_MB = 256
+MIN_CORES = 0.1
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
+_GROUP = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_HOST_KEYS = {"groups", "memory_mb", "cores", "job_cgroups"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One host as asked for.
+
+    Units: memory in MiB, cores in CPUs' worth of time per second (may be a fraction).
+    job_cgroups: the host shall manage the limits of its own jobs (a Slurm compute node).
+    """
+
+    name: str
+    groups: tuple[str, ...]
+    memory_mb: int
+    cores: float
+    job_cgroups: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """All hosts in order of their addresses, and the groups made of groups."""
+
+    hosts: tuple[Host, ...]
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    network: str | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the host names in order."""
+        return tuple(host.name for host in self.hosts)
+
+    def digest(self) -> str:
+        """Return a short text that differs when anything in the topology differs."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
+
+    def members(self) -> dict[str, list[str]]:
+        """Return group name -> host names, for groups that hold hosts directly."""
+        found: dict[str, list[str]] = {
+            child: [] for _, children in self.groups for child in children
+        }
+        for host in self.hosts:
+            for group in host.groups:
+                found.setdefault(group, []).append(host.name)
+        return found
+
+
+def parse(text: str) -> Topology:
+    """Return the topology a file's text describes.
+
+    Raises:
+        InvalidTopology: If it is not JSON, a key is unknown, or a value is out of range.
+    """
+    try:
+        raw = json.loads(text)
+    except ValueError as err:
+        message = f"topology is not JSON: {err}"
+        raise InvalidTopology(message) from err
+    _require(isinstance(raw, dict), "topology is not an object")
+    _no_others(raw, {"hosts", "groups", "network"}, "topology")
+    hosts = raw.get("hosts")
+    _require(isinstance(hosts, dict) and bool(hosts), "topology has no hosts")
+    _require(len(hosts) <= MAX_HOSTS, f"topology has {len(hosts)} hosts, at most {MAX_HOSTS}")
+    return Topology(
+        hosts=tuple(_host(name, entry) for name, entry in hosts.items()),
+        groups=_groups(raw.get("groups", {})),
+        network=_network(raw.get("network")),
+    )
+
+
+def subset(topology: Topology, names: Iterable[str]) -> Topology:
+    """Return the topology with only the named hosts; groups stay, some may be empty.
+
+    Raises:
+        InvalidTopology: If a name is not in the topology, or none is given.
+    """
+    wanted = set(names)
+    unknown = sorted(wanted - set(topology.names()))
+    _require(not unknown, f"topology has no host {', '.join(unknown)}")
+    _require(bool(wanted), "no hosts chosen")
+    return Topology(
+        hosts=tuple(host for host in topology.hosts if host.name in wanted),
+        groups=topology.groups,
+        network=topology.network,
+    )
+
+
+def _host(name: str, entry: object) -> Host:
+    where = f"host {name!r}"
+    _require(_NAME.fullmatch(name) is not None, f"{where}: name must match {_NAME.pattern}")
+    if not isinstance(entry, dict):
+        message = f"{where}: not an object"
+        raise InvalidTopology(message)
+    _no_others(entry, _HOST_KEYS, where)
+    groups = _names(entry.get("groups", []), _GROUP, f"{where}: groups")
+    memory, cores = entry.get("memory_mb"), entry.get("cores", 1)
+    job_cgroups = entry.get("job_cgroups", False)
+    _require(
+        isinstance(memory, int) and not isinstance(memory, bool) and memory >= MIN_MEMORY_MB,
+        f"{where}: memory_mb must be a whole number of at least {MIN_MEMORY_MB}, not {memory!r}",
+    )
+    _require(
+        isinstance(cores, int | float) and not isinstance(cores, bool) and cores >= MIN_CORES,
+        f"{where}: cores must be a number of at least {MIN_CORES}, not {cores!r}",
+    )
+    _require(isinstance(job_cgroups, bool), f"{where}: job_cgroups must be true or false")
+    return Host(
+        name=name, groups=groups, memory_mb=memory, cores=float(cores), job_cgroups=job_cgroups
+    )
+
+
+def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(raw, dict):
+        message = "groups: not an object"
+        raise InvalidTopology(message)
+    for name in raw:
+        _require(_GROUP.fullmatch(name) is not None, f"group {name!r}: name not allowed")
+    return tuple(
+        (name, _names(children, _GROUP, f"group {name!r}")) for name, children in raw.items()
+    )
+
+
+def _network(raw: object) -> str | None:
+    if raw is None:
+        return None
+    try:
+        network = ipaddress.IPv4Network(str(raw))
+    except ValueError as err:
+        message = f"network: {err}"
+        raise InvalidTopology(message) from err
+    _require(network.prefixlen == 24, f"network: must be a /24, not {raw}")  # noqa: PLR2004
+    return str(network)
+
+
+def _names(raw: object, pattern: re.Pattern[str], where: str) -> tuple[str, ...]:
+    if not isinstance(raw, list) or not all(
+        isinstance(item, str) and pattern.fullmatch(item) for item in raw
+    ):
+        message = f"{where}: must be a list of names matching {pattern.pattern}, not {raw!r}"
+        raise InvalidTopology(message)
+    return tuple(raw)
+
+
+def _no_others(raw: dict[str, object], known: set[str], where: str) -> None:
+    others = sorted(set(raw) - known)
+    _require(not others, f"{where}: unknown key {', '.join(others)}; known: {', '.join(sorted(known))}")
+
+
+def _require(holds: bool, message: str) -> None:  # noqa: FBT001
+    if not holds:
+        raise InvalidTopology(message)

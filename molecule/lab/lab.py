@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real Debian hosts on this machine: up, down, status, shell, exec, kill, start, image.
+
+Must run as root. Python standard library only. See docs/reference/lab.md.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from gridstead_lab import image, lifecycle, names, state, topology
+from gridstead_lab.errors import LabError
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parent.parent
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code: 0 done, 1 could not, 2 wrong use."""
+    options = _parser().parse_args(argv)
+    try:
+        mine = names.names(CHECKOUT, options.lab)
+        return _run(options, mine)
+    except LabError as err:
+        print(f"lab: {err}", file=sys.stderr)
+        if err.hint:
+            print(f"lab: {err.hint}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace, mine: names.Names) -> int:
+    if options.command in {"up", "down", "kill", "start", "image"}:
+        _need_root()
+        _mark(mine)
+    match options.command:
+        case "up":
+            lifecycle.up(mine, _topology(options), _say)
+        case "down":
+            lifecycle.down(mine, _say)
+        case "status":
+            _print_status(lifecycle.status(mine), as_json=options.json)
+        case "kill":
+            lifecycle.kill(mine, options.host)
+        case "start":
+            lifecycle.start(mine, options.host)
+        case "image":
+            print(image.lowerdir(image.ensure(image.look(CHECKOUT), mine, _say)))
+        case "prefix":
+            print(mine.prefix)
+        case "ssh-config":
+            _need_up(mine)
+            print((mine.state / "ssh_config").read_text(), end="")
+        case "shell":
+            _ssh(mine, options.host, [])
+        case _:
+            _ssh(mine, options.host, options.words)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab.py", description=__doc__)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--lab",
+        default=os.environ.get("GRIDSTEAD_LAB_NAME", "default"),
+        help="name of the lab (default: $GRIDSTEAD_LAB_NAME, else %(default)s)",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text, parents=[common])
+
+    up = add("up", "make the hosts, or do nothing if they are up")
+    up.add_argument("--topology", type=Path, help="JSON file with the hosts")
+    up.add_argument("--hosts", help="only these hosts of the topology, separated by commas")
+    add("down", "remove every trace of the lab")
+    add("status", "show the hosts").add_argument("--json", action="store_true")
+    add("image", "build the image if needed and print its layers")
+    add("prefix", "print the prefix of the lab's objects")
+    add("ssh-config", "print the ssh client configuration")
+    for name, text in (
+        ("shell", "log in to a host"),
+        ("exec", "run a command on a host: exec HOST -- COMMAND ..."),
+        ("kill", "end a host like a power cut"),
+        ("start", "start a killed host again"),
+    ):
+        add(name, text).add_argument("host")
+    commands.choices["exec"].add_argument("words", nargs="+", metavar="COMMAND")
+    return parser
+
+
+def _topology(options: argparse.Namespace) -> topology.Topology:
+    """Return the hosts asked for: --topology, else $GRIDSTEAD_LAB_TOPOLOGY, else the default."""
+    default = os.environ.get("GRIDSTEAD_LAB_TOPOLOGY") or HERE / "topology.json"
+    file = options.topology or Path(default)
+    try:
+        text = file.read_text()
+    except OSError as err:
+        message = f"could not read topology {file}: {err.strerror}"
+        raise LabError(message) from err
+    found = topology.parse(text)
+    return topology.subset(found, options.hosts.split(",")) if options.hosts else found
+
+
+def _say(line: str) -> None:
+    print(f"lab: {line}", flush=True)
+
+
+def _need_root() -> None:
+    if os.geteuid() != 0:
+        message = "hosts can be made by root only"
+        raise LabError(message, "Run this as root.")
+
+
+def _need_up(mine: names.Names) -> state.State:
+    now = state.load(mine)
+    if now is None:
+        message = f"lab {mine.lab} is not up"
+        raise LabError(message, "Bring it up with `lab.py up`.")
+    return now
+
+
+def _mark(mine: names.Names) -> None:
+    """Start again with the lab's mark in the environment, so that ``down`` finds this process."""
+    if os.environ.get(names.MARK) != mine.prefix:
+        os.environ[names.MARK] = mine.prefix
+        os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
+
+
+def _ssh(mine: names.Names, host: str, words: list[str]) -> None:
+    now = _need_up(mine)
+    if host not in now.hosts:
+        message = f"lab {mine.lab} has no host {host}"
+        raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
+    os.execvp("ssh", ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words])  # noqa: S606, S607
+
+
+def _print_status(found: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    if not found["up"]:
+        print(f"lab {found['lab']} is not up")
+        return
+    print(f"lab {found['lab']} ({found['prefix']}) network {found['network']}")
+    row = "{:12} {:9} {:15} {:>13} {:>6}  {}"
+    print(row.format("HOST", "STATE", "ADDRESS", "MEMORY MiB", "CORES", "GROUPS"))
+    for name, one in found["hosts"].items():  # type: ignore[attr-defined]
+        used = "-" if one["memory_used_mb"] is None else one["memory_used_mb"]
+        memory = f"{used}/{one['memory_mb']}"
+        shown = "running" if one["running"] else "off"
+        groups = " ".join(one["groups"])
+        print(row.format(name, shown, one["address"], memory, f"{one['cores']:g}", groups))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
