@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 SPANK_TESTS = Path(__file__).resolve().parent / "spank"
+LUA_SLURM = Path(__file__).resolve().parent / "lua" / "slurm.lua"
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +53,24 @@ def spank_programs(tool, tmp_path_factory):
 
 def build(tool, directory, *arguments):
     tool("gcc")
-    done = subprocess.run(
-        [tool("make"), "-C", directory, *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([tool("make"), "-C", directory, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def lua(tool):
+    """Run a Lua text behind the double of Slurm and return what it prints."""
+    program = tool("lua5.4")
+
+    def run(text):
+        done = subprocess.run(
+            [program, "-"],
+            input=LUA_SLURM.read_bytes() + text.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode()
+
+    return run

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The authorized-keys command of the login node's sshd."""
+
+import os
+import subprocess
+
+import pytest
+
+WALLET = "0x" + "a1" * 20
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8cX9zq1fGhZ2oYv3mJ7l0bqg4tq3k0h5Q8mP1d9sYz supervisor"
+
+
+@pytest.fixture
+def keys(plugins_dir, tmp_path):
+    program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
+    file = tmp_path / "keys"
+
+    def run(*arguments, content=KEY + "\n"):
+        if content is not None:
+            file.write_text(content)
+        return subprocess.run([program, *arguments, file], capture_output=True, text=True, check=False)
+
+    return run
+
+
+NOT_WALLETS = [
+    "root",
+    "operator",
+    "nobody",
+    "0x",
+    WALLET.upper(),
+    "0x" + "A1" * 20,
+    WALLET[:-1],
+    WALLET + "0",
+    WALLET + "\nroot",
+    "root\n" + WALLET,
+    " " + WALLET,
+    "0x" + "g1" * 20,
+    "$(id)",
+    "-n",
+]
+
+
+@pytest.mark.parametrize("user", NOT_WALLETS)
+def test_others_get_nothing(keys, user):
+    done = keys(user)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_missing_user_is_an_error(plugins_dir):
+    program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
+
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+
+    assert done.returncode != 0
+    assert done.stdout == ""
+
+
+def test_missing_file_means_no_key_and_an_error(keys):
+    done = keys(WALLET, content=None)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "# a comment",
+        'command="/bin/sh" ' + KEY,
+        "restrict " + KEY,
+        " " + KEY,
+        "ssh-dss AAAAB3NzaC1kc3M= old",
+        "ssh-ed25519",
+        "ssh-ed25519 !!!",
+        "ssh-rsa-cert-v01@openssh.com AAAA",
+    ],
+)
+def test_line_that_is_no_plain_key_is_left_out(keys, line):
+    done = keys(WALLET, content=f"{line}\n{KEY}\n")
+
+    assert (done.returncode, done.stdout) == (0, f"restrict {KEY}\n")
+
+
+def test_wallet_gets_the_supervisors_key_for_commands_only(keys):
+    assert keys(WALLET).stdout == f"restrict {KEY}\n"
+
+
+def test_last_line_needs_no_newline(keys):
+    assert keys(WALLET, content=f"{KEY}\n{KEY}").stdout == f"restrict {KEY}\nrestrict {KEY}\n"
+
+
+def test_sshd_takes_the_output_for_keys(tool, keys, tmp_path):
+    subprocess.run(
+        [tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "supervisor", "-f", tmp_path / "id"], check=True
+    )
+
+    done = keys(WALLET, content=(tmp_path / "id.pub").read_text())
+    listed = subprocess.run(
+        [tool("ssh-keygen"), "-l", "-f", "-"], input=done.stdout, capture_output=True, text=True, check=True
+    )
+
+    assert "supervisor (ED25519)" in listed.stdout
+
+
+def test_program_is_clean_to_shellcheck(tool, plugins_dir):
+    program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
+
+    done = subprocess.run([tool("shellcheck"), program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_program_may_be_run(plugins_dir):
+    assert os.access(plugins_dir / "authorized-keys" / "gridstead-authorized-keys", os.X_OK)

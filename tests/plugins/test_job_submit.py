@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard of the queue, run by the Lua that Slurm uses, with Slurm played by ``lua/slurm.lua``."""
+
+from dataclasses import dataclass
+
+import pytest
+
+SUCCESS, ERROR = "0", "-1"
+ROOT, SLURM, WALLET, PERSON = 0, 64030, 200001, 1000
+GRID = 100000
+CONTRACT = "0x" + "a1" * 20
+JOB_ID = "0x" + "00" * 31 + "2f"
+PROOF = f"179188/{CONTRACT}/{JOB_ID}/k3J-x_9.Az"
+SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_uid_max = 999999,
+   wallet_gid = 100000, extra_accounts = { { uid = 61000, gid = 61001 } } }"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What Slurm is answered, what the user and the log read, and the request afterwards."""
+
+    code: str
+    user: str
+    log: str
+    admin_comment: str
+    comment: str
+
+
+@pytest.fixture(scope="session")
+def source(plugins_dir):
+    return (plugins_dir / "job_submit" / "job_submit.lua").read_text()
+
+
+@pytest.fixture(scope="session")
+def judge(lua, source):
+    """Return the verdict of a call, given as Lua text in which ``request`` is the job's description."""
+
+    def run(call, *, request="{}", prelude="", plugin=source, site=SITE):
+        parts = (
+            site,
+            f"do\n{plugin}\nend",
+            prelude,
+            f"local request = {request}",
+            f"local code = {call}",
+            "print('code ' .. tostring(math.tointeger(code)))",
+            "print('admin_comment ' .. tostring(rawget(request, 'admin_comment')))",
+            "print('comment ' .. tostring(rawget(request, 'comment')))",
+        )
+        told = {"log_user": "", "log_error": ""}
+        for line in lua("\n".join(parts)).splitlines():
+            word, _, rest = line.partition(" ")
+            told[word] = rest
+        return Verdict(told["code"], told["log_user"], told["log_error"], told["admin_comment"], told["comment"])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def submit(judge):
+    """Submit as a caller for a uid and gid; numbers are Lua floats, as Slurm passes them."""
+
+    def run(*, caller, uid, gid, admin_comment=None, comment=None, **others):
+        texts = "".join(
+            f', {name} = "{value}"'
+            for name, value in (("admin_comment", admin_comment), ("comment", comment))
+            if value is not None
+        )
+        request = f"{{ user_id = {uid}.0, group_id = {gid}.0{texts} }}"
+        return judge(f"slurm_job_submit(request, {{}}, {caller}.0)", request=request, **others)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def modify(judge):
+    def run(caller, **others):
+        return judge(f"slurm_job_modify(request, {{}}, {{}}, {caller})", **others)
+
+    return run
+
+
+@pytest.mark.parametrize("caller", [200001, 555555, 999999])
+def test_wallet_cannot_submit_even_with_a_proof(submit, caller):
+    verdict = submit(caller=caller, uid=caller, gid=GRID, admin_comment=PROOF)
+
+    assert verdict.code == ERROR
+    assert "through the grid only" in verdict.user
+
+
+@pytest.mark.parametrize("caller", [1, PERSON, 61000, 200000, 1000000, 65534])
+def test_nobody_but_root_and_slurm_submits(submit, caller):
+    assert submit(caller=caller, uid=caller, gid=GRID, comment=PROOF).code == ERROR
+
+
+@pytest.mark.parametrize("caller", [ROOT, SLURM])
+@pytest.mark.parametrize("uid", [0, SLURM, PERSON, 200000, 1000000, 4294967294])
+def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
+    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=PROOF)
+
+    assert verdict.code == ERROR
+    assert f"cannot submit for uid {uid}" in verdict.user
+
+
+@pytest.mark.parametrize("caller", [ROOT, SLURM])
+@pytest.mark.parametrize("gid", [0, SLURM, 99999, 100001, 4294967294])
+def test_gid_other_than_the_wallets_is_refused(submit, caller, gid):
+    verdict = submit(caller=caller, uid=WALLET, gid=gid, admin_comment=PROOF)
+
+    assert verdict.code == ERROR
+    assert f"cannot submit for gid {gid}" in verdict.user
+
+
+BAD_PROOFS = [
+    None,
+    "",
+    "paid",
+    PROOF.upper().replace("X", "x"),
+    PROOF.replace("179188", ""),
+    PROOF.replace("179188", "-1"),
+    PROOF.replace("a1", "g1"),
+    PROOF.replace(CONTRACT, CONTRACT + "0"),
+    PROOF.replace(CONTRACT, CONTRACT[:-1]),
+    PROOF.replace(JOB_ID, JOB_ID + "0"),
+    PROOF.replace(JOB_ID, JOB_ID[:-1]),
+    PROOF.removesuffix("k3J-x_9.Az"),
+    PROOF + " and more",
+    PROOF + "é",
+    " " + PROOF,
+    PROOF + "k" * 255,
+]
+
+
+@pytest.mark.parametrize("comment", BAD_PROOFS)
+def test_comment_that_is_no_proof_is_refused(submit, comment):
+    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=comment)
+
+    assert verdict.code == ERROR
+    assert "must carry the proof" in verdict.user
+
+
+@pytest.mark.parametrize("admin_comment", BAD_PROOFS)
+def test_admin_comment_that_is_no_proof_is_refused(submit, admin_comment):
+    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=admin_comment).code == ERROR
+
+
+def test_bad_admin_comment_is_not_replaced_by_a_good_comment(submit):
+    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, admin_comment="mine", comment=PROOF)
+
+    assert verdict.code == ERROR
+    assert verdict.admin_comment == "mine"
+
+
+@pytest.mark.parametrize("caller", [ROOT, SLURM])
+@pytest.mark.parametrize(("uid", "gid"), [(61000, 0), (61000, GRID), (61001, 61001)])
+def test_extra_account_needs_its_own_gid(submit, caller, uid, gid):
+    assert submit(caller=caller, uid=uid, gid=gid).code == ERROR
+
+
+@pytest.mark.parametrize("caller", [ROOT, SLURM])
+def test_extra_account_is_accepted_without_a_proof(submit, caller):
+    assert submit(caller=caller, uid=61000, gid=61001).code == SUCCESS
+
+
+@pytest.mark.parametrize("caller", [ROOT, SLURM])
+@pytest.mark.parametrize("uid", [200001, 999999])
+def test_proof_in_the_admin_comment_is_accepted_as_it_is(submit, caller, uid):
+    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=PROOF, comment="a note")
+
+    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, PROOF, "a note")
+    assert (verdict.user, verdict.log) == ("", "")
+
+
+def test_proof_in_the_comment_becomes_the_admin_comment(submit):
+    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=PROOF)
+
+    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, PROOF, "")
+
+
+def test_site_without_numbers_gets_the_grids_own(submit):
+    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=PROOF, site="").code == SUCCESS
+    assert submit(caller=SLURM, uid=61000, gid=61001, site="").code == ERROR
+
+
+@pytest.mark.parametrize("caller", [WALLET, 999999, PERSON, 61000, "nil", "{}", '"0"', "0 / 0"])
+def test_nobody_but_root_and_slurm_modifies(modify, caller):
+    verdict = modify(caller)
+
+    assert verdict.code == ERROR
+    assert "cannot be modified" in verdict.user
+
+
+@pytest.mark.parametrize("caller", ["0.0", "64030.0", "64030"])
+def test_root_and_slurm_modify(modify, caller):
+    assert modify(caller).code == SUCCESS
+
+
+RAISING = 'setmetatable({}, { __index = function(_, name) error("no " .. name) end })'
+STRANGE_REQUESTS = [RAISING, "{}", "nil", "7", '{ user_id = "x" }', "{ user_id = {}, group_id = 100000 }"]
+
+
+@pytest.mark.parametrize("request_text", STRANGE_REQUESTS)
+@pytest.mark.parametrize("caller", ["0", "64030"])
+def test_request_that_cannot_be_read_is_an_error(judge, request_text, caller):
+    verdict = judge(f"slurm_job_submit({request_text}, nil, {caller})")
+
+    assert verdict.code == ERROR
+    assert "could not be judged" in verdict.user
+    assert "gridstead: job_submit: couldn't judge a request" in verdict.log
+
+
+def test_request_that_cannot_be_changed_is_an_error(judge):
+    request = f'setmetatable({{ user_id = {WALLET}, group_id = {GRID}, comment = "{PROOF}" }},'
+    request += ' { __newindex = function() error("read only") end })'
+
+    assert judge("slurm_job_submit(request, nil, 0)", request=request).code == ERROR
+
+
+@pytest.mark.parametrize("call", ["slurm_job_submit()", "slurm_job_modify()"])
+def test_missing_arguments_are_an_error(judge, call):
+    assert judge(call).code == ERROR
+
+
+@pytest.mark.parametrize("entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"])
+def test_raising_log_is_an_error_too(judge, entry):
+    raising = 'slurm.log_user = function() error("no log") end\nslurm.log_error = slurm.log_user'
+
+    assert judge(entry, request=RAISING, prelude=raising).code == ERROR
+
+
+@pytest.mark.parametrize("entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"])
+def test_missing_log_is_an_error_too(judge, entry):
+    assert judge(entry, request=RAISING, prelude="slurm = nil").code == ERROR
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['error("a bug")', "error()", "error({})", "return", "return nil", "return true", "return 0", "return SUCCESS"],
+)
+def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
+    broken = source
+    for head in (
+        "local function judge_submission(request, caller_uid)",
+        "local function judge_modification(caller_uid)",
+    ):
+        assert head in broken
+        broken = broken.replace(head, f"{head}\n   do {body} end")
+
+    request = f'{{ user_id = {WALLET}, group_id = {GRID}, admin_comment = "{PROOF}" }}'
+    for caller in (ROOT, SLURM, WALLET):
+        assert judge(f"slurm_job_submit(request, nil, {caller})", request=request, plugin=broken).code == ERROR
+        assert judge(f"slurm_job_modify(request, nil, nil, {caller})", request=request, plugin=broken).code == ERROR
+
+
+def test_endless_recursion_is_an_error(judge, source):
+    head = "local function judge_modification(caller_uid)"
+    deep = source.replace(head, f"{head}\n   local function deeper() return 1 + deeper() end\n   deeper()")
+
+    assert judge("slurm_job_modify(nil, nil, nil, 0)", plugin=deep).code == ERROR
