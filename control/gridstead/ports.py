@@ -15,7 +15,7 @@ from gridstead.domain.calls import Call
 from gridstead.domain.events import Event
 from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.journal import Entry
-from gridstead.domain.sending import OutboxEntry
+from gridstead.domain.sending import EntryChange, OutboxEntry, Transaction
 from gridstead.domain.submission import Gate, GridUser, Script, Submission
 
 
@@ -54,6 +54,10 @@ class Ledger(Protocol):
         """Return the records of these providers; one that never registered is left out."""
         ...
 
+    def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
+        """Return the provider's record that waits for approval, None if none does."""
+        ...
+
 
 class Outbox(Protocol):
     """Calls that a wallet must make. Durable: what put() took survives any crash."""
@@ -64,6 +68,32 @@ class Outbox(Protocol):
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries whose transaction is not final yet, oldest first."""
+        ...
+
+
+class Transactions(Protocol):
+    """The signed transactions that carry an outbox, in the same store.
+
+    An *account* is a wallet on one chain: the hash of the chain's first block and the address. What was signed for
+    another account is not seen, so nothing of an old chain is ever sent to a fresh one.
+    """
+
+    def open_transactions(self, account: str) -> tuple[Transaction, ...]:
+        """Return the transactions whose nonce is not closed, by nonce and then age."""
+        ...
+
+    def add(self, account: str, transaction: Transaction) -> None:
+        """Store a transaction that is about to be sent; its entries are SENT from now on."""
+        ...
+
+    def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
+        """Store that the node took these transactions at that time (Unix seconds)."""
+        ...
+
+    def record(
+        self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
+    ) -> None:
+        """Store new states of entries, withdraw all transactions of some nonces and close other nonces, all or none."""
         ...
 
 
@@ -87,7 +117,11 @@ class Cursor(Protocol):
         ...
 
     def save(self, block: Block) -> None:
-        """Store the block. Call only after all that it covers is stored."""
+        """Store the block and forget those of its height and above. Call only after all that it covers is stored."""
+        ...
+
+    def history(self) -> tuple[Block, ...]:
+        """Return the last blocks that were saved and not forgotten, newest first, at most 64."""
         ...
 
 

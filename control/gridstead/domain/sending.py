@@ -38,3 +38,43 @@ class OutboxEntry:
     state: SendState
     created_at: int
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fees:
+    """What a transaction offers. Units: wei of the chain's own coin per gas."""
+
+    max_fee: int
+    tip: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A signed transaction of our wallet. Several may share a nonce; the chain takes one of them.
+
+    Attributes:
+        hash: 0x and 64 hexadecimal digits.
+        nonce: Its place among the wallet's transactions.
+        raw: The signed bytes, 0x and hexadecimal digits.
+        entry_ids: The outbox entries it carries, in the order of the batch; empty if it only uses up its nonce.
+        fees: What it offers.
+        sent_at: When the node last took it, Unix seconds; None if it may never have been sent.
+        withdrawn: Must never be sent again. It may still be mined.
+    """
+
+    hash: str
+    nonce: int
+    raw: str
+    entry_ids: tuple[int, ...]
+    fees: Fees
+    sent_at: int | None = None
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryChange:
+    """An outbox entry has come to a state."""
+
+    entry_id: int
+    state: SendState
+    reason: str = ""

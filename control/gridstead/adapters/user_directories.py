@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directories on the mounted shared storage, made by root on the one host that may be root there.
+
+A directory is made and given away through its own descriptor, so no name is followed twice and no link is ever
+trusted. A crash between the two steps leaves a directory of root's, which the next round gives away.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead.domain.submission import GridUser
+from gridstead.errors import ConfigError
+
+MODE = 0o700
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePaths:
+    """Existing parents of what is made, on the shared storage."""
+
+    homes: Path
+    shared_cache: Path
+    persistent_cache: Path
+
+
+class SharedStorage:
+    """Implements port ``UserDirectories`` on a mounted file system."""
+
+    def __init__(self, paths: StoragePaths) -> None:
+        self._paths = paths
+
+    def ensure(self, user: GridUser) -> bool:
+        """Make the user's home and caches and return whether anything was made.
+
+        Raises:
+            ConfigError: A parent is not there, or a name is taken by something that is not the user's directory.
+        """
+        places = (
+            (self._paths.homes, user.address),
+            (self._paths.shared_cache, str(user.uid)),
+            (self._paths.persistent_cache, f"user-{user.uid}"),
+        )
+        return any([_ensure(parent, name, user) for parent, name in places])
+
+
+def _ensure(parent: Path, name: str, user: GridUser) -> bool:
+    made = False
+    try:
+        parent_fd = os.open(parent, os.O_DIRECTORY | os.O_RDONLY)
+    except OSError as error:
+        raise ConfigError(f"cannot open {parent}", detail=str(error), hint="Mount the shared storage.") from error
+    try:
+        try:
+            os.mkdir(name, MODE, dir_fd=parent_fd)
+            made = True
+        except FileExistsError:
+            made = False
+        fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=parent_fd)
+        try:
+            return _give(fd, user, place=parent / name) or made
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise ConfigError(f"cannot make {parent / name}", detail=str(error)) from error
+    finally:
+        os.close(parent_fd)
+
+
+def _give(fd: int, user: GridUser, *, place: Path) -> bool:
+    """Hand a directory of root's to the user; return whether that was needed."""
+    status = os.fstat(fd)
+    if status.st_uid == user.uid:
+        return False
+    if status.st_uid != os.geteuid():
+        raise ConfigError(f"cannot give {place} to uid {user.uid}", detail=f"it belongs to uid {status.st_uid}")
+    if stat.S_IMODE(status.st_mode) != MODE:
+        os.fchmod(fd, MODE)
+    os.fchown(fd, user.uid, user.gid)
+    return True

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The LDAP connector: a wallet that asks for a job becomes a user of the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from gridstead.domain.accounts import customers, missing
+from gridstead.domain.events import Event
+from gridstead.ports import Directory, Ledger
+from gridstead.services.follower import Follower
+
+log = structlog.get_logger()
+
+BLOCKS_PER_READ = 1000
+
+
+class LdapConnector:
+    """Makes directory users.
+
+    Events say which user is needed next; the first tick compares the whole history with the directory, so neither a
+    lost event nor a lost user outlives a restart.
+    """
+
+    def __init__(self, ledger: Ledger, follower: Follower, directory: Directory) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._directory = directory
+        self._reconciled = False
+
+    def tick(self) -> None:
+        """Make the users that the chain asks for and the directory lacks."""
+        if not self._reconciled:
+            self._reconcile()
+            self._reconciled = True
+        self._follower.tick(self._make)
+
+    def _reconcile(self) -> None:
+        wanted: set[str] = set()
+        head = self._ledger.head().number
+        for first in range(0, head + 1, BLOCKS_PER_READ):
+            last = min(first + BLOCKS_PER_READ - 1, head)
+            wanted |= customers(self._ledger.events(first=first, last=last))
+        self._ensure(missing(wanted, self._directory.users()))
+        log.info("directory_reconciled", block=head, users=len(wanted))
+
+    def _make(self, events: Iterable[Event]) -> None:
+        self._ensure(sorted(customers(events)))
+
+    def _ensure(self, addresses: Iterable[str]) -> None:
+        for address in self._directory.ensure_users(addresses):
+            log.info("user_created", user=address)
