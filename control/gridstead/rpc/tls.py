@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS for our gRPC servers: certificates from files, and who may call.
+
+Rule: a server without a client CA authenticates nobody here; with one, a caller needs a certificate of that CA *and* a
+common name from a closed list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from gridstead.errors import ConfigError
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Where a server's identity lies.
+
+    Attributes:
+        certificate: PEM, the server's certificate and what lies between it and the CA.
+        key: PEM, its private key.
+        client_ca: PEM of the CA whose certificates callers must show; None when any caller may connect.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Return credentials for a listening port; with a client CA, the handshake fails without a client certificate.
+
+    Raises:
+        ConfigError: If a file cannot be read.
+    """
+    pair = (_read(files.key), _read(files.certificate))
+    if files.client_ca is None:
+        return grpc.ssl_server_credentials([pair])
+    return grpc.ssl_server_credentials([pair], root_certificates=_read(files.client_ca), require_client_auth=True)
+
+
+class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no types
+    """Refuses every call whose client certificate has a common name that is not in the list.
+
+    Args:
+        names: The common names that may call.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler | None:
+        """Return the handler, behind the check."""
+        handler = continuation(handler_call_details)
+        if handler is None:
+            return None
+        kind = "_".join(
+            "stream" if many else "unary" for many in (handler.request_streaming, handler.response_streaming)
+        )
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        guarded = self._guard(getattr(handler, kind))
+        return make(guarded, handler.request_deserializer, handler.response_serializer)
+
+    def _guard(self, behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
+        def call(request: object, context: grpc.ServicerContext) -> object:
+            name = peer_name(context)
+            if name not in self._names:
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, f"caller {name!r} is not allowed here")
+            return behaviour(request, context)
+
+        return call
+
+
+def peer_name(context: grpc.ServicerContext) -> str:
+    """Return the common name of the caller's certificate, empty if it showed none."""
+    names = context.auth_context().get("x509_common_name", [])
+    return names[0].decode(errors="replace") if names else ""
+
+
+def grpc_server(*, threads: int, interceptors: Iterable[grpc.ServerInterceptor] = ()) -> grpc.Server:
+    """Return a server with a bounded thread pool and bounded messages; add servicers, a port, then start it."""
+    pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
+    options = [
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a lottery
+    ]
+    return grpc.server(pool, interceptors=tuple(interceptors), options=options)
+
+
+def add_health(server: grpc.Server) -> None:
+    """Let the server answer grpc.health.v1: it is serving as soon as it is started."""
+    servicer = health.HealthServicer()
+    servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+
+
+def bind(server: grpc.Server, address: str, files: TlsFiles) -> int:
+    """Listen with TLS on ``host:port`` and return the port; port 0 takes a free one.
+
+    Raises:
+        ConfigError: If a file cannot be read or the address cannot be listened on.
+    """
+    try:
+        port: int = server.add_secure_port(address, server_credentials(files))
+    except RuntimeError as err:
+        raise ConfigError(f"could not listen on {address}", detail=str(err)) from err
+    return port
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as err:
+        raise ConfigError(f"could not read {path}", detail=err.strerror) from err
