@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a reader of the chain has come, in the store."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, insert, select
+
+from gridstead.adapters.journal.database import Database
+from gridstead.adapters.journal.schema import CURSOR
+from gridstead.domain.job import Block
+
+KEPT = 64
+
+
+class SqlCursor:
+    """Port Cursor.
+
+    Args:
+        database: The store.
+        name: Whose cursor it is; several readers may share a store.
+    """
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self._name = name
+
+    def load(self) -> Block | None:
+        """Return the last block that was covered."""
+        history = self.history()
+        return history[0] if history else None
+
+    def save(self, block: Block) -> None:
+        """Store the block."""
+        mine = CURSOR.c.name == self._name
+        row = {"name": self._name, "number": block.number, "hash": block.hash, "timestamp": block.timestamp}
+        with self._database.begin() as connection:
+            connection.execute(delete(CURSOR).where(mine, CURSOR.c.number >= block.number))
+            connection.execute(insert(CURSOR), row)
+            oldest = select(CURSOR.c.number).where(mine).order_by(CURSOR.c.number.desc()).offset(KEPT - 1).limit(1)
+            number = connection.execute(oldest).scalar()
+            if number is not None:
+                connection.execute(delete(CURSOR).where(mine, CURSOR.c.number < number))
+
+    def history(self) -> tuple[Block, ...]:
+        """Return the last blocks that were saved, newest first."""
+        query = select(CURSOR).where(CURSOR.c.name == self._name).order_by(CURSOR.c.number.desc())
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(Block(number=row.number, hash=row.hash, timestamp=row.timestamp) for row in rows)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of one process: a SQLite file, or a PostgreSQL database by URL.
+
+Rule 1: what begin() committed survives a power cut. Rule 2: one process at a time; a second one is turned away.
+Rule 3: any thread may use it; writers wait for each other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+
+from gridstead.adapters.journal.migrations import MIGRATIONS, migrate, version_of
+from gridstead.errors import ConfigError, Transient
+
+_BUSY_TIMEOUT_MS = 30_000
+_LOCK_KEY = 0x67726964  # "grid": the advisory lock that a process holds on a PostgreSQL database
+
+
+class Database:
+    """An open store, brought to the present version.
+
+    Args:
+        url: ``sqlite:////path/to/file`` or ``postgresql+psycopg://…``.
+
+    Raises:
+        ConfigError: If the URL is wrong, the store is newer than this release or another process has it open.
+        Transient: If the server does not answer.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = _engine(url)
+        self._lock_fd: int | None = None
+        self._lock_connection: Connection | None = None
+        ready = False
+        try:
+            with _translated():
+                self._lock()
+                self._migrate()
+            ready = True
+        finally:
+            if not ready:
+                self.close()
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction that is committed at the end, or rolled back if an error leaves it."""
+        with _translated(), self._engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._lock_connection is not None:
+            self._lock_connection.close()
+            self._lock_connection = None
+        self._engine.dispose()
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def _migrate(self) -> None:
+        with self._engine.begin() as connection:
+            version = version_of(connection)
+        for step in range(version, len(MIGRATIONS)):
+            with self._engine.begin() as connection:
+                migrate(connection, step)
+
+    def _lock(self) -> None:
+        taken = self._lock_file() if self._engine.dialect.name == "sqlite" else self._lock_server()
+        if not taken:
+            raise ConfigError(
+                f"cannot open the state store {self._engine.url.render_as_string()}",
+                detail="another process has it open",
+                hint="Run one process per store.",
+            )
+
+    def _lock_file(self) -> bool:
+        path = self._engine.url.database
+        if not path or path == ":memory:":
+            return True
+        self._lock_fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _lock_server(self) -> bool:
+        self._lock_connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        query = text("SELECT pg_try_advisory_lock(:key)")
+        return bool(self._lock_connection.execute(query, {"key": _LOCK_KEY}).scalar())
+
+
+def _engine(text_url: str) -> Engine:
+    try:
+        url = make_url(text_url)
+        engine = create_engine(url)
+    except (ArgumentError, NoSuchModuleError, ImportError) as err:
+        raise ConfigError("cannot use the state store's URL", detail=str(err)) from err
+    if engine.dialect.name not in {"sqlite", "postgresql"}:
+        raise ConfigError("cannot use the state store's URL", detail=f"dialect {engine.dialect.name!r}")
+    if engine.dialect.name == "sqlite":
+        if url.database and not Path(url.database).parent.is_dir():
+            raise ConfigError(f"cannot open the state store {url.database}", detail="its directory does not exist")
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # noqa: ANN401
+    connection.isolation_level = None  # the driver must not begin transactions of its own
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {_BUSY_TIMEOUT_MS}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # A transaction that reads first and writes later cannot wait for another writer; one that begins as a writer can.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as err:
+        raise Transient("could not reach the state store", detail=str(err.orig)) from err

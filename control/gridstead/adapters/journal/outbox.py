@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outbox of a wallet and the transactions that carry it, in the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from gridstead.adapters.journal.codec import from_text, to_text
+from gridstead.adapters.journal.database import Database
+from gridstead.adapters.journal.schema import OUTBOX, TRANSACTIONS
+from gridstead.domain.calls import Call
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, SendState, Transaction
+from gridstead.ports import Clock
+
+_OPEN = tuple(state.value for state in (SendState.QUEUED, SendState.SENT, SendState.MINED))
+_INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class SqlOutbox:
+    """Ports Outbox and Transactions.
+
+    Args:
+        database: The store.
+        clock: Stamps new entries.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def put(self, key: str, call: Call) -> None:
+        """Store a call to be sent."""
+        row = {
+            "key": key,
+            "call": to_text(call),
+            "state": SendState.QUEUED.value,
+            "created_at": self._clock.now(),
+            "reason": "",
+        }
+        with self._database.begin() as connection:
+            statement = _INSERT[connection.dialect.name](OUTBOX).values(row)
+            connection.execute(statement.on_conflict_do_nothing())
+
+    def open_entries(self) -> tuple[OutboxEntry, ...]:
+        """Return the entries that are not final."""
+        query = select(OUTBOX).where(OUTBOX.c.state.in_(_OPEN)).order_by(OUTBOX.c.id)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_entry(row) for row in rows)
+
+    def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
+        """Return every entry with a greater id, closed ones too, oldest first."""
+        query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_entry(row) for row in rows)
+
+    def open_transactions(self, account: str) -> tuple[Transaction, ...]:
+        """Return the transactions whose nonce is not closed."""
+        mine = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.closed == 0)
+        query = select(TRANSACTIONS).where(*mine).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_transaction(row) for row in rows)
+
+    def add(self, account: str, transaction: Transaction) -> None:
+        """Store a transaction that is about to be sent."""
+        row = {
+            "hash": transaction.hash,
+            "account": account,
+            "nonce": transaction.nonce,
+            "raw": transaction.raw,
+            "entry_ids": json.dumps(transaction.entry_ids),
+            "max_fee": str(transaction.fees.max_fee),
+            "tip": str(transaction.fees.tip),
+            "sent_at": transaction.sent_at,
+            "withdrawn": int(transaction.withdrawn),
+            "closed": 0,
+        }
+        with self._database.begin() as connection:
+            connection.execute(insert(TRANSACTIONS), row)
+            sent = update(OUTBOX).where(OUTBOX.c.id.in_(transaction.entry_ids), OUTBOX.c.state.in_(_OPEN))
+            connection.execute(sent.values(state=SendState.SENT.value))
+
+    def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
+        """Store that the node took these transactions."""
+        with self._database.begin() as connection:
+            mine = TRANSACTIONS.c.hash.in_(tuple(hashes))
+            connection.execute(update(TRANSACTIONS).where(mine).values(sent_at=at))
+
+    def record(
+        self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
+    ) -> None:
+        """Store new states of entries and nonces."""
+        with self._database.begin() as connection:
+            for change in changes:
+                row = update(OUTBOX).where(OUTBOX.c.id == change.entry_id)
+                connection.execute(row.values(state=change.state.value, reason=change.reason))
+            mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account)
+            connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1))
+            connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1))
+
+
+def _entry(row: Row[Any]) -> OutboxEntry:
+    return OutboxEntry(
+        id=row.id,
+        key=row.key,
+        call=from_text(row.call),
+        state=SendState(row.state),
+        created_at=row.created_at,
+        reason=row.reason,
+    )
+
+
+def _transaction(row: Row[Any]) -> Transaction:
+    return Transaction(
+        hash=row.hash,
+        nonce=row.nonce,
+        raw=row.raw,
+        entry_ids=tuple(json.loads(row.entry_ids)),
+        fees=Fees(max_fee=int(row.max_fee), tip=int(row.tip)),
+        sent_at=row.sent_at,
+        withdrawn=bool(row.withdrawn),
+    )

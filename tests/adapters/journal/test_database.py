@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only a database can do wrong."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import ProgrammingError
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.journal import migrations
+from gridstead.adapters.journal.database import Database
+from gridstead.adapters.journal.outbox import SqlOutbox
+from gridstead.domain.calls import ClaimJobs
+from gridstead.errors import ConfigError, Transient
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql_url")
+    return f"sqlite:///{tmp_path}/state.db"
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://host/x", "oracle+nothing://x", "sqlite:////no/such/dir/file"])
+def test_open_rejects_a_bad_url(url):
+    with pytest.raises(ConfigError):
+        Database(url)
+
+
+def test_open_rejects_a_store_that_is_open_already(url):
+    first = Database(url)
+
+    with pytest.raises(ConfigError, match="another process"):
+        Database(url)
+
+    first.close()
+    Database(url).close()
+
+
+def test_open_rejects_a_store_of_a_newer_release(url):
+    first = Database(url)
+    with first.begin() as connection:
+        connection.execute(text("UPDATE schema_version SET version = 99"))
+    first.close()
+
+    with pytest.raises(ConfigError, match="version 99"):
+        Database(url)
+
+
+def test_open_brings_an_old_store_up_to_date(url, monkeypatch):
+    Database(url).close()
+    change = ("ALTER TABLE outbox ADD COLUMN colour TEXT",)
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, change))
+    monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", migrations.MIGRATIONS)
+
+    database = Database(url)
+
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT version FROM schema_version")).scalars().all() == [2]
+        connection.execute(text("SELECT colour FROM outbox"))
+    database.close()
+
+
+def test_open_rolls_back_a_migration_that_fails(url, monkeypatch):
+    Database(url).close()
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, ("CREATE TABLE half (x TEXT)", "NONSENSE")))
+    monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", migrations.MIGRATIONS)
+    with pytest.raises((Transient, ProgrammingError)):
+        Database(url)
+
+    monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", migrations.MIGRATIONS[:1])
+    monkeypatch.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+    database = Database(url)
+
+    with database.begin() as connection:
+        assert not inspect(connection).has_table("half")
+    database.close()
+
+
+def test_threads_write_at_the_same_time(url):
+    database = Database(url)
+    outbox = SqlOutbox(database, FakeClock())
+
+    def put(name):
+        for number in range(20):
+            outbox.put(f"{name}-{number}", ClaimJobs(limit=1))
+            outbox.put("shared", ClaimJobs(limit=1))
+
+    threads = [threading.Thread(target=put, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(outbox.open_entries()) == 61
+    database.close()
+
+
+def test_sqlite_survives_a_power_cut_by_its_settings(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/state.db")
+
+    with database.begin() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    database.close()

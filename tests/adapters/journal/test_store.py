@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every store keeps: one contract for memory, SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gridstead.domain.billing import Prices
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, Register, Settle
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.job import Block, Hardware, Label
+from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.sending import EntryChange, Fees, SendState, Transaction
+
+CONTRACT = "0x" + "ab" * 20
+ACCOUNT = "0x" + "00" * 32 + "/0x" + "cd" * 20
+
+
+def proof(number=1, script="script-1"):
+    return Proof(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
+
+
+def entry(kind, number=1, at=100, **fields):
+    return Entry(proof=proof(number), kind=kind, at=at, **fields)
+
+
+def block(number, fork="a"):
+    return Block(number=number, hash="0x" + (f"{number:x}" + fork).rjust(64, "0"), timestamp=1000 + number)
+
+
+def transaction(nonce, *entry_ids, name="1", **fields):
+    values = {"fees": Fees(max_fee=3 * 10**30, tip=1), "raw": "0x02aa", "entry_ids": entry_ids}
+    return Transaction(hash=f"0x{nonce:060x}{name:>04}", nonce=nonce, **(values | fields))
+
+
+SETTLE = Settle(
+    proof=proof(), state=JobState.FINISHED, seconds=61, exit_code=0, error='a "word"', evidence="0x" + "11" * 32
+)
+REGISTER = Register(
+    hardware=Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 8), memory_per_node_mb=(1000, 2000)),
+    prices=Prices(gpu_per_min=10**24, cpu_per_min=1, memory_mb_per_min=0),
+    labels=(Label(key="os", value="linux"),),
+)
+
+
+def test_journal_starts_empty(store):
+    assert store.journal.open_entries() == ()
+
+
+def test_journal_returns_open_entries_in_order_after_a_restart(store):
+    first = [entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2), entry(EntryKind.SUBMIT_INTENDED, 1)]
+    last = [entry(EntryKind.SUBMITTED, 1, slurm_job_id=7), entry(EntryKind.SUBMIT_REJECTED, 2, reason="no such user")]
+
+    store.journal.append(first)
+    store.journal.append(last)
+    store.restart()
+
+    assert store.journal.open_entries() == (*first, *last)
+
+
+def test_journal_leaves_out_closed_jobs(store):
+    store.journal.append([entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2)])
+    store.journal.append([entry(EntryKind.CLOSED, 1)])
+
+    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, 2),)
+
+
+def test_journal_opens_a_closed_job_again(store):
+    store.journal.append([entry(EntryKind.CLAIMED), entry(EntryKind.CLOSED), entry(EntryKind.CLAIMED, at=200)])
+
+    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, at=200),)
+
+
+def test_cursor_is_empty_at_the_start(store):
+    cursor = store.cursor("reader")
+
+    assert cursor.load() is None
+    assert cursor.history() == ()
+
+
+def test_cursor_remembers_the_last_blocks_newest_first(store):
+    for number in range(1, 71):
+        store.cursor("reader").save(block(number))
+    store.restart()
+
+    assert store.cursor("reader").load() == block(70)
+    assert store.cursor("reader").history() == tuple(block(number) for number in range(70, 6, -1))
+
+
+def test_cursor_forgets_what_is_at_and_above_a_saved_block(store):
+    cursor = store.cursor("reader")
+    for number in (1, 2, 3):
+        cursor.save(block(number))
+
+    cursor.save(block(2, fork="b"))
+
+    assert cursor.history() == (block(2, fork="b"), block(1))
+
+
+def test_cursors_of_two_readers_are_apart(store):
+    store.cursor("one").save(block(5))
+
+    assert store.cursor("two").load() is None
+
+
+def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
+    calls = [SETTLE, REGISTER, ClaimCancelling(), ClaimJobs(limit=3)]
+
+    for number, call in enumerate(calls):
+        store.outbox.put(f"key-{number}", call)
+    store.restart()
+
+    entries = store.outbox.open_entries()
+    assert [one.call for one in entries] == calls
+    assert [one.id for one in entries] == sorted(one.id for one in entries)
+    assert {one.state for one in entries} == {SendState.QUEUED}
+    assert {one.created_at for one in entries} == {store.clock.now()}
+
+
+def test_outbox_takes_a_key_once_while_it_is_open(store):
+    store.outbox.put("claim", ClaimJobs(limit=1))
+    store.outbox.put("claim", ClaimJobs(limit=2))
+
+    assert [one.call for one in store.outbox.open_entries()] == [ClaimJobs(limit=1)]
+
+
+def test_outbox_takes_a_key_again_after_its_entry_is_closed(store):
+    for state in (SendState.FINAL, SendState.REJECTED):
+        store.outbox.put("claim", ClaimJobs(limit=1))
+        (before,) = store.outbox.open_entries()
+        change = EntryChange(entry_id=before.id, state=state, reason="why")
+        store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[])
+        assert store.outbox.open_entries() == ()
+        assert store.outbox.entries(after=before.id - 1) == (replace(before, state=state, reason="why"),)
+
+    store.outbox.put("claim", ClaimJobs(limit=2))
+
+    assert [one.call for one in store.outbox.open_entries()] == [ClaimJobs(limit=2)]
+
+
+def test_transaction_is_stored_with_all_it_says_and_its_entries_are_sent(store):
+    store.outbox.put("claim", ClaimJobs(limit=1))
+    (queued,) = store.outbox.open_entries()
+    signed = transaction(4, queued.id)
+
+    store.outbox.add(ACCOUNT, signed)
+    store.restart()
+
+    assert store.outbox.open_transactions(ACCOUNT) == (signed,)
+    assert store.outbox.open_entries() == (replace(queued, state=SendState.SENT),)
+
+
+def test_transaction_remembers_when_it_was_sent(store):
+    store.outbox.add(ACCOUNT, transaction(4))
+    store.outbox.add(ACCOUNT, transaction(5))
+
+    store.outbox.mark_sent([transaction(4).hash], at=77)
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, sent_at=77), transaction(5))
+
+
+def test_transactions_come_by_nonce_and_age(store):
+    for one in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
+        store.outbox.add(ACCOUNT, one)
+
+    expected = (transaction(5, name="9"), transaction(5, name="2"), transaction(6))
+    assert store.outbox.open_transactions(ACCOUNT) == expected
+
+
+def test_transactions_of_another_chain_are_not_seen(store):
+    store.outbox.add(ACCOUNT, transaction(4))
+
+    assert store.outbox.open_transactions("0x" + "01" * 32 + "/0x" + "cd" * 20) == ()
+
+
+def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
+    for one in (transaction(4), transaction(4, name="2"), transaction(5), transaction(6)):
+        store.outbox.add(ACCOUNT, one)
+
+    store.outbox.record(ACCOUNT, changes=[], withdrawn=[5], closed=[4])
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(5, withdrawn=True), transaction(6))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Journal, cursor, outbox and transactions in memory, under the same contract tests as the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from gridstead.domain.calls import Call
+from gridstead.domain.job import Block
+from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.sending import EntryChange, OutboxEntry, SendState, Transaction
+
+OPEN = {SendState.QUEUED, SendState.SENT, SendState.MINED}
+
+
+@dataclass
+class FakeClock:
+    """A clock that stands still until it is told to move."""
+
+    seconds: int = 1_800_000_000
+
+    def now(self) -> int:
+        return self.seconds
+
+    def advance(self, seconds: int) -> None:
+        self.seconds += seconds
+
+
+@dataclass
+class MemoryJournal:
+    """Port Journal."""
+
+    stored: list[Entry] = field(default_factory=list)
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        self.stored.extend(entries)
+
+    def open_entries(self) -> tuple[Entry, ...]:
+        closed = {entry.proof: place for place, entry in enumerate(self.stored) if entry.kind is EntryKind.CLOSED}
+        return tuple(entry for place, entry in enumerate(self.stored) if place > closed.get(entry.proof, -1))
+
+
+@dataclass
+class MemoryCursor:
+    """Port Cursor."""
+
+    saved: list[Block] = field(default_factory=list)
+
+    def load(self) -> Block | None:
+        return self.saved[-1] if self.saved else None
+
+    def save(self, block: Block) -> None:
+        self.saved = [*(kept for kept in self.saved if kept.number < block.number), block][-64:]
+
+    def history(self) -> tuple[Block, ...]:
+        return tuple(reversed(self.saved))
+
+
+@dataclass
+class MemoryOutbox:
+    """Ports Outbox and Transactions."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    stored: list[OutboxEntry] = field(default_factory=list)
+    signed: list[tuple[str, Transaction]] = field(default_factory=list)
+    closed: set[tuple[str, int]] = field(default_factory=set)
+
+    def put(self, key: str, call: Call) -> None:
+        if any(entry.key == key for entry in self.open_entries()):
+            return
+        entry_id = len(self.stored) + 1
+        now = self.clock.now()
+        self.stored.append(OutboxEntry(id=entry_id, key=key, call=call, state=SendState.QUEUED, created_at=now))
+
+    def open_entries(self) -> tuple[OutboxEntry, ...]:
+        return tuple(entry for entry in self.stored if entry.state in OPEN)
+
+    def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
+        return tuple(entry for entry in self.stored if entry.id > after)
+
+    def open_transactions(self, account: str) -> tuple[Transaction, ...]:
+        mine = [signed for owner, signed in self.signed if owner == account]
+        return tuple(
+            sorted((one for one in mine if (account, one.nonce) not in self.closed), key=lambda one: one.nonce)
+        )
+
+    def add(self, account: str, transaction: Transaction) -> None:
+        self.signed.append((account, transaction))
+        for entry_id in transaction.entry_ids:
+            if self.stored[entry_id - 1].state in OPEN:
+                self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
+
+    def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
+        marked = set(hashes)
+        self.signed = [(owner, replace(one, sent_at=at) if one.hash in marked else one) for owner, one in self.signed]
+
+    def record(
+        self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
+    ) -> None:
+        for change in changes:
+            self._change(change)
+        gone = {(account, nonce) for nonce in withdrawn}
+        self.signed = [
+            (owner, replace(one, withdrawn=True) if (owner, one.nonce) in gone else one) for owner, one in self.signed
+        ]
+        self.closed |= {(account, nonce) for nonce in closed}
+
+    def _change(self, change: EntryChange) -> None:
+        place = change.entry_id - 1
+        self.stored[place] = replace(self.stored[place], state=change.state, reason=change.reason)
