@@ -8,6 +8,7 @@ Must run as root. Python standard library only. See docs/reference/lab.md.
 import argparse
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def _run(options: argparse.Namespace, mine: names.Names) -> int:
         case "shell":
             _ssh(mine, options.host, [])
         case _:
-            _ssh(mine, options.host, options.words)
+            _ssh(mine, options.host, _command(options.words))
     return 0
 
 
@@ -128,6 +129,11 @@ def _mark(mine: names.Names) -> None:
     if os.environ.get(names.MARK) != mine.prefix:
         os.environ[names.MARK] = mine.prefix
         os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
+
+
+def _command(words: list[str]) -> list[str]:
+    """Return what the host's shell is given: one word is a line for it, several are a command."""
+    return words if len(words) == 1 else [shlex.join(words)]
 
 
 def _ssh(mine: names.Names, host: str, words: list[str]) -> None:

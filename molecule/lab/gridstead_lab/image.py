@@ -9,6 +9,7 @@ folder, which the lab's ``down`` removes.
 """
 
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -41,13 +42,13 @@ Say = Callable[[str], None]
 class Inputs:
     """Everything the image depends on.
 
-    Shape: apt_conf is (file name, text), sorted; locks are (file, text), maybe empty.
+    Shape: apt_conf is (file name, text), sorted; locks are (file name, text), maybe empty.
     """
 
     sources: tuple[str, ...]
     apt_conf: tuple[tuple[str, str], ...]
     packages: tuple[str, ...]
-    locks: tuple[tuple[Path, str], ...]
+    locks: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,17 @@ def read_packages(text: str) -> tuple[str, ...]:
     """Return the package names of a list with comments, sorted, each once."""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return tuple(sorted({line for line in lines if line}))
+
+
+def pinned(lock: str, name: str) -> str:
+    """Return the entry of one package in a hashed lock file, with its hashes; empty if absent."""
+    lines = lock.splitlines()
+    for start, line in enumerate(lines):
+        if not line.startswith(f"{name}=="):
+            continue
+        hashes = itertools.takewhile(lambda text: text.startswith("    --hash"), lines[start + 1 :])
+        return "\n".join([line, *hashes]) + "\n"
+    return ""
 
 
 def layers(inputs: Inputs) -> tuple[Layer, ...]:
@@ -99,14 +111,13 @@ def look(checkout: Path) -> Inputs:
     )
     places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
     texts = [place.read_text() for place in places if place.is_file()]
-    locks = (checkout / "requirements/control.txt", HERE.parent / "wheels.txt")
     return Inputs(
         sources=sources.translate(texts, release["VERSION_CODENAME"].strip('"')),
         apt_conf=tuple(
             (file.name, file.read_text()) for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
         ),
         packages=read_packages((HERE.parent / "packages.txt").read_text()),
-        locks=tuple((lock, lock.read_text()) for lock in locks if lock.is_file()),
+        locks=_locks(checkout / "requirements"),
     )
 
 
@@ -128,6 +139,14 @@ def lowerdir(image: tuple[Layer, ...]) -> str:
     return ":".join(str(layer.folder) for layer in reversed(image))
 
 
+def _locks(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Return the locks of the control plane and of its installer; empty before they exist."""
+    control, dev = folder / "control.txt", folder / "dev.txt"
+    if not control.is_file() or not dev.is_file():
+        return ()
+    return (("control.txt", control.read_text()), ("uv.txt", pinned(dev.read_text(), "uv")))
+
+
 def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names) -> None:
     place = names.build(layer.name)
     if place.exists():
@@ -142,10 +161,11 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
             _build_in_root(place, below, "layer_packages.sh", inputs.packages, log)
         case _:
             copies = []
-            for lock, text in inputs.locks:
-                (place / "files" / lock.name).write_text(text)
-                copies.append(f"/mnt/{lock.name}")
+            for name, text in inputs.locks:
+                (place / "files" / name).write_text(text)
+                copies.append(f"/mnt/{name}")
             _build_in_root(place, below, "layer_wheels.sh", tuple(copies), log)
+            _keep_only(place / "upper", "var")  # not the mount points of the pip settings
     os.rename(place / "upper", layer.folder)
     shutil.rmtree(place)
 
@@ -190,6 +210,16 @@ def _build_in_root(
             lines.append(f"mount --bind {setting} {root}{setting}")
     lines.append(f'exec chroot {root} /bin/sh /mnt/{script} "$@"')
     _contained(["sh", "-c", "\n".join(lines), script, *arguments], log)
+
+
+def _keep_only(folder: Path, name: str) -> None:
+    for entry in folder.iterdir():
+        if entry.name == name:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def _contained(argv: list[str], log: Path) -> None:

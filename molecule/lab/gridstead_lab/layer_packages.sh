@@ -31,3 +31,5 @@ rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub
 # Equal on all hosts otherwise; each host gets its own before its first boot.
 : > /etc/machine-id
 rm -f /var/lib/dbus/machine-id
+# Named by pam_env; without it every login logs a complaint.
+printf 'LANG=C.UTF-8\n' > /etc/default/locale
