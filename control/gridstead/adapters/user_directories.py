@@ -44,7 +44,8 @@ class SharedStorage:
             (self._paths.shared_cache, str(user.uid)),
             (self._paths.persistent_cache, f"user-{user.uid}"),
         )
-        return any([_ensure(parent, name, user) for parent, name in places])
+        made = [_ensure(parent, name, user) for parent, name in places]
+        return any(made)
 
 
 def _ensure(parent: Path, name: str, user: GridUser) -> bool:

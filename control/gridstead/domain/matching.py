@@ -12,11 +12,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gridstead.domain.billing import Resources, price_per_minute
 from gridstead.domain.job import Affinity, Hardware, Job, Label, Provider
 
-_COMPARISONS: dict[str, Callable[[object, object], bool]] = {
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     "=": operator.eq,
@@ -95,7 +96,7 @@ def holds(value: str, condition: Affinity) -> bool:
     """Return whether a label's value satisfies a condition; an unknown operator means equality, as in the clients."""
     if condition.operator == "in":
         return condition.value in value
-    compare = _COMPARISONS.get(condition.operator, operator.eq)
+    compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)
     left, right = _number(value), _number(condition.value)
     if left is not None and right is not None:
         return compare(left, right)
