@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridstead.domain.billing import Prices
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import Proof
 from gridstead.domain.job import Hardware, Label
 from gridstead.domain.lifecycle import JobState
 
@@ -80,7 +80,7 @@ class Refuse:
 class Match:
     """Match a pending job to a provider."""
 
-    job_id: JobId
+    proof: Proof
     provider: str
 
 

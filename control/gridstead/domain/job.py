@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.domain.billing import Prices, Resources, price_per_minute
+from gridstead.domain.billing import Prices, Resources
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.lifecycle import JobState
 
@@ -57,7 +57,7 @@ class Job:
         affinity: Conditions on a provider's labels. May be empty.
         lock: Locked credits, top-ups included, wei.
         final_cost: What was paid, wei; 0 until it is cold.
-        prices: Fixed at matching; None while not matched.
+        price_per_min: What a minute of the whole job costs, wei, fixed at matching; 0 while it is not matched.
         submitted_at: Unix seconds.
         started_at: Unix seconds; 0 while it has not started.
         ended_at: Unix seconds; 0 while it is hot.
@@ -78,7 +78,7 @@ class Job:
     affinity: tuple[Affinity, ...] = ()
     lock: int
     final_cost: int = 0
-    prices: Prices | None = None
+    price_per_min: int = 0
     submitted_at: int
     started_at: int = 0
     ended_at: int = 0
@@ -92,11 +92,6 @@ class Job:
     def proof(self) -> Proof:
         """What a Slurm job must carry to be this job."""
         return Proof(job_id=self.id, batch_location_hash=self.batch_location_hash)
-
-    @property
-    def price_per_min(self) -> int:
-        """What a minute costs, wei; 0 while it is not matched."""
-        return price_per_minute(self.resources, self.prices) if self.prices else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

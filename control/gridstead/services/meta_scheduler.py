@@ -78,7 +78,7 @@ class MetaScheduler:
             number = job.id.number
             choice = choose(job, providers.values(), refused_by=self._refused_by.get(number, ()))
             if choice.provider is not None:
-                self._outbox.put(f"match:{job.proof}", Match(job_id=job.id, provider=choice.provider))
+                self._outbox.put(f"match:{job.proof}", Match(proof=job.proof, provider=choice.provider))
                 continue
             reasons[number] = choice.reason
             if self._reasons.get(number) != choice.reason:
