@@ -55,6 +55,7 @@ def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
     }
     if now:
         found |= {
+            "ansible_control_path_dir": str(mine.sockets),
             "gridstead_lab_network": now.network,
             "gridstead_lab_gateway": now.gateway,
             "gridstead_lab_cgroup": now.cgroup,

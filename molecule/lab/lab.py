@@ -141,7 +141,7 @@ def _ssh(mine: names.Names, host: str, words: list[str]) -> None:
     if host not in now.hosts:
         message = f"lab {mine.lab} has no host {host}"
         raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
-    os.execvp("ssh", ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words])  # noqa: S606, S607
+    os.execvp("ssh", ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words])  # noqa: S606
 
 
 def _print_status(found: dict[str, object], *, as_json: bool) -> None:

@@ -69,7 +69,7 @@ def hierarchies(mountinfo: str) -> Hierarchies:
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         fields, rest = before.split(), after.split()
-        if len(fields) < 5 or len(rest) < 3 or not rest[0].startswith("cgroup"):  # noqa: PLR2004
+        if len(fields) < 5 or len(rest) < 3 or not rest[0].startswith("cgroup"):
             continue
         point = Path(fields[4])
         options = rest[2].split(",")

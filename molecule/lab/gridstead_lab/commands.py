@@ -19,7 +19,7 @@ def run(
         CommandFailed: If it is missing or its exit code is not 0.
     """
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             argv,
             input=text,
             stdin=subprocess.DEVNULL if text is None else None,

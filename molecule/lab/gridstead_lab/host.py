@@ -37,9 +37,7 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work"
-    commands.run(
-        ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
-    )
+    commands.run(["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))])
 
 
 def give_identity(names: Names, place: Place, public_key: str) -> str:
@@ -81,7 +79,7 @@ def boot(names: Names, place: Place) -> None:
     ]  # fmt: skip
     join = "".join(f"echo $$ > {cgroup}/cgroup.procs || exit 70\n" for cgroup in recipe.join)
     with (folder / "console.log").open("ab") as console:
-        subprocess.Popen(  # noqa: S603
+        subprocess.Popen(
             ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *argv],
             stdin=subprocess.DEVNULL,
             stdout=console,
@@ -137,7 +135,7 @@ def unmount_below(folder: Path) -> None:
         if not points:
             return
         for point in points:
-            subprocess.run(["umount", point], capture_output=True, check=False)  # noqa: S603, S607
+            subprocess.run(["umount", point], capture_output=True, check=False)
         time.sleep(0.02)
     for point in mounts_below(folder):
         commands.run(["umount", "--lazy", point])

@@ -106,16 +106,12 @@ def layers(inputs: Inputs) -> tuple[Layer, ...]:
 
 def look(checkout: Path) -> Inputs:
     """Return the inputs as this machine and this checkout have them."""
-    release = dict(
-        line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line
-    )
+    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
     texts = [place.read_text() for place in places if place.is_file()]
     return Inputs(
         sources=sources.translate(texts, release["VERSION_CODENAME"].strip('"')),
-        apt_conf=tuple(
-            (file.name, file.read_text()) for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
-        ),
+        apt_conf=tuple((file.name, file.read_text()) for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))),
         packages=read_packages((HERE.parent / "packages.txt").read_text()),
         locks=_locks(checkout / "requirements"),
     )
@@ -166,7 +162,7 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
                 copies.append(f"/mnt/{name}")
             _build_in_root(place, below, "layer_wheels.sh", tuple(copies), log)
             _keep_only(place / "upper", "var")  # not the mount points of the pip settings
-    os.rename(place / "upper", layer.folder)
+    (place / "upper").rename(layer.folder)
     shutil.rmtree(place)
 
 
@@ -188,9 +184,7 @@ def _build_base(place: Path, inputs: Inputs, log: Path) -> None:
     )  # fmt: skip
 
 
-def _build_in_root(
-    place: Path, below: tuple[Layer, ...], script: str, arguments: tuple[str, ...], log: Path
-) -> None:
+def _build_in_root(place: Path, below: tuple[Layer, ...], script: str, arguments: tuple[str, ...], log: Path) -> None:
     """Run a script inside an overlay on the layers below; all mounts are the build's own."""
     shutil.copy(HERE / script, place / "files" / script)
     root, overlay = place / "root", f"upperdir={place}/upper,workdir={place}/work"
@@ -199,7 +193,7 @@ def _build_in_root(
         f"mount -t overlay overlay -o lowerdir={lowerdir(below)},{overlay} {root}",
         f"mount -t proc proc {root}/proc",
         f"mount --rbind /dev {root}/dev",
-        f"mount -t tmpfs tmpfs {root}/tmp",
+        f"mount -t tmpfs tmpfs {root}/tmp",  # noqa: S108
         f"mount --bind {place}/files {root}/mnt",
         f"touch {root}/etc/resolv.conf",
         f"mount --bind /etc/resolv.conf {root}/etc/resolv.conf",
@@ -228,7 +222,7 @@ def _contained(argv: list[str], log: Path) -> None:
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **keep}
     env["DEBIAN_FRONTEND"] = "noninteractive"
     with log.open("w") as out:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private",
              "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *argv],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False, env=env,

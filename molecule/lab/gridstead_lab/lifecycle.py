@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gridstead_lab import cgroups, commands, host, image, network, processes, state
+from gridstead_lab import cgroups, host, image, network, processes, state
 from gridstead_lab.errors import LabError
 from gridstead_lab.image import Say
 from gridstead_lab.locks import held
@@ -49,6 +49,9 @@ def up(names: Names, topology: Topology, say: Say) -> None:
             _start(names, now, name)
         _wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
         say(f"lab {names.lab} is up: {' '.join(now.hosts)}")
+        wanted = image.layers(image.look(names.checkout))
+        if now.image != [layer.name for layer in wanted]:
+            say("the image has changed since; take the lab down and up to use the new one")
 
 
 def down(names: Names, say: Say) -> None:
@@ -59,9 +62,7 @@ def down(names: Names, say: Say) -> None:
     """
     drivers = [pid for pid in processes.pids() if _is_driver(names, pid)]
     spared = processes.ancestors()
-    if set(drivers) - spared and not processes.kill_all(
-        lambda pid: _is_driver(names, pid), seconds=KILL_S
-    ):
+    if set(drivers) - spared and not processes.kill_all(lambda pid: _is_driver(names, pid), seconds=KILL_S):
         message = "could not stop the programs that drive the lab"
         raise LabError(message)
     with held(names.prefix):
@@ -191,9 +192,7 @@ def _start(names: Names, now: state.State, name: str) -> None:
     )
     recipe = cgroups.recipe(trees, machine, names.prefix, asked)
     network.set_cable(names, one["octet"], plugged=True)
-    host.boot(
-        names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe)
-    )
+    host.boot(names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe))
 
 
 def _wait_for_ssh(addresses: dict[str, str]) -> None:
@@ -230,16 +229,14 @@ def _running_lab(names: Names, name: str) -> Iterator[state.State]:
 
 def _is_driver(names: Names, pid: int) -> bool:
     """Return whether a process works for the lab from outside: up, ansible, ssh masters, builds."""
-    return processes.is_marked(pid, names.mark) and not processes.is_nspawn_of(
-        pid, names.run / "hosts"
-    )
+    if processes.is_nspawn_of(pid, names.run / "hosts"):
+        return False
+    return processes.is_marked(pid, names.mark) or processes.is_ssh_master_of(pid, names.sockets)
 
 
 def _is_inside(names: Names, pid: int) -> bool:
     """Return whether a process runs in a host, or is what runs the host."""
-    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(
-        pid, names.prefix
-    )
+    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(pid, names.prefix)
 
 
 def _tear_down(names: Names) -> bool:

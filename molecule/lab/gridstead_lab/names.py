@@ -66,6 +66,11 @@ class Names:
         """Return where a host's root is mounted."""
         return self.host(host) / "root"
 
+    @property
+    def sockets(self) -> Path:
+        """Return the folder for the sockets of kept ssh connections; short, as sockets need."""
+        return self.run / "ssh"
+
     def build(self, layer: str) -> Path:
         """Return where this lab builds an image layer before it is complete."""
         return STORE / "images" / f".build-{self.prefix}-{layer}"

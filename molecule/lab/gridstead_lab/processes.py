@@ -4,7 +4,7 @@
 Rule 1: a pid read from anywhere is opened as a pidfd first, and the reason why it is ours is
 checked again *after* that, so a pid that was reused in between is never signalled.
 Rule 2: a process is ours if it lives in a cgroup of ours, is a systemd-nspawn of a folder of ours,
-or carries the lab's mark in its environment.
+is a kept ssh connection with its socket there, or carries the lab's mark in its environment.
 Rule 3: never this process, nor one of its ancestors.
 """
 
@@ -22,9 +22,9 @@ Predicate = Callable[[int], bool]
 
 def pids() -> Iterator[int]:
     """Yield the pids of all processes the machine has now."""
-    for entry in os.listdir(PROC):
-        if entry.isdigit():
-            yield int(entry)
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            yield int(entry.name)
 
 
 def argv(pid: int) -> list[str]:
@@ -46,6 +46,11 @@ def is_nspawn_of(pid: int, folder: Path) -> bool:
 def is_marked(pid: int, mark: str) -> bool:
     """Return whether a process was started with this entry in its environment."""
     return mark in _read(pid, "environ").split("\0")
+
+
+def is_ssh_master_of(pid: int, folder: Path) -> bool:
+    """Return whether a process is a kept ssh connection with its socket in a folder."""
+    return argv(pid)[0].startswith(f"ssh: {folder}/")
 
 
 def is_in_cgroup_of(pid: int, prefix: str) -> bool:
@@ -70,9 +75,7 @@ def init_of(nspawn: int) -> int | None:
     """Return the pid of the container's PID 1; nothing while it is not there yet."""
     children = _read(nspawn, f"task/{nspawn}/children").split()
     for child in map(int, children):
-        numbers = [
-            line.split()[1:] for line in _read(child, "status").splitlines() if "NSpid:" in line
-        ]
+        numbers = [line.split()[1:] for line in _read(child, "status").splitlines() if "NSpid:" in line]
         if numbers and numbers[0][-1] == "1":
             return child
     return None

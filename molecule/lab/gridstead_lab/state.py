@@ -6,7 +6,6 @@ it; it finds everything by the lab's prefix.
 """
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def save(names: Names, state: State) -> None:
     fields = {name: getattr(state, name) for name in State.__slots__}
     new = names.state / "state.json.new"
     new.write_text(json.dumps(fields, indent=2) + "\n")
-    os.replace(new, names.state / "state.json")
+    new.replace(names.state / "state.json")
 
 
 def make_folder(names: Names) -> str:
@@ -59,9 +58,7 @@ def make_folder(names: Names) -> str:
     names.state.mkdir(parents=True, mode=0o700)
     (names.state / "secrets").mkdir(mode=0o700)
     key = names.state / "id_ed25519"
-    commands.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"lab {names.lab}", "-f", str(key)]
-    )
+    commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"lab {names.lab}", "-f", str(key)])
     return key.with_suffix(".pub").read_text()
 
 
@@ -79,10 +76,7 @@ def write_ssh_files(names: Names, hosts: dict[str, tuple[str, str]]) -> None:
 
 def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:
     """Return the text of an ssh_config for the hosts. Pure."""
-    blocks = [
-        f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"
-        for name, (address, _) in hosts.items()
-    ]
+    blocks = [f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n" for name, (address, _) in hosts.items()]
     common = (
         f"Host {' '.join(hosts)}\n"
         "    User root\n"

@@ -56,9 +56,7 @@ class Topology:
 
     def members(self) -> dict[str, list[str]]:
         """Return group name -> host names, for groups that hold hosts directly."""
-        found: dict[str, list[str]] = {
-            child: [] for _, children in self.groups for child in children
-        }
+        found: dict[str, list[str]] = {child: [] for _, children in self.groups for child in children}
         for host in self.hosts:
             for group in host.groups:
                 found.setdefault(group, []).append(host.name)
@@ -124,9 +122,7 @@ def _host(name: str, entry: object) -> Host:
         f"{where}: cores must be a number of at least {MIN_CORES}, not {cores!r}",
     )
     _require(isinstance(job_cgroups, bool), f"{where}: job_cgroups must be true or false")
-    return Host(
-        name=name, groups=groups, memory_mb=memory, cores=float(cores), job_cgroups=job_cgroups
-    )
+    return Host(name=name, groups=groups, memory_mb=memory, cores=float(cores), job_cgroups=job_cgroups)
 
 
 def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -135,9 +131,7 @@ def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
         raise InvalidTopology(message)
     for name in raw:
         _require(_GROUP.fullmatch(name) is not None, f"group {name!r}: name not allowed")
-    return tuple(
-        (name, _names(children, _GROUP, f"group {name!r}")) for name, children in raw.items()
-    )
+    return tuple((name, _names(children, _GROUP, f"group {name!r}")) for name, children in raw.items())
 
 
 def _network(raw: object) -> str | None:
@@ -148,14 +142,12 @@ def _network(raw: object) -> str | None:
     except ValueError as err:
         message = f"network: {err}"
         raise InvalidTopology(message) from err
-    _require(network.prefixlen == 24, f"network: must be a /24, not {raw}")  # noqa: PLR2004
+    _require(network.prefixlen == 24, f"network: must be a /24, not {raw}")
     return str(network)
 
 
 def _names(raw: object, pattern: re.Pattern[str], where: str) -> tuple[str, ...]:
-    if not isinstance(raw, list) or not all(
-        isinstance(item, str) and pattern.fullmatch(item) for item in raw
-    ):
+    if not isinstance(raw, list) or not all(isinstance(item, str) and pattern.fullmatch(item) for item in raw):
         message = f"{where}: must be a list of names matching {pattern.pattern}, not {raw!r}"
         raise InvalidTopology(message)
     return tuple(raw)
