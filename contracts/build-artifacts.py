@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the contracts and write their artifacts into the Python package, or check those that are there.
+
+Rule 1: an artifact is a function of the sources and foundry.toml alone, so equal sources give equal files.
+Rule 2: the package needs neither node nor a compiler; only this script does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+CONTRACTS = Path(__file__).resolve().parent
+ARTIFACTS = CONTRACTS.parent / "control" / "gridstead" / "abi"
+# The settings that the bytecode depends on; the rest of foundry.toml is about tests and style.
+SETTINGS = ("evm_version", "optimizer", "optimizer_runs", "bytecode_hash", "cbor_metadata")
+NAMES = (
+    "Constants",
+    "Credit",
+    "JobRepository",
+    "MetaScheduler",
+    "ProviderJobQueues",
+    "ProviderManager",
+)
+
+
+def find_forge() -> Path:
+    """Return the forge binary that npm installed for this platform."""
+    found = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge*"))
+    if not found:
+        sys.exit("contracts: forge is not installed (run `npm ci` in contracts/)")
+    return found[0]
+
+
+def hash_sources() -> str:
+    """Return the SHA-256 of everything that the bytecode depends on: settings, compiler version, sources."""
+    digest = hashlib.sha256()
+    compiler = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]["solc"]
+    profile = tomllib.loads((CONTRACTS / "foundry.toml").read_text())["profile"]["default"]
+    settings = {"solc": compiler, **{key: profile[key] for key in SETTINGS}}
+    digest.update(json.dumps(settings, sort_keys=True).encode() + b"\0")
+    for path in sorted((CONTRACTS / "src").rglob("*.sol")):
+        digest.update(f"{path.relative_to(CONTRACTS)}\0".encode())
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def to_text(name: str, source_hash: str, compiled: dict[str, object]) -> str:
+    """Return one artifact as JSON, with a line for each entry of the ABI so that differences are readable."""
+    abi = ",\n".join("  " + json.dumps(entry) for entry in compiled["abi"])
+    bytecode = compiled["bytecode"]
+    links = json.dumps(bytecode["linkReferences"])
+    return (
+        f'{{\n "name": "{name}",\n "source_hash": "{source_hash}",\n "abi": [\n{abi}\n ],\n'
+        f' "link_references": {links},\n "bytecode": "{bytecode["object"]}"\n}}\n'
+    )
+
+
+def build() -> dict[Path, str]:
+    """Compile and return each artifact's path and text."""
+    subprocess.run([find_forge(), "build", "--quiet", "src"], cwd=CONTRACTS, check=True)
+    source_hash = hash_sources()
+    texts = {}
+    for name in NAMES:
+        compiled = json.loads((CONTRACTS / "out" / f"{name}.sol" / f"{name}.json").read_text())
+        texts[ARTIFACTS / f"{name}.json"] = to_text(name, source_hash, compiled)
+    return texts
+
+
+def main() -> int:
+    """Write the artifacts, or with --check say which differ."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if an artifact differs")
+    check = parser.parse_args().check
+
+    texts = build()
+    if not check:
+        for path, text in texts.items():
+            path.write_text(text)
+        return 0
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"contracts: {path.name} does not match the sources (run contracts/build-artifacts.py)")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Roles} from "./access/Roles.sol";
+import {IJobRepository} from "./interfaces/IJobRepository.sol";
+import {Lifecycle} from "./libraries/Lifecycle.sol";
+import {Affinity, Job, JobCost, JobDefinition, JobId, JobStatus, JobTerms, JobTime, Label} from "./Types.sol";
+
+/// @notice JobRepository as IJobRepository describes it; the interface holds the documentation.
+contract JobRepository is IJobRepository, Roles {
+    bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
+
+    /// @dev Packed by when a value is written: a move of state costs one slot, a match one more, and so on.
+    struct Record {
+        // Slot 0: written by every move.
+        address customer;
+        JobStatus status;
+        uint40 submitTime;
+        uint32 stateBlock;
+        bool delegateSpendingAuthority;
+        bool hasCancelRequest;
+        // Slot 1: written by a match.
+        address provider;
+        uint96 pricePerMinute;
+        // Slot 2: written once, and by top-ups.
+        uint128 maxCost;
+        uint40 memPerCpu;
+        uint24 gpus;
+        uint24 cpusPerTask;
+        uint24 ntasks;
+        uint8 storageType;
+        bool hasLabels;
+        // Slot 3: written by claim, start and end.
+        uint128 finalCost;
+        uint40 claimTime;
+        uint40 startTime;
+        uint40 endTime;
+        // Slot 4: written by top-ups, cancellations and failures.
+        uint128 pendingTopUp;
+        int64 exitCode;
+        uint40 cancelRequestTime;
+        // One slot each; texts of up to 31 bytes need no more.
+        bytes32 name;
+        string batchLocationHash;
+        string lastError;
+        Label[] uses;
+        Affinity[] affinity;
+    }
+
+    uint256 public jobIdCounter;
+    mapping(JobId => Record) private _records;
+    mapping(address customer => uint64[]) private _idsByCustomer;
+
+    // Writes.
+
+    /// @inheritdoc IJobRepository
+    function create(
+        address customer,
+        JobDefinition calldata definition,
+        uint256 maxCost,
+        bytes32 jobName,
+        bool delegateSpendingAuthority
+    ) external onlyRole(METASCHEDULER_ROLE) returns (JobId jobId) {
+        uint256 id = ++jobIdCounter;
+        jobId = JobId.wrap(bytes32(id));
+        _idsByCustomer[customer].push(uint64(id)); // A counter never reaches 2^64.
+
+        Record storage record = _records[jobId];
+        record.customer = customer;
+        record.submitTime = uint40(block.timestamp);
+        record.stateBlock = uint32(block.number);
+        record.delegateSpendingAuthority = delegateSpendingAuthority;
+        record.maxCost = _toUint128(maxCost);
+        _storeDefinition(record, definition);
+        record.name = jobName;
+        emit JobCreated(jobId);
+    }
+
+    /// @inheritdoc IJobRepository
+    function setMatched(JobId jobId, address provider, uint256 price) external onlyRole(METASCHEDULER_ROLE) {
+        Record storage record = _move(jobId, JobStatus.META_SCHEDULED);
+        record.provider = provider;
+        record.pricePerMinute = uint96(price); // Definitions.sol says why it fits.
+    }
+
+    /// @inheritdoc IJobRepository
+    function setUnmatched(JobId jobId) external onlyRole(METASCHEDULER_ROLE) {
+        Record storage record = _move(jobId, JobStatus.PENDING);
+        record.provider = address(0);
+        record.pricePerMinute = 0;
+        record.claimTime = 0;
+        // The next claim tells the whole lock, so nothing waits to be told any more.
+        if (record.pendingTopUp != 0) record.pendingTopUp = 0;
+    }
+
+    /// @inheritdoc IJobRepository
+    function setClaimed(JobId jobId)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+        returns (address customer, uint256 maxCost, uint256 price, JobDefinition memory definition)
+    {
+        Record storage record = _move(jobId, JobStatus.SCHEDULED);
+        record.claimTime = uint40(block.timestamp);
+        return (record.customer, record.maxCost, record.pricePerMinute, _definition(record));
+    }
+
+    /// @inheritdoc IJobRepository
+    function setRunning(JobId jobId, uint256 startTime) external onlyRole(METASCHEDULER_ROLE) {
+        _move(jobId, JobStatus.RUNNING).startTime = uint40(startTime);
+    }
+
+    /// @inheritdoc IJobRepository
+    function setEnded(
+        JobId jobId,
+        JobStatus status,
+        uint256 finalCost,
+        int64 exitCode,
+        string calldata lastError
+    ) external onlyRole(METASCHEDULER_ROLE) {
+        Record storage record = _move(jobId, status);
+        record.endTime = uint40(block.timestamp);
+        record.finalCost = _toUint128(finalCost);
+        if (exitCode != 0) record.exitCode = exitCode;
+        if (bytes(lastError).length != 0) record.lastError = lastError;
+    }
+
+    /// @inheritdoc IJobRepository
+    function setCancelRequested(JobId jobId) external onlyRole(METASCHEDULER_ROLE) {
+        Record storage record = _existing(jobId);
+        record.hasCancelRequest = true;
+        record.cancelRequestTime = uint40(block.timestamp);
+    }
+
+    /// @inheritdoc IJobRepository
+    function setDelegateSpendingAuthority(JobId jobId, bool delegateSpendingAuthority)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
+        _existing(jobId).delegateSpendingAuthority = delegateSpendingAuthority;
+    }
+
+    /// @inheritdoc IJobRepository
+    function addTopUp(JobId jobId, uint256 amount)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+        returns (bool isFirst)
+    {
+        Record storage record = _existing(jobId);
+        isFirst = record.pendingTopUp == 0;
+        uint256 maxCost = uint256(record.maxCost) + _toUint128(amount);
+        record.maxCost = _toUint128(maxCost);
+        record.pendingTopUp += uint128(amount); // At most maxCost.
+    }
+
+    /// @inheritdoc IJobRepository
+    function takeTopUp(JobId jobId)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+        returns (uint256 costBefore, uint256 costAfter, uint256 price)
+    {
+        Record storage record = _existing(jobId);
+        costAfter = record.maxCost;
+        costBefore = costAfter - record.pendingTopUp;
+        price = record.pricePerMinute;
+        record.pendingTopUp = 0;
+    }
+
+    // Reads.
+
+    /// @inheritdoc IJobRepository
+    function get(JobId jobId) public view returns (Job memory) {
+        return _view(jobId, _existing(jobId));
+    }
+
+    /// @inheritdoc IJobRepository
+    function getMany(JobId[] calldata jobIds) external view returns (Job[] memory result) {
+        result = new Job[](jobIds.length);
+        for (uint256 i = 0; i < jobIds.length; ++i) {
+            result[i] = get(jobIds[i]);
+        }
+    }
+
+    /// @notice The fields of a record; zeros if there is none.
+    function jobs(JobId id)
+        external
+        view
+        returns (
+            JobId jobId,
+            JobStatus status,
+            address customerAddr,
+            address providerAddr,
+            JobDefinition memory definition,
+            JobCost memory cost,
+            JobTime memory time,
+            bytes32 jobName,
+            bool hasCancelRequest,
+            string memory lastError,
+            int64 exitCode
+        )
+    {
+        Record storage record = _records[id];
+        if (record.customer != address(0)) jobId = id;
+        Job memory job = _view(jobId, record);
+        return (
+            jobId,
+            job.status,
+            job.customerAddr,
+            job.providerAddr,
+            job.definition,
+            job.cost,
+            job.time,
+            job.jobName,
+            job.hasCancelRequest,
+            job.lastError,
+            job.exitCode
+        );
+    }
+
+    /// @inheritdoc IJobRepository
+    function terms(JobId jobId) public view returns (JobTerms memory) {
+        Record storage record = _existing(jobId);
+        return JobTerms({
+            status: record.status,
+            customer: record.customer,
+            provider: record.provider,
+            pricePerMinute: record.pricePerMinute,
+            maxCost: record.maxCost,
+            claimTime: record.claimTime,
+            startTime: record.startTime,
+            stateBlock: record.stateBlock,
+            delegateSpendingAuthority: record.delegateSpendingAuthority,
+            hasCancelRequest: record.hasCancelRequest
+        });
+    }
+
+    /// @inheritdoc IJobRepository
+    function termsMany(JobId[] calldata jobIds) external view returns (JobTerms[] memory result) {
+        result = new JobTerms[](jobIds.length);
+        for (uint256 i = 0; i < jobIds.length; ++i) {
+            result[i] = terms(jobIds[i]);
+        }
+    }
+
+    /// @inheritdoc IJobRepository
+    function resources(JobId jobId)
+        external
+        view
+        returns (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks)
+    {
+        Record storage record = _existing(jobId);
+        return (record.gpus, record.memPerCpu, record.cpusPerTask, record.ntasks);
+    }
+
+    /// @inheritdoc IJobRepository
+    function pricePerMinute(JobId jobId) external view returns (uint256) {
+        return _existing(jobId).pricePerMinute;
+    }
+
+    /// @inheritdoc IJobRepository
+    function getByCustomer(address customer) external view returns (JobId[] memory jobIds) {
+        (jobIds,) = getByCustomerPage(customer, 0, type(uint256).max);
+    }
+
+    /// @inheritdoc IJobRepository
+    function getByCustomerPage(address customer, uint256 cursor, uint256 howMany)
+        public
+        view
+        returns (JobId[] memory jobIds, uint256 newCursor)
+    {
+        uint64[] storage ids = _idsByCustomer[customer];
+        uint256 left = cursor < ids.length ? ids.length - cursor : 0;
+        if (howMany > left) howMany = left;
+        jobIds = new JobId[](howMany);
+        for (uint256 i = 0; i < howMany; ++i) {
+            jobIds[i] = JobId.wrap(bytes32(uint256(ids[cursor + i])));
+        }
+        newCursor = cursor + howMany;
+    }
+
+    /// @notice The job at a position of a customer's list. Panics (0x32) behind its end.
+    function jobIdByCustomer(address customer, uint256 index) external view returns (JobId) {
+        return JobId.wrap(bytes32(uint256(_idsByCustomer[customer][index])));
+    }
+
+    /// @inheritdoc IJobRepository
+    function jobCountByCustomer(address customer) external view returns (uint256) {
+        return _idsByCustomer[customer].length;
+    }
+
+    /// @inheritdoc IJobRepository
+    function isClaimable(JobId jobId, address provider) external view returns (bool) {
+        Record storage record = _records[jobId];
+        return record.status == JobStatus.META_SCHEDULED && record.provider == provider;
+    }
+
+    /// @inheritdoc IJobRepository
+    function isCancelling(JobId jobId, address provider) external view returns (bool) {
+        Record storage record = _records[jobId];
+        JobStatus status = record.status;
+        // Also what has ended by another's hand: the provider may have it in its own queue still.
+        bool wanted = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
+            || (status == JobStatus.RUNNING && record.hasCancelRequest);
+        return wanted && record.provider == provider;
+    }
+
+    /// @inheritdoc IJobRepository
+    function isToppedUp(JobId jobId, address provider) external view returns (bool) {
+        Record storage record = _records[jobId];
+        return record.pendingTopUp != 0 && record.provider == provider && !Lifecycle.isCold(record.status);
+    }
+
+    // Inside.
+
+    /// @dev The only place where a job changes its state.
+    function _move(JobId jobId, JobStatus to) private returns (Record storage record) {
+        record = _existing(jobId);
+        JobStatus from = record.status;
+        Lifecycle.check(from, to);
+        record.status = to;
+        record.stateBlock = uint32(block.number);
+        emit JobTransitionEvent(jobId, from, to);
+    }
+
+    function _existing(JobId jobId) private view returns (Record storage record) {
+        record = _records[jobId];
+        if (record.customer == address(0)) revert InvalidJob();
+    }
+
+    /// @dev The casts are safe within the bounds of Definitions.sol.
+    function _storeDefinition(Record storage record, JobDefinition calldata definition) private {
+        record.gpus = uint24(definition.gpus);
+        record.memPerCpu = uint40(definition.memPerCpu);
+        record.cpusPerTask = uint24(definition.cpusPerTask);
+        record.ntasks = uint24(definition.ntasks);
+        record.storageType = definition.storageType;
+        record.batchLocationHash = definition.batchLocationHash;
+        uint256 uses = definition.uses.length;
+        uint256 affinities = definition.affinity.length;
+        if (uses + affinities == 0) return;
+        record.hasLabels = true;
+        for (uint256 i = 0; i < uses; ++i) {
+            record.uses.push(definition.uses[i]);
+        }
+        for (uint256 i = 0; i < affinities; ++i) {
+            record.affinity.push(definition.affinity[i]);
+        }
+    }
+
+    function _definition(Record storage record) private view returns (JobDefinition memory definition) {
+        definition.gpus = record.gpus;
+        definition.memPerCpu = record.memPerCpu;
+        definition.cpusPerTask = record.cpusPerTask;
+        definition.ntasks = record.ntasks;
+        definition.storageType = record.storageType;
+        definition.batchLocationHash = record.batchLocationHash;
+        if (record.hasLabels) {
+            definition.uses = record.uses;
+            definition.affinity = record.affinity;
+        }
+    }
+
+    function _view(JobId jobId, Record storage record) private view returns (Job memory job) {
+        job.jobId = jobId;
+        job.status = record.status;
+        job.customerAddr = record.customer;
+        job.providerAddr = record.provider;
+        job.definition = _definition(record);
+        job.cost = JobCost({
+            maxCost: record.maxCost,
+            finalCost: record.finalCost,
+            pendingTopUp: record.pendingTopUp,
+            delegateSpendingAuthority: record.delegateSpendingAuthority
+        });
+        job.time = JobTime({
+            submit: record.submitTime,
+            start: record.startTime,
+            end: record.endTime,
+            cancelRequestTimestamp: record.cancelRequestTime,
+            blockNumberStateChange: record.stateBlock,
+            panicTimestamp: record.status == JobStatus.PANICKED ? record.endTime : 0
+        });
+        job.jobName = record.name;
+        job.hasCancelRequest = record.hasCancelRequest;
+        job.lastError = record.lastError;
+        job.exitCode = record.exitCode;
+    }
+
+    function _toUint128(uint256 amount) private pure returns (uint128) {
+        if (amount > type(uint128).max) revert InvalidJob();
+        return uint128(amount);
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Owned} from "./access/Owned.sol";
+import {IJobRepository} from "./interfaces/IJobRepository.sol";
+import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
+import {JobId} from "./Types.sol";
+
+/// @notice ProviderJobQueues as IProviderJobQueues describes it; the interface holds the documentation.
+contract ProviderJobQueues is IProviderJobQueues, Owned {
+    /// @dev Entries [begin, end). Four ids share a slot; what was popped stays, because wiping costs more.
+    struct Queue {
+        uint128 begin;
+        uint128 end;
+        mapping(uint256 slot => uint256 ids) packed;
+    }
+
+    /// @notice How many stale entries are skipped at a time, at most.
+    uint128 public constant MAX_SKIPPED = 64;
+    uint256 private constant LANES = 4;
+    uint256 private constant LANE_BITS = 64;
+
+    IJobRepository public immutable jobs;
+    mapping(Kind => mapping(address provider => Queue)) private _queues;
+
+    constructor(IJobRepository _jobs) {
+        jobs = _jobs;
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function push(Kind kind, address provider, JobId jobId) external onlyOwner {
+        Queue storage queue = _queues[kind][provider];
+        uint128 position = queue.end;
+        queue.packed[position / LANES] |= uint256(JobId.unwrap(jobId)) << (position % LANES * LANE_BITS);
+        queue.end = position + 1;
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function pop(Kind kind, address provider) external onlyOwner returns (JobId jobId, bool isExhausted) {
+        Queue storage queue = _queues[kind][provider];
+        uint128 next;
+        (jobId, next) = _nextLive(kind, provider, queue.begin);
+        isExhausted = next == queue.end;
+        queue.begin = next;
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function peek(Kind kind, address provider, uint256 most) external view returns (JobId[] memory ids) {
+        Queue storage queue = _queues[kind][provider];
+        uint128 position = queue.begin;
+        uint256 size = _size(queue);
+        ids = new JobId[](most < size ? most : size);
+        uint256 live = 0;
+        while (live < ids.length) {
+            (ids[live], position) = _nextLive(kind, provider, position);
+            if (JobId.unwrap(ids[live]) == 0) break;
+            ++live;
+        }
+        // Cuts the array to what was found: its length is its first word.
+        assembly ("memory-safe") {
+            mstore(ids, live)
+        }
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function getClaimableJobQueueSize(address provider) external view returns (uint256 length) {
+        return _size(_queues[Kind.CLAIMABLE][provider]);
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function getCancellingJobQueueSize(address provider) external view returns (uint256 length) {
+        return _size(_queues[Kind.CANCELLING][provider]);
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function getTopUpJobQueueSize(address provider) external view returns (uint256 length) {
+        return _size(_queues[Kind.TOP_UP][provider]);
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function hasNextClaimableJob(address provider) external view returns (bool) {
+        return _hasNext(Kind.CLAIMABLE, provider);
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function hasCancellingJob(address provider) external view returns (bool) {
+        return _hasNext(Kind.CANCELLING, provider);
+    }
+
+    /// @inheritdoc IProviderJobQueues
+    function hasTopUpJob(address provider) external view returns (bool) {
+        return _hasNext(Kind.TOP_UP, provider);
+    }
+
+    /// @notice The ends of the queue, as positions.
+    function providerClaimableJobsQueues(address provider)
+        external
+        view
+        returns (int128 _begin, int128 _end)
+    {
+        return _ends(Kind.CLAIMABLE, provider);
+    }
+
+    /// @notice The ends of the queue, as positions.
+    function providerCancellingJobsQueues(address provider)
+        external
+        view
+        returns (int128 _begin, int128 _end)
+    {
+        return _ends(Kind.CANCELLING, provider);
+    }
+
+    /// @notice The ends of the queue, as positions.
+    function providerTopUpJobsQueues(address provider) external view returns (int128 _begin, int128 _end) {
+        return _ends(Kind.TOP_UP, provider);
+    }
+
+    /// @dev The first live entry from `position` on, or 0 after MAX_SKIPPED stale ones, and the position behind it.
+    function _nextLive(Kind kind, address provider, uint128 position)
+        private
+        view
+        returns (JobId jobId, uint128 next)
+    {
+        Queue storage queue = _queues[kind][provider];
+        uint128 end = queue.end;
+        uint128 last = end - position > MAX_SKIPPED ? position + MAX_SKIPPED : end;
+        for (next = position; next < last; ++next) {
+            jobId = _at(queue, next);
+            if (_isLive(kind, jobId, provider)) return (jobId, next + 1);
+        }
+        return (JobId.wrap(0), next);
+    }
+
+    /// @dev True also when only stale entries were seen but more lie behind: a claim then makes progress.
+    function _hasNext(Kind kind, address provider) private view returns (bool) {
+        Queue storage queue = _queues[kind][provider];
+        (JobId jobId, uint128 next) = _nextLive(kind, provider, queue.begin);
+        return JobId.unwrap(jobId) != 0 || next < queue.end;
+    }
+
+    function _isLive(Kind kind, JobId jobId, address provider) private view returns (bool) {
+        if (kind == Kind.CLAIMABLE) return jobs.isClaimable(jobId, provider);
+        if (kind == Kind.CANCELLING) return jobs.isCancelling(jobId, provider);
+        return jobs.isToppedUp(jobId, provider);
+    }
+
+    function _ends(Kind kind, address provider) private view returns (int128, int128) {
+        Queue storage queue = _queues[kind][provider];
+        return (int128(queue.begin), int128(queue.end)); // A counter never reaches 2^127.
+    }
+
+    function _at(Queue storage queue, uint256 position) private view returns (JobId) {
+        uint256 shifted = queue.packed[position / LANES] >> (position % LANES * LANE_BITS);
+        return JobId.wrap(bytes32(uint256(uint64(shifted))));
+    }
+
+    function _size(Queue storage queue) private view returns (uint256) {
+        return queue.end - queue.begin;
+    }
+}

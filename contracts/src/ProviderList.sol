@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+/// @notice A doubly linked list of the addresses that were approved, oldest first, with the reads and events that
+/// clients page through. An address stands in `data` as a right-aligned word.
+abstract contract ProviderList {
+    struct Object {
+        uint256 id;
+        uint256 next;
+        uint256 prev;
+        bytes32 data;
+    }
+
+    uint256 public head;
+    uint256 public tail;
+    /// @notice The id that the next object gets. Ids start at 1; 0 is no object.
+    uint256 public idCounter = 1;
+    uint256 public elementCount;
+    mapping(uint256 id => Object) public objects;
+    mapping(address provider => uint256 id) private _idByProvider;
+
+    event ObjectCreated(uint256 id, bytes32 data);
+    event ObjectRemoved(uint256 id);
+    event ObjectsLinked(uint256 prev, uint256 next);
+    event NewHead(uint256 id);
+    event NewTail(uint256 id);
+
+    /// @notice Up to `howMany` entries from the object `cursor` on (0: from the first).
+    /// @return data The entries, in an array of length `howMany`, filled from its start.
+    /// @return actualLength How many entries were filled in.
+    /// @return newCursor The object behind them, or 0 at the end.
+    function fetchPage(uint256 cursor, uint256 howMany)
+        external
+        view
+        returns (bytes32[] memory data, uint256 actualLength, uint256 newCursor)
+    {
+        if (howMany > elementCount) howMany = elementCount;
+        data = new bytes32[](howMany);
+        newCursor = cursor == 0 ? head : cursor;
+        while (newCursor != 0 && actualLength < howMany) {
+            data[actualLength++] = objects[newCursor].data;
+            newCursor = objects[newCursor].next;
+        }
+    }
+
+    /// @notice The id of the first object from `_from` on (0: from the first) that holds `_hash`, or 0.
+    function findIdForDataFrom(bytes32 _hash, uint256 _from) external view returns (uint256) {
+        uint256 id = _from == 0 ? head : _from;
+        while (id != 0 && objects[id].data != _hash) {
+            id = objects[id].next;
+        }
+        return id;
+    }
+
+    /// @notice The fields of an object; zeros if there is none.
+    function get(uint256 _id) external view returns (uint256, uint256, uint256, bytes32) {
+        Object storage object = objects[_id];
+        return (object.id, object.next, object.prev, object.data);
+    }
+
+    function _append(address provider) internal {
+        uint256 id = idCounter++;
+        uint256 last = tail;
+        bytes32 data = bytes32(uint256(uint160(provider)));
+        objects[id] = Object({id: id, next: 0, prev: last, data: data});
+        _idByProvider[provider] = id;
+        ++elementCount;
+        emit ObjectCreated(id, data);
+        _link(last, id);
+        tail = id;
+        emit NewTail(id);
+    }
+
+    function _removeFromList(address provider) internal {
+        uint256 id = _idByProvider[provider];
+        (uint256 prev, uint256 next) = (objects[id].prev, objects[id].next);
+        delete objects[id];
+        delete _idByProvider[provider];
+        --elementCount;
+        _link(prev, next);
+        if (next == 0) {
+            tail = prev;
+            emit NewTail(prev);
+        }
+        emit ObjectRemoved(id);
+    }
+
+    /// @dev Makes two objects neighbours. An object without one before it is the head.
+    function _link(uint256 prev, uint256 next) private {
+        if (next != 0) objects[next].prev = prev;
+        if (prev == 0) {
+            head = next;
+            emit NewHead(next);
+        } else {
+            objects[prev].next = next;
+        }
+        if (prev != 0 && next != 0) emit ObjectsLinked(prev, next);
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+/// @notice What a job costs. Every result is rounded down, so that the customer never pays for a fraction of a
+/// wei that was not used, and the three shares of a lock (customer, provider, fee) add up to it exactly.
+/// @dev Inputs are within the bounds of Definitions.sol: a price per minute is below 2^96 and a time below 2^64,
+/// so no product here comes near 2^256.
+library Billing {
+    /// @notice Ten years: the longest time that a lock buys. It stands for "unlimited" when the price is 0.
+    uint64 internal constant MAX_MINUTES = 5_256_000;
+    uint256 private constant SECONDS_PER_MINUTE = 60;
+    uint256 private constant PERCENT = 100;
+
+    /// @notice The cost of a time in seconds at a price per minute.
+    function costDown(uint256 time, uint256 pricePerMinute) internal pure returns (uint256) {
+        return time * pricePerMinute / SECONDS_PER_MINUTE;
+    }
+
+    /// @notice The part of a cost that is not the provider's, at a cut in percent.
+    function feeDown(uint256 cost, uint256 cutPercent) internal pure returns (uint256) {
+        return cost * cutPercent / PERCENT;
+    }
+
+    /// @notice The whole minutes that an amount buys, at most MAX_MINUTES.
+    function minutesDown(uint256 amount, uint256 pricePerMinute) internal pure returns (uint64) {
+        if (pricePerMinute == 0) return MAX_MINUTES;
+        uint256 bought = amount / pricePerMinute;
+        return bought > MAX_MINUTES ? MAX_MINUTES : uint64(bought);
+    }
+
+    /// @notice The seconds after which an amount is used up, rounded up, at most MAX_MINUTES.
+    /// @dev Up, because it only opens a deadline against the provider.
+    function paidSecondsUp(uint256 amount, uint256 pricePerMinute) internal pure returns (uint256) {
+        uint256 longest = MAX_MINUTES * SECONDS_PER_MINUTE;
+        if (pricePerMinute == 0) return longest;
+        uint256 paid = (amount * SECONDS_PER_MINUTE + pricePerMinute - 1) / pricePerMinute;
+        return paid > longest ? longest : paid;
+    }
+}
