@@ -7,6 +7,8 @@ Rule 3: only ``Transient`` is ever retried.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class GridsteadError(Exception):
     """An expected failure, told in three parts; never raised itself.
@@ -49,15 +51,43 @@ class InvalidInput(GridsteadError):
     exit_code = 65
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One broken rule of a workflow.
+
+    Attributes:
+        path: The place, as in ``steps[0].run.command``; empty for the whole file.
+        reason: What is wrong there: what was found and what is allowed.
+        hint: A full sentence on what to do, when we know.
+        line: Line in the file, from 1; None when there is no file.
+    """
+
+    path: str
+    reason: str
+    hint: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.path or "workflow"
+        return f"{place}: {self.reason}" if self.line is None else f"line {self.line}: {place}: {self.reason}"
+
+
 class InvalidWorkflow(InvalidInput):
-    """A workflow breaks a rule; ``path`` names the place as in ``steps[0].run.command``."""
+    """A workflow breaks rules; all of them are told at once.
+
+    Args:
+        problems: The broken rules, in the order of the file; at least one.
+    """
 
     code = "invalid-workflow"
 
-    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{path}: {reason}", hint=hint)
-        self.path = path
-        self.reason = reason
+    def __init__(self, *problems: Problem) -> None:
+        first = problems[0]
+        if len(problems) == 1:
+            super().__init__(str(first), hint=first.hint)
+        else:
+            super().__init__(f"workflow breaks {len(problems)} rules", detail="; ".join(map(str, problems)))
+        self.problems = problems
 
 
 class Rejected(GridsteadError):

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML text to plain values, with the line of each.
+
+A workflow is one YAML document of mappings, lists and scalars, within bounds. Rule 1: an alias is refused, so a small
+file cannot grow. Rule 2: a key stands once. Rule 3: plain scalars mean what YAML 1.2's core schema says (``yes``,
+``on`` and ``2024-01-01`` are text, ``010`` is ten), which is what clients of the grid read into these fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from gridstead.errors import InvalidWorkflow, Problem
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+MAX_SHOWN = 40
+
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
+Path: TypeAlias = tuple[str | int, ...]
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A file's content.
+
+    Attributes:
+        value: The top value.
+        lines: Line of each value by its path, from 1.
+        problems: Keys that stand twice; the first one counted.
+    """
+
+    value: Value
+    lines: dict[Path, int]
+    problems: tuple[Problem, ...] = ()
+
+    def line(self, path: Path) -> int | None:
+        """Return the line of the value, or of the nearest one around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Builds values from parser events."""
+
+    events: Iterator[Event]
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def value(self, event: Event, path: Path) -> Value:
+        line = _line(event)
+        self.lines.setdefault(path, line)
+        if len(path) > MAX_DEPTH:
+            raise _invalid(path, f"is nested deeper than {MAX_DEPTH} levels", line)
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag != "!":
+            raise _invalid(path, f"has the tag {shorten(tag)!r}; tags are not allowed", line)
+        match event:
+            case ScalarEvent():
+                return _scalar(event)
+            case SequenceStartEvent():
+                return self._sequence(path)
+            case MappingStartEvent():
+                return self._mapping(path)
+            case AliasEvent():
+                raise _invalid(path, "is an alias; anchors and aliases are not allowed", line)
+            case _:
+                raise AssertionError(f"the parser gave {event!r} where a value belongs")
+
+    def _sequence(self, path: Path) -> list[Value]:
+        items: list[Value] = []
+        while not isinstance(event := next(self.events), SequenceEndEvent):
+            items.append(self.value(event, (*path, len(items))))
+        return items
+
+    def _mapping(self, path: Path) -> dict[str, Value]:
+        pairs: dict[str, Value] = {}
+        while not isinstance(event := next(self.events), MappingEndEvent):
+            line = _line(event)
+            if not isinstance(event, ScalarEvent):
+                raise _invalid(path, "has a key that is not text", line)
+            key = event.value
+            if key in pairs:
+                self.problems.append(Problem(path=format_path((*path, key)), reason="stands twice", line=line))
+            self.lines.setdefault((*path, key), line)
+            pairs.setdefault(key, self.value(next(self.events), (*path, key)))
+        return pairs
+
+
+def load(text: str) -> Document:
+    """Return the content of a YAML file.
+
+    Raises:
+        InvalidWorkflow: If it is too large or too deep, is not YAML, or not one document.
+    """
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise _invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
+    try:
+        return _load(text)
+    except yaml.MarkedYAMLError as err:
+        line = err.problem_mark.line + 1 if err.problem_mark else None
+        reason = ", ".join(filter(None, (err.context, err.problem)))
+        raise _invalid((), f"is not valid YAML: {reason}", line) from err
+    except (yaml.YAMLError, UnicodeError) as err:
+        bad = next((number for number, char in enumerate(text) if not _is_text(char)), len(text))
+        reason = "is not valid YAML: a character is not allowed in it"
+        raise _invalid((), reason, text.count("\n", 0, bad) + 1) from err
+
+
+def format_path(path: Path) -> str:
+    """Return the path as people write it: ``steps[0].run.command``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{shorten(part)}"
+    return text
+
+
+def shorten(text: str) -> str:
+    """Return untrusted text, cut and without control characters, fit for a message."""
+    shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return "".join(char if char.isprintable() else "�" for char in shown)
+
+
+def _load(text: str) -> Document:
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    documents = (event for event in events if not isinstance(event, yaml.StreamStartEvent))
+    first = next(documents)
+    if not isinstance(first, DocumentStartEvent):
+        raise _invalid((), "is empty", None)
+    reader = _Reader(documents)
+    value = reader.value(next(documents), ())
+    next(documents)
+    more = next(documents)
+    if isinstance(more, DocumentStartEvent):
+        raise _invalid((), "holds more than one document", _line(more))
+    return Document(value=value, lines=reader.lines, problems=tuple(reader.problems))
+
+
+def _scalar(event: ScalarEvent) -> Value:
+    text: str = event.value
+    if not event.implicit[0]:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _line(event: Event) -> int:
+    assert event.start_mark is not None, "the parser marks every event"
+    return event.start_mark.line + 1
+
+
+def _is_text(char: str) -> bool:
+    return char in "\t\n\r\x85" or (char >= " " and not "\x7f" <= char <= "\x9f" and not "\ud800" <= char <= "\udfff")
+
+
+def _invalid(path: Path, reason: str, line: int | None) -> InvalidWorkflow:
+    return InvalidWorkflow(Problem(path=format_path(path), reason=reason, line=line))
