@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ticks, over and over, until a signal comes.
+
+Rule 1: an expected failure (GridsteadError) ends one tick and is one line in the log. Rule 2: anything else is a bug
+and ends the process; systemd starts it again and the journal makes that safe. Rule 3: the scheduler only triggers,
+one instance at a time; nothing durable lives in it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import FrameType
+
+import structlog
+from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from gridstead.errors import GridsteadError
+
+log = structlog.get_logger()
+
+KILL_AT = "GRIDSTEAD_KILL_AT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Something to do every so many seconds."""
+
+    name: str
+    do: Callable[[], None]
+    every_s: float
+
+
+def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], None], ...] = ()) -> None:
+    """Run the ticks until SIGTERM or SIGINT, then close what was opened, last first.
+
+    Raises:
+        Exception: Whatever a tick raised that is not a GridsteadError.
+    """
+    stopped = threading.Event()
+    bugs: list[BaseException] = []
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    def note_bug(event: JobExecutionEvent) -> None:
+        bugs.append(event.exception)
+        stopped.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    scheduler = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1})
+    scheduler.add_listener(note_bug, EVENT_JOB_ERROR)
+    now = datetime.now(UTC)
+    for tick in ticks:
+        scheduler.add_job(
+            _guarded(tick), "interval", seconds=tick.every_s, id=tick.name, misfire_grace_time=None, next_run_time=now
+        )
+    scheduler.start()
+    _tell_systemd("READY=1")
+    log.info("service_started", ticks=[tick.name for tick in ticks])
+    stopped.wait()
+    _tell_systemd("STOPPING=1")
+    scheduler.shutdown(wait=not bugs)
+    for closing in reversed(close):
+        closing()
+    log.info("service_stopped")
+    if bugs:
+        raise bugs[0]
+
+
+def _guarded(tick: Tick) -> Callable[[], None]:
+    def guarded() -> None:
+        try:
+            tick.do()
+        except GridsteadError as error:
+            log.error("tick_failed", tick=tick.name, code=error.code, reason=str(error), hint=error.hint)
+
+    return guarded
+
+
+def _tell_systemd(state: str) -> None:
+    """Tell the service manager, if one listens. Source: sd_notify(3)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.connect("\0" + address[1:] if address.startswith("@") else address)
+        notify.sendall(state.encode())
+
+
+def breakpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
+    """Return what services call at each boundary of a job's path.
+
+    It does nothing, unless the environment's GRIDSTEAD_KILL_AT names the boundary: then the process is killed there,
+    as by a power cut. Crash tests set it; nothing else should.
+    """
+    wanted = environment.get(KILL_AT)
+
+    def at(name: str) -> None:
+        if wanted is not None and name == wanted:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values for tests: everything has a default, a test names what it is about."""
+
+from dataclasses import replace
+
+from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.billing import Resources
+from gridstead.domain.ids import JobId
+from gridstead.domain.job import Block, Job, QueueSizes
+from gridstead.domain.journal import Entry, EntryKind, JobRecord, Records
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.reconcile import Rules, Snapshot
+
+CREDIT = 10**18
+CONTRACT = "0x" + "c0" * 20
+US = "0x" + "11" * 20
+OTHER = "0x" + "22" * 20
+CUSTOMER = "0x" + "33" * 20
+CLAIM_BLOCK = 100
+T0 = 1_000_000
+CONFIRMATIONS = 6
+
+RULES = Rules(chain_id=179188, contract=CONTRACT, provider=US, confirmations=CONFIRMATIONS)
+
+
+def job(state=JobState.SCHEDULED, *, number=7, stored="hash7", **changes):
+    base = Job(
+        id=JobId(chain_id=179188, contract=CONTRACT, number=number),
+        state=state,
+        customer=CUSTOMER,
+        provider=US,
+        resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=100),
+        batch_location_hash=stored,
+        lock=100 * CREDIT,
+        price_per_min=CREDIT,
+        submitted_at=T0 - 5,
+        started_at=T0 + 2 if state is JobState.RUNNING else 0,
+        state_block=CLAIM_BLOCK,
+    )
+    return replace(base, **changes)
+
+
+def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
+    base = Attempt(
+        slurm_job_id=slurm_job_id,
+        name=of.id.slurm_name,
+        proof=of.proof,
+        user=of.customer,
+        state=state,
+        submitted_at=T0 + 1,
+        started_at=None if state == "PENDING" else T0 + 2,
+        ended_at=None if state in {"PENDING", "RUNNING"} else T0 + 32,
+        uid=200_001,
+    )
+    return replace(base, **changes)
+
+
+def record(of, *entries):
+    """The record after CLAIMED and these (kind, at[, slurm_job_id[, reason]])."""
+    records = Records()
+    records.extend([Entry(proof=of.proof, kind=EntryKind.CLAIMED, at=T0)])
+    for kind, at, *rest in entries:
+        slurm_job_id = rest[0] if rest else None
+        reason = rest[1] if len(rest) > 1 else ""
+        records.extend([Entry(proof=of.proof, kind=kind, at=at, slurm_job_id=slurm_job_id, reason=reason)])
+    return records.by_proof.get(of.proof, JobRecord(proof=of.proof))
+
+
+def submitted(of, *, at=T0 + 1, slurm_job_id=42):
+    return record(of, (EntryKind.SUBMIT_INTENDED, at), (EntryKind.SUBMITTED, at, slurm_job_id))
+
+
+def live(*attempts, at=T0 + 60):
+    return LiveSample(taken_at=at, attempts=attempts)
+
+
+def accounting(*attempts, at=T0 + 60, complete=True):
+    return AccountingSample(taken_at=at, complete=complete, attempts=attempts)
+
+
+def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMATIONS, **changes):
+    base = Snapshot(
+        now=now,
+        head=Block(number=height, hash="0x" + "ee" * 32, timestamp=now),
+        jobs={j.id.number: j for j in jobs},
+        queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
+        records={r.proof: r for r in records},
+        live=live(),
+        accounting=accounting(),
+        reports=(),
+        open_keys=frozenset(),
+    )
+    return replace(base, **changes)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridstead.domain.billing import (
+    Prices,
+    Resources,
+    cost_floor,
+    paid_minutes_floor,
+    paid_seconds_floor,
+    price_per_minute,
+    settle,
+)
+from gridstead.domain.lifecycle import COLD, HOT, LEGAL, JobState, is_legal
+
+CREDIT = 10**18
+WEI = st.integers(0, 10**30)
+SECONDS = st.integers(0, 10**9)
+
+
+@pytest.mark.parametrize("state", sorted(COLD))
+def test_a_cold_state_is_never_left(state):
+    assert not any(is_legal(state, to) for to in JobState)
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_no_move_stays_where_it_is(state):
+    assert not is_legal(state, state)
+
+
+def test_every_hot_state_can_panic_and_be_cancelled():
+    assert all({JobState.PANICKED, JobState.CANCELLED} <= LEGAL[state] for state in HOT)
+
+
+def test_only_a_claimed_job_can_run_and_only_a_running_one_can_finish():
+    assert [s for s in JobState if is_legal(s, JobState.RUNNING)] == [JobState.SCHEDULED]
+    assert [s for s in JobState if is_legal(s, JobState.FINISHED)] == [JobState.RUNNING]
+
+
+def test_the_worked_price_of_the_reference():
+    prices = Prices(gpu_per_min=85 * CREDIT // 10, cpu_per_min=95 * CREDIT // 100, memory_mb_per_min=8 * 10**13)
+    resources = Resources(gpus=1, tasks=3, cpus_per_task=2, memory_per_cpu_mb=100)
+
+    assert price_per_minute(resources, prices) == 14_248 * 10**15
+
+
+@given(lock=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))
+def test_a_bill_divides_the_lock_without_rest(lock, seconds, price, fee):
+    bill = settle(lock=lock, seconds=seconds, price_per_min=price, fee_percent=fee)
+
+    assert bill.provider + bill.fee == bill.cost <= lock
+    assert bill.cost + bill.refund == lock
+
+
+@given(seconds=SECONDS, more=SECONDS, price=WEI)
+def test_a_longer_run_never_costs_less(seconds, more, price):
+    assert cost_floor(seconds, price) <= cost_floor(seconds + more, price)
+
+
+@given(lock=WEI, price=st.integers(1, 10**30))
+def test_paid_time_never_costs_more_than_the_lock(lock, price):
+    assert cost_floor(paid_seconds_floor(lock, price), price) <= lock
+    assert paid_minutes_floor(lock, price) * price <= lock
+
+
+def test_a_free_job_has_no_end_of_its_paid_time():
+    assert paid_seconds_floor(5, 0) is None
+    assert paid_minutes_floor(5, 0) is None
