@@ -9,6 +9,8 @@ chmod 0755 /usr/sbin/policy-rc.d
 apt-get -q update
 apt-get -q -y --no-install-recommends install "$@"
 apt-get -q clean
+# Every host would make these 90 MB itself, at its first use of apt.
+apt-cache -q gencaches
 rm /usr/sbin/policy-rc.d
 
 preset=/etc/systemd/system-preset/00-lab.preset
