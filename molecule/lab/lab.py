@@ -20,7 +20,7 @@ CHECKOUT = HERE.parent.parent
 
 
 def main(argv: list[str]) -> int:
-    """Run one command and return its exit code: 0 done, 1 could not, 2 wrong use."""
+    """Run one command and return its exit code: 0 done, 1 could not, 2 wrong use, 130 interrupted."""
     options = _parser().parse_args(argv)
     try:
         mine = names.names(CHECKOUT, options.lab)
@@ -30,6 +30,9 @@ def main(argv: list[str]) -> int:
         if err.hint:
             print(f"lab: {err.hint}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted; `lab.py down` removes what is there", file=sys.stderr)
+        return 130
 
 
 def _run(options: argparse.Namespace, mine: names.Names) -> int:

@@ -111,18 +111,29 @@ def _host(name: str, entry: object) -> Host:
         raise InvalidTopology(message)
     _no_others(entry, _HOST_KEYS, where)
     groups = _names(entry.get("groups", []), _GROUP, f"{where}: groups")
-    memory, cores = entry.get("memory_mb"), entry.get("cores", 1)
-    job_cgroups = entry.get("job_cgroups", False)
-    _require(
-        isinstance(memory, int) and not isinstance(memory, bool) and memory >= MIN_MEMORY_MB,
-        f"{where}: memory_mb must be a whole number of at least {MIN_MEMORY_MB}, not {memory!r}",
+    return Host(
+        name=name,
+        groups=groups,
+        memory_mb=int(_number(entry, "memory_mb", MIN_MEMORY_MB, where)),
+        cores=_number(entry, "cores", MIN_CORES, where),
+        job_cgroups=_flag(entry, "job_cgroups", where),
     )
-    _require(
-        isinstance(cores, int | float) and not isinstance(cores, bool) and cores >= MIN_CORES,
-        f"{where}: cores must be a number of at least {MIN_CORES}, not {cores!r}",
-    )
-    _require(isinstance(job_cgroups, bool), f"{where}: job_cgroups must be true or false")
-    return Host(name=name, groups=groups, memory_mb=memory, cores=float(cores), job_cgroups=job_cgroups)
+
+
+def _number(entry: dict[str, object], key: str, least: float, where: str) -> float:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        message = f"{where}: {key} must be a number of at least {least}, not {value!r}"
+        raise InvalidTopology(message)
+    return value
+
+
+def _flag(entry: dict[str, object], key: str, where: str) -> bool:
+    value = entry.get(key, False)
+    if not isinstance(value, bool):
+        message = f"{where}: {key} must be true or false, not {value!r}"
+        raise InvalidTopology(message)
+    return value
 
 
 def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:

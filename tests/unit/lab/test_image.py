@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the image's layers depend on, and apt sources."""
+
+import dataclasses
+
+import pytest
+
+from gridstead_lab import image, sources
+from gridstead_lab.errors import LabError
+
+INPUTS = image.Inputs(
+    sources=("deb http://mirror.example/debian trixie main",),
+    apt_conf=(("99x", 'A "b";'),),
+    packages=("acl", "curl"),
+    locks=(("control.txt", "a==1 --hash=sha256:00\n"),),
+)
+DEB822 = """\
+# a comment
+Types: deb
+URIs: http://mirror.example/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb deb-src
+URIs: http://mirror.example/debian-security
+Suites: bookworm-security
+Components: main
+
+Types: deb
+URIs: http://other.example/off
+Suites: bookworm
+Enabled: no
+"""
+
+
+def _kinds(inputs):
+    return {layer.kind: layer.digest for layer in image.layers(inputs)}
+
+
+@pytest.mark.parametrize(
+    ("change", "moved"),
+    [
+        ({"sources": ("deb http://other.example/debian trixie main",)}, {"base", "packages", "wheels"}),
+        ({"apt_conf": ()}, {"base", "packages", "wheels"}),
+        ({"packages": ("acl",)}, {"packages"}),
+        ({"locks": (("control.txt", "a==2 --hash=sha256:11\n"),)}, {"wheels"}),
+    ],
+)
+def test_a_changed_input_moves_the_layers_that_depend_on_it_and_no_others(change, moved):
+    before, after = _kinds(INPUTS), _kinds(dataclasses.replace(INPUTS, **change))
+
+    assert {kind for kind in before if before[kind] != after[kind]} == moved
+
+
+def test_without_locks_there_is_no_wheelhouse():
+    assert set(_kinds(dataclasses.replace(INPUTS, locks=()))) == {"base", "packages"}
+
+
+def test_package_lists_may_have_comments_and_repetitions():
+    assert image.read_packages("# all\nsudo\n\nacl  # used by x\nsudo\n") == ("acl", "sudo")
+
+
+def test_a_pin_is_taken_with_all_its_hashes_and_nothing_else():
+    lock = "uvicorn==1 \\\n    --hash=sha256:aa\nuv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\nx==3\n"
+
+    assert image.pinned(lock, "uv") == "uv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"
+    assert image.pinned(lock, "absent") == ""
+
+
+def test_a_machine_without_a_debian_source_is_refused():
+    with pytest.raises(LabError, match="names the suite noble"):
+        sources.translate([DEB822], "noble")
+
+
+def test_sources_of_both_forms_are_taken_and_strangers_left_out():
+    one_line = "deb [arch=amd64] http://mirror.example/debian bookworm main\ndeb http://x.example cloud-bookworm main\n"
+
+    found = sources.translate([DEB822, one_line], "bookworm")
+
+    assert [line.split("] ")[1] for line in found] == [
+        "http://mirror.example/debian trixie main",
+        "http://mirror.example/debian trixie-updates main",
+        "http://mirror.example/debian-security trixie-security main",
+    ]

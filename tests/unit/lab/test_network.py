@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which subnet a lab takes."""
+
+import ipaddress
+
+import pytest
+
+from gridstead_lab import network
+from gridstead_lab.errors import LabError
+
+
+def test_a_machine_whose_private_space_is_all_routed_gets_an_error_with_a_hint():
+    with pytest.raises(LabError, match="no free /24") as caught:
+        network.choose_subnet("gs0000", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
+
+    assert '"network"' in caught.value.hint
+
+
+def test_the_same_lab_gets_the_same_subnet_again():
+    used = ["default", "192.0.2.0/24"]
+
+    assert network.choose_subnet("gs12ab", used) == network.choose_subnet("gs12ab", used)
+
+
+def test_the_subnet_lies_in_the_first_pool_when_it_is_free():
+    found = ipaddress.ip_network(network.choose_subnet("gsffff", []))
+
+    assert found.subnet_of(ipaddress.ip_network("10.64.0.0/10"))
+
+
+@pytest.mark.parametrize("kind", ["network", "address", "wider"])
+def test_a_subnet_in_use_is_passed_over(kind):
+    first = ipaddress.ip_network(network.choose_subnet("gs1234", []))
+    used = {"network": str(first), "address": str(first[7]), "wider": str(first.supernet(new_prefix=20))}[kind]
+
+    second = ipaddress.ip_network(network.choose_subnet("gs1234", [used]))
+
+    assert not second.overlaps(ipaddress.ip_network(used))
+
+
+def test_a_machine_that_routes_all_of_ten_gets_another_pool():
+    found = ipaddress.ip_network(network.choose_subnet("gs1234", ["10.0.0.0/8"]))
+
+    assert found.subnet_of(ipaddress.ip_network("172.16.0.0/12"))
+
+
+def test_default_routes_and_names_do_not_count_as_in_use():
+    used = ["default", "0.0.0.0/0", "fd00::1", "unreachable"]
+
+    assert network.choose_subnet("gs1234", used) == network.choose_subnet("gs1234", [])
+
+
+def test_an_address_is_the_subnet_and_the_last_octet():
+    assert network.address("10.70.3.0/24", 11) == "10.70.3.11"
