@@ -47,3 +47,23 @@ class SqlCursor:
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
         return tuple(Block(number=row.number, hash=row.hash, timestamp=row.timestamp) for row in rows)
+
+
+class VolatileCursor:
+    """Port Cursor for a reader that keeps what it reads in memory and so begins again at each start."""
+
+    def __init__(self) -> None:
+        self._history: tuple[Block, ...] = ()
+
+    def load(self) -> Block | None:
+        """Return the last block that was covered."""
+        return self._history[0] if self._history else None
+
+    def save(self, block: Block) -> None:
+        """Keep the block."""
+        below = tuple(kept for kept in self._history if kept.number < block.number)
+        self._history = (block, *below)[:KEPT]
+
+    def history(self) -> tuple[Block, ...]:
+        """Return the last blocks that were saved, newest first."""
+        return self._history

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The follower: gives a service every event of the chain at least once, whatever the chain and the process do.
+
+Rule 1: the cursor moves only after the events that it covers were taken. Rule 2: when the cursor's block is no longer
+part of the chain, the follower goes back to the newest saved block that is, and gives the events above it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from gridstead.domain.events import Event
+from gridstead.domain.job import Block
+from gridstead.errors import ChainUnavailable
+from gridstead.ports import Cursor, Ledger
+
+log = structlog.get_logger()
+
+BLOCKS_PER_READ = 1000
+
+
+class Follower:
+    """Follows the chain's events behind a cursor.
+
+    Args:
+        ledger: The chain.
+        cursor: How far it has come. Lives as long as what the events are stored in.
+        start: First block that is read when the cursor is empty or nothing it knows is left.
+        blocks_per_read: How many blocks are asked for at once.
+    """
+
+    def __init__(
+        self, ledger: Ledger, cursor: Cursor, *, start: int = 0, blocks_per_read: int = BLOCKS_PER_READ
+    ) -> None:
+        self._ledger = ledger
+        self._cursor = cursor
+        self._start = start
+        self._blocks_per_read = blocks_per_read
+
+    def tick(self, take: Callable[[tuple[Event, ...]], None]) -> None:
+        """Give all new events, in chain order, up to the newest block.
+
+        Args:
+            take: Called once per range that has events. When it returns, they are never given again, but after a reorg.
+
+        Raises:
+            ChainUnavailable: Nothing was lost; the next tick goes on where this one stopped.
+        """
+        head = self._ledger.head()
+        first = self._common_ancestor(head) + 1
+        while first <= head.number:
+            last = min(first + self._blocks_per_read - 1, head.number)
+            end = head if last == head.number else self._block(last)
+            events = self._ledger.events(first=first, last=last)
+            # A reorg may have come between the two answers above; then the events may belong to neither history.
+            if self._block(last).hash != end.hash:
+                raise ChainUnavailable("could not read the chain's events", detail="it was reorganised meanwhile")
+            if events:
+                take(events)
+            self._cursor.save(end)
+            first = last + 1
+
+    def _common_ancestor(self, head: Block) -> int:
+        """Return the height up to which everything was taken and still stands."""
+        history = self._cursor.history()
+        for place, saved in enumerate(history):
+            if saved.number > head.number:
+                continue
+            present = head if saved.number == head.number else self._ledger.block(saved.number)
+            if present is not None and present.hash == saved.hash:
+                if place > 0:
+                    log.warning("chain_reorganised", block=saved.number, reason=f"was at {history[0].number}")
+                return saved.number
+        if history:
+            log.warning("chain_replaced", block=head.number, reason=f"was at {history[0].number}")
+        return self._start - 1
+
+    def _block(self, number: int) -> Block:
+        block = self._ledger.block(number)
+        if block is None:
+            raise ChainUnavailable(f"could not read block {number}", detail="the chain is shorter now")
+        return block
