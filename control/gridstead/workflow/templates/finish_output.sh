@@ -1,0 +1,3 @@
+  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  wait "$writer"
+  rm -rf -- "$private"

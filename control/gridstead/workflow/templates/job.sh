@@ -1,0 +1,47 @@
+#!/bin/bash -l
+# A job of the grid, made from its customer's workflow. The steps stand at the end.
+# shellcheck disable=SC1003,SC2016,SC2088 # the customer's text is quoted: nothing in it means anything here
+set -euo pipefail
+
+%%{secrets}# --- The end, however it comes ---
+storage="%%{cache}/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
+finish() {
+  local status=$?
+  set +e # nothing here changes how the job ends
+  cd /
+  rm -rf -- "$storage"
+%%{finish_output}  exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+%%{output}# --- Resources ---
+export NTASKS=%%{tasks} CPUS_PER_TASK=%%{cpus_per_task} MEM_PER_CPU=%%{mem_per_cpu} GPUS=%%{gpus}
+export CPUS=%%{cpus} MEM=%%{mem}
+
+# --- Storage ---
+export STORAGE_PATH="$storage"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_TMP="%%{cache}/persistent/user-$UID"
+export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
+export DEEPSQUARE_SHARED_WORLD_TMP="%%{cache}/world-tmp"
+export DEEPSQUARE_DISK_TMP="%%{cache}/disk/tmp/user-$UID"
+export DEEPSQUARE_DISK_WORLD_TMP="%%{cache}/disk/world-tmp"
+(umask 077 && mkdir -p -- "$storage/input" "$storage/output")
+: >"$storage/env"
+cd -- "$storage"
+
+# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV ---
+job_environment() {
+  local gridstead_line gridstead_lines=()
+  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
+%%{environment}  for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
+      echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
+    fi
+  done
+}
+
+# --- Steps ---
+%%{steps}
