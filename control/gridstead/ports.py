@@ -7,7 +7,7 @@ Every method may raise the Transient error of its system; then nothing is known 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
@@ -15,7 +15,7 @@ from gridstead.domain.calls import Call
 from gridstead.domain.events import Event
 from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.journal import Entry
-from gridstead.domain.sending import EntryChange, OutboxEntry, Transaction
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Taken, Transaction
 from gridstead.domain.submission import Gate, GridUser, Script, Submission
 
 
@@ -56,6 +56,49 @@ class Ledger(Protocol):
 
     def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
         """Return the provider's record that waits for approval, None if none does."""
+        ...
+
+
+class Account(Protocol):
+    """The write side of the grid's contracts, for one wallet."""
+
+    @property
+    def address(self) -> str:
+        """The wallet, lower case."""
+        ...
+
+    def nonce(self, *, at: Block) -> int:
+        """Return how many transactions of the wallet the chain holds at that block."""
+        ...
+
+    def fees(self) -> Fees:
+        """Return what a transaction should offer to be in one of the next blocks."""
+        ...
+
+    def receipts(self, hashes: Iterable[str]) -> Mapping[str, Receipt]:
+        """Return the receipts of those transactions that are in a block of the present history."""
+        ...
+
+    def gas(self, calls: Sequence[Call]) -> int:
+        """Return the gas limit of a transaction with these calls, which are of one kind.
+
+        Raises:
+            TransactionReverted: The contract would refuse it as a whole now.
+        """
+        ...
+
+    def sign(
+        self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
+    ) -> Transaction:
+        """Return a signed transaction with these calls; without calls, one that only uses up the nonce."""
+        ...
+
+    def send(self, transaction: Transaction) -> Taken:
+        """Give a transaction to the node. Safe to repeat.
+
+        Raises:
+            ConfigError: The wallet cannot pay for it.
+        """
         ...
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox of a wallet, as values."""
+"""The outbox of a wallet, as values: calls, the signed transactions that carry them, and how the chain answered."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from gridstead.domain.calls import Call
@@ -58,7 +59,7 @@ class Transaction:
         raw: The signed bytes, 0x and hexadecimal digits.
         entry_ids: The outbox entries it carries, in the order of the batch; empty if it only uses up its nonce.
         fees: What it offers.
-        sent_at: When the node last took it, Unix seconds; None if it may never have been sent.
+        sent_at: When the node first took it, Unix seconds; None if it may never have been sent.
         withdrawn: Must never be sent again. It may still be mined.
     """
 
@@ -69,6 +70,29 @@ class Transaction:
     fees: Fees
     sent_at: int | None = None
     withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A transaction is in a block.
+
+    Attributes:
+        block: The block's height.
+        succeeded: It was not reverted as a whole.
+        skipped: By job number, why the contract refused this element of a batch.
+    """
+
+    block: int
+    succeeded: bool
+    skipped: Mapping[int, str] = field(default_factory=dict)
+
+
+class Taken(Enum):
+    """What a node says to a signed transaction."""
+
+    TAKEN = "taken"  # it has it, now or since before
+    UNDERPRICED = "underpriced"  # it holds another one of this nonce, or wants a higher fee
+    STALE = "stale"  # the nonce is used up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
