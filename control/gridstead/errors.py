@@ -137,6 +137,12 @@ class NotAllowed(Rejected):
     code = "not-allowed"
 
 
+class LogFull(Rejected):
+    """A job's log has reached its limit; what comes after is not kept."""
+
+    code = "log-full"
+
+
 class Transient(GridsteadError):
     """Time may help. The only family that is retried."""
 

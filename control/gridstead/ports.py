@@ -265,7 +265,15 @@ class LogSink(Protocol):
     """Where a job's output is kept, line by line."""
 
     def append(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
-        """Store one line. Durable before it returns."""
+        """Store one line without its end. Readers see it at once; it survives a crash of ours, not yet of the host.
+
+        Raises:
+            LogFull: It would pass the log's limit; nothing is stored.
+        """
+        ...
+
+    def sync(self, owner: str, log_name: str) -> None:
+        """Make all lines of the log durable before returning."""
         ...
 
     def read(self, owner: str, log_name: str, *, after: int) -> tuple[tuple[int, bytes, int], ...]:

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Job Definition service and a provider say to each other, as values.
+
+The id of a stored script is a hash of its record, which holds a salt: the chain, which has the id, so binds job and
+script, and equal scripts do not look equal.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gridstead.domain.job import Job
+from gridstead.domain.lifecycle import JobState
+from gridstead.errors import InvalidInput
+
+ID_LENGTH = 31
+NONCE_LIFE_S = 600
+SIGNATURE_BYTES = 65
+
+Recover: TypeAlias = Callable[[bytes, bytes], str]
+"""(message, 65-byte signature whose v is 27 or 28) to the lower-case address that signed the message as EIP-191
+text. Raises InvalidInput if no address can be recovered."""
+
+_OPEN = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRequest:
+    """A provider asks for the script of a job. Every field is untrusted.
+
+    Attributes:
+        batch_location_hash: Id of the script.
+        challenge: What the service gave to be signed.
+        signature: Of the challenge.
+        provider: Address, lower case.
+        customer: Address, lower case.
+        job_number: The contract's counter.
+        secrets_beside: Whether the caller can pass secrets beside the script.
+    """
+
+    batch_location_hash: str
+    challenge: bytes
+    signature: bytes
+    provider: str
+    customer: str
+    job_number: int
+    secrets_beside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptAnswer:
+    """What the provider gets.
+
+    Attributes:
+        script: Batch script.
+        logger_url: ``host:port`` of the grid's logger.
+        secrets: For the job's environment. May be empty.
+        log_write_token: Lets its holder write the job's log; empty if there is none to give.
+    """
+
+    script: str
+    logger_url: str
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    log_write_token: str = field(default="", repr=False)
+
+
+def script_id(record: str) -> str:
+    """Return the id of a stored record: 31 characters safe in a URL, of its SHA-256."""
+    digest = hashlib.sha256(record.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode()[:ID_LENGTH]
+
+
+def normal_signature(signature: bytes) -> bytes:
+    """Return the signature with v as 27 or 28; some wallets write 0 or 1.
+
+    Raises:
+        InvalidInput: If it is not 65 bytes with such a v.
+    """
+    if len(signature) != SIGNATURE_BYTES or signature[-1] not in (0, 1, 27, 28):
+        raise InvalidInput("malformed signature", hint="A signature is 65 bytes: r, s and v.")
+    return signature[:-1] + bytes([signature[-1] % 27 + 27])
+
+
+def refusal(job: Job, request: ScriptRequest) -> str | None:
+    """Return why this job's script is not for this caller, None if it is."""
+    if job.customer != request.customer:
+        return "the job is not of this customer"
+    if job.provider != request.provider:
+        return "the job is not matched to this provider"
+    return None
+
+
+def is_open(job: Job, request: ScriptRequest) -> bool:
+    """Return whether the job is matched and hot, and the chain has this script for it."""
+    return job.state in _OPEN and job.batch_location_hash == request.batch_location_hash

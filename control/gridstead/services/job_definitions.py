@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the scripts of jobs and hands each only to the provider that the chain has matched to its job.
+
+Rule 1: a script is rendered and durably stored before its id is given out. Rule 2: an answer needs a signature over a
+challenge of ours that was never used before, and the chain's word at the newest block. Rule 3: nothing of a workflow is
+logged.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from gridstead.domain.ids import JobId
+from gridstead.domain.job import Job
+from gridstead.domain.job_definition import (
+    NONCE_LIFE_S,
+    Recover,
+    ScriptAnswer,
+    ScriptRequest,
+    is_open,
+    normal_signature,
+    refusal,
+    script_id,
+)
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.log_access import check_key, write_token
+from gridstead.errors import ChainUnavailable, InvalidInput, NotAllowed, ScriptUnavailable
+from gridstead.ports import Clock, Ledger, ScriptStore
+from gridstead.workflow.parse import from_graphql
+from gridstead.workflow.render import Site, render
+
+MAX_NONCES = 100_000
+NONCE_BYTES = 16
+SALT_BYTES = 16
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggerAccess:
+    """How a provider's jobs reach the grid's logger.
+
+    Attributes:
+        url: ``host:port``.
+        key: What write tokens are made with; shared with the logger.
+    """
+
+    url: str
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+    def secrets(self, job_id: JobId, owner: str) -> dict[str, bytes]:
+        """Return what a job's environment must hold for its output to be written."""
+        token = write_token(self.key, owner, job_id.slurm_name)
+        variables = {
+            "GRIDSTEAD_LOGGER_URL": self.url,
+            "GRIDSTEAD_LOG_OWNER": owner,
+            "GRIDSTEAD_LOG_NAME": job_id.slurm_name,
+            "GRIDSTEAD_LOG_TOKEN": token,
+        }
+        return {name: value.encode() for name, value in variables.items()}
+
+
+class Nonces:
+    """Numbers that are given out and taken back once, within ten minutes. Forgotten on a restart.
+
+    Args:
+        clock: Wall time.
+        random_bytes: Returns so many unpredictable bytes.
+    """
+
+    def __init__(self, *, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._given: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def give(self) -> str:
+        """Return a new one. When very many are out, the oldest is forgotten."""
+        nonce = base64.b64encode(self._random_bytes(NONCE_BYTES)).decode()
+        now = self._clock.now()
+        with self._lock:
+            self._forget(now)
+            self._given[nonce] = now
+        return nonce
+
+    def take(self, nonce: str) -> bool:
+        """Return whether it was given out in the last ten minutes and is taken for the first time."""
+        with self._lock:
+            given = self._given.pop(nonce, None)
+        return given is not None and self._clock.now() - given <= NONCE_LIFE_S
+
+    def _forget(self, now: int) -> None:
+        while self._given:
+            oldest = next(iter(self._given))
+            if len(self._given) < MAX_NONCES and now - self._given[oldest] <= NONCE_LIFE_S:
+                return
+            del self._given[oldest]
+
+
+class JobDefinitions:
+    """The service; safe to call from many threads.
+
+    Args:
+        store: Where records lie.
+        ledger: The chain.
+        clock: Wall time.
+        recover: Finds who signed.
+        logger: How jobs reach the logger.
+        site: Paths on a provider's nodes.
+        random_bytes: Returns so many unpredictable bytes.
+    """
+
+    def __init__(  # noqa: PLR0913 # one argument per collaborator
+        self,
+        *,
+        store: ScriptStore,
+        ledger: Ledger,
+        clock: Clock,
+        recover: Recover,
+        logger: LoggerAccess,
+        site: Site | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._recover = recover
+        self._logger = logger
+        self._site = site
+        self._random_bytes = random_bytes
+        self._nonces = Nonces(clock=clock, random_bytes=random_bytes)
+
+    def submit(self, mapping: Mapping[str, object]) -> str:
+        """Store a workflow, given as the wire has it, and return the id for its job.
+
+        Raises:
+            InvalidWorkflow: It breaks rules; nothing is stored.
+        """
+        workflow = from_graphql(mapping)
+        record = json.dumps(
+            {
+                "salt": self._random_bytes(SALT_BYTES).hex(),
+                "script": render(workflow, secrets_beside=True, site=self._site),
+                "script_without_secrets": render(workflow, secrets_beside=False, site=self._site),
+            }
+        )
+        batch_location_hash = script_id(record)
+        self._store.put(batch_location_hash, record)
+        log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
+        return batch_location_hash
+
+    def challenge(self) -> bytes:
+        """Return what a provider has to sign: JSON with ``message`` and a new ``nonce``."""
+        return json.dumps({"message": "login", "nonce": self._nonces.give()}).encode()
+
+    def get_sbatch(self, request: ScriptRequest) -> ScriptAnswer:
+        """Return the script of a job that is matched to the caller.
+
+        Raises:
+            NotAllowed: The signature, the challenge, the provider or the customer is wrong.
+            ScriptUnavailable: There is no such script, or the job is over, or has another one.
+            ChainUnavailable: The chain did not tell of a matched job (yet).
+        """
+        self._authenticate(request)
+        job = self._job(request)
+        reason = refusal(job, request)
+        if reason:
+            raise NotAllowed(f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason)
+        record = self._store.get(request.batch_location_hash) if is_open(job, request) else None
+        if record is None:
+            raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=f"it is {job.state.name}")
+        log.info("script_given", job_id=job.id.number, provider=job.provider, secrets_beside=request.secrets_beside)
+        return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
+
+    def _authenticate(self, request: ScriptRequest) -> None:
+        try:
+            signer = self._recover(request.challenge, normal_signature(request.signature))
+        except InvalidInput as err:
+            raise NotAllowed("cannot tell who signed the challenge", detail=str(err)) from err
+        if not self._nonces.take(_nonce(request.challenge)):
+            raise NotAllowed("the challenge is not one of ours, is used, or is too old")
+        if signer != request.provider:
+            raise NotAllowed("the challenge is not signed by this provider")
+
+    def _job(self, request: ScriptRequest) -> Job:
+        head = self._ledger.head()
+        job = self._ledger.jobs([request.job_number], at=head).get(request.job_number)
+        if job is None or job.state is JobState.PENDING:
+            said = "unknown" if job is None else "not matched"
+            raise ChainUnavailable(f"job {request.job_number} is {said} at block {head.number}")
+        return job
+
+    def _answer(self, record: Mapping[str, str], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
+        if not secrets_beside:
+            return ScriptAnswer(script=record["script_without_secrets"], logger_url=self._logger.url)
+        logged = record["script"] != record["script_without_secrets"]
+        beside = self._logger.secrets(job.id, job.customer)
+        return ScriptAnswer(
+            script=record["script"],
+            logger_url=self._logger.url,
+            secrets=beside if logged else {},
+            log_write_token=beside["GRIDSTEAD_LOG_TOKEN"].decode(),
+        )
+
+
+def _nonce(challenge: bytes) -> str:
+    """Return the nonce in a challenge, an empty text if it is none."""
+    try:
+        content = json.loads(challenge)
+    except (ValueError, RecursionError):
+        return ""
+    nonce = content.get("nonce") if isinstance(content, dict) else None
+    return nonce if isinstance(nonce, str) else ""
