@@ -285,6 +285,17 @@ class AgentSettings(Service):
     storage: Storage = Storage()
 
 
+class ClientSettings(Settings):
+    """The command line of a grid user: ~/.config/gridstead/client.toml, or the file that --config or GRIDSTEAD_CONFIG names."""
+
+    chain: Chain
+    wallet: Wallet
+    job_definitions_url: Annotated[str, Field(pattern=r"^https://", description="GraphQL address.", examples=["https://control:8443/graphql"])]
+    logger: Peer
+    queue_url: Annotated[str | None, Field(description="Address of the meta-scheduler's queue view.")] = None
+    ca_file: Annotated[Path | None, Field(description="PEM of a CA to trust beside the system's.")] = None
+
+
 SERVICES: dict[str, type[Service]] = {
     "agent": AgentSettings,
     "job-definitions": JobDefinitionsSettings,
