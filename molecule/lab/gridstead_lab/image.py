@@ -13,6 +13,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ DPKG_OPTIONS = ("force-unsafe-io", *(f"path-exclude=/usr/share/{name}/*" for nam
 # What makes a machine's own pip reach its index; visible to the build only.
 PIP_SETTINGS = ("/etc/pip.conf", "/root/.config/pip/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 KEPT = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")  # environment of a build
+KEPT_LAYERS = 3
+KEPT_S = 600
 
 Say = Callable[[str], None]
 
@@ -122,12 +125,31 @@ def ensure(inputs: Inputs, names: Names, say: Say) -> tuple[Layer, ...]:
     wanted = layers(inputs)
     for index, layer in enumerate(wanted):
         if layer.folder.is_dir():
+            os.utime(layer.folder)  # last use, see prune()
             continue
         with held(f"image.{layer.name}", lambda: say("waiting for another build of the image")):
             if not layer.folder.is_dir():
                 say(f"building image layer {layer.name}")
                 _build(layer, wanted[:index], inputs, names)
+                _prune(names)
     return wanted
+
+
+def outdated(used: dict[str, float], mounted: str, now: float) -> list[str]:
+    """Return the layers to forget. Pure.
+
+    Of each kind the three used last stay, and whatever is mounted or was used within ten minutes
+    (a lab of another checkout may be about to mount it).
+
+    Args:
+        used: Layer name -> time of last use. Units: s.
+        mounted: The text of /proc/self/mountinfo.
+        now: The time. Units: s.
+    """
+    newest_first = sorted(used, key=lambda name: used[name], reverse=True)
+    kinds = {name.partition("-")[0] for name in used}
+    kept = {name for kind in kinds for name in [x for x in newest_first if x.startswith(f"{kind}-")][:KEPT_LAYERS]}
+    return [name for name in used if name not in kept and name not in mounted and now - used[name] > KEPT_S]
 
 
 def lowerdir(image: tuple[Layer, ...]) -> str:
@@ -164,6 +186,15 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
             _keep_only(place / "upper", "var")  # not the mount points of the pip settings
     (place / "upper").rename(layer.folder)
     shutil.rmtree(place)
+
+
+def _prune(names: Names) -> None:
+    found = {place.name: place.stat().st_mtime for place in IMAGES.glob("[!.]*-*") if place.is_dir()}
+    for name in outdated(found, Path("/proc/self/mountinfo").read_text(), time.time()):
+        doomed = names.build(name)  # renamed first: a half removed layer must not look complete
+        (IMAGES / name).rename(doomed)
+        shutil.rmtree(doomed)
+        (IMAGES / f"{name}.log").unlink(missing_ok=True)
 
 
 def _build_base(place: Path, inputs: Inputs, log: Path) -> None:

@@ -83,3 +83,10 @@ def test_sources_of_both_forms_are_taken_and_strangers_left_out():
         "http://mirror.example/debian trixie-updates main",
         "http://mirror.example/debian-security trixie-security main",
     ]
+
+
+def test_layers_that_are_mounted_recent_or_among_the_last_three_are_kept():
+    used = {"packages-1": 0, "packages-2": 1, "packages-3": 2, "packages-4": 3, "packages-5": 4, "base-1": 0}
+
+    assert image.outdated(used, "lowerdir=/x/packages-2:/x/base-1", 10_000) == ["packages-1"]
+    assert image.outdated(used, "", 500) == []
