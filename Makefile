@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every command of the project. `make` alone explains them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export GRIDSTEAD_LAB_NAME ?= default
+export PYTHONDONTWRITEBYTECODE := 1
+
+LAB := molecule/lab/lab.py
+APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt requirements/*.apt)
+
+.PHONY: help setup demo test lint up down status shell bench proto contracts wheel molecule clean
+
+help: ## Explain the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
+
+.venv/.apt: $(APT_LISTS)
+	@tools/install-packages $(APT_LISTS)
+	@mkdir -p .venv && touch $@
+
+.venv/.ready: requirements/dev.txt .venv/.apt
+	@tools/install-environment requirements/dev.txt
+	@touch $@
+
+contracts/node_modules/.ready: contracts/package-lock.json .venv/.apt
+	@echo "setup: tools of the chain"
+	@cd contracts && npm ci --silent --no-fund --no-audit
+	@touch $@
+
+up: setup ## Build the lab and run site.yml on it.
+	@$(LAB) up
+	@ansible-playbook site.yml
+
+demo: up ## Take one job the whole way, from a workflow to its payment.
+	@python tools/demo.py
+
+test: setup ## Run every check of the project; builds its own lab and takes it down.
+	@tools/test
+
+lint: setup ## Check style, types, layers, roles and scripts.
+	@tools/lint
+
+down: ## Take the lab down and leave no trace of it.
+	@$(LAB) down
+
+status: ## Show the lab's hosts.
+	@$(LAB) status
+
+shell: ## Open a shell on a host: make shell HOST=controller.
+	@test -n "$(HOST)" || { echo "name a host: make shell HOST=controller" >&2; exit 64; }
+	@$(LAB) shell $(HOST)
+
+bench: setup ## Measure the grid beside plain Slurm, on the lab.
+	@python tests/bench/jobs.py
+
+molecule: setup ## Run the scenarios of molecule.
+	@molecule test
+
+proto: setup ## Generate the wire formats' Python.
+	@python -m grpc_tools.protoc -I control --python_out=control --pyi_out=control --grpc_python_out=control \
+		control/gridstead/proto/*.proto
+
+contracts: setup ## Build the contracts' artifacts into the Python package.
+	@contracts/build-artifacts.py
+
+wheel: setup ## Build the control plane's wheel into dist/.
+	@uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist
+
+clean: down ## Remove what was built here, the lab's image included.
+	@rm -rf .venv dist contracts/node_modules contracts/out contracts/cache
+	@$(LAB) image --remove
