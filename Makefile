@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 LAB := molecule/lab/lab.py
 APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt requirements/*.apt)
 
-.PHONY: help setup demo test lint up down status shell bench proto contracts wheel molecule clean
+.PHONY: lock help setup demo test lint up down status shell bench proto contracts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,3 +75,9 @@ wheel: setup ## Build the control plane's wheel into dist/.
 clean: down ## Remove what was built here, the lab's image included.
 	@rm -rf .venv dist contracts/node_modules contracts/out contracts/cache
 	@$(LAB) image --remove
+
+lock: ## Resolve the Python dependencies anew into requirements/.
+	@UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--upgrade -o requirements/control.txt pyproject.toml
+	@UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--upgrade -o requirements/dev.txt pyproject.toml requirements/dev.in
