@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+/// @notice The part of forge's cheat codes that these tests use.
+interface Vm {
+    function addr(uint256 privateKey) external pure returns (address);
+    function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
+    function expectRevert(bytes calldata revertData) external;
+    function prank(address sender) external;
+    function roll(uint256 blockNumber) external;
+    function sign(uint256 privateKey, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
+    function startPrank(address sender) external;
+    function stopPrank() external;
+    function warp(uint256 timestamp) external;
+}
+
+/// @notice What a test needs and no more: the cheat codes, assertions with a label, and bounds for fuzzed numbers.
+abstract contract Base {
+    Vm internal constant vm = Vm(0x7109709ECfa91a80626fF3989D68f67F5b1DD12D);
+
+    error NotEqual(string label, uint256 actual, uint256 expected);
+    error NotTrue(string label);
+
+    function assertEq(uint256 actual, uint256 expected, string memory label) internal pure {
+        if (actual != expected) revert NotEqual(label, actual, expected);
+    }
+
+    function assertEq(address actual, address expected, string memory label) internal pure {
+        assertEq(uint256(uint160(actual)), uint256(uint160(expected)), label);
+    }
+
+    function assertEq(bytes32 actual, bytes32 expected, string memory label) internal pure {
+        assertEq(uint256(actual), uint256(expected), label);
+    }
+
+    function assertEq(string memory actual, string memory expected, string memory label) internal pure {
+        assertEq(keccak256(bytes(actual)), keccak256(bytes(expected)), label);
+    }
+
+    function assertTrue(bool condition, string memory label) internal pure {
+        if (!condition) revert NotTrue(label);
+    }
+
+    function bound(uint256 value, uint256 least, uint256 most) internal pure returns (uint256) {
+        if (value >= least && value <= most) return value;
+        uint256 count = most - least;
+        return count == type(uint256).max ? value : least + value % (count + 1);
+    }
+
+    function expectString(string memory reason) internal {
+        vm.expectRevert(abi.encodeWithSignature("Error(string)", reason));
+    }
+
+    function expectError(bytes4 selector) internal {
+        vm.expectRevert(abi.encodeWithSelector(selector));
+    }
+}

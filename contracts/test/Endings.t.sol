@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
+import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
+import {Billing} from "../src/libraries/Billing.sol";
+import {Job, JobId, JobStatus} from "../src/Types.sol";
+import {Grid} from "./Grid.sol";
+
+/// @notice Every way in which an escrow ends without a settlement: cancel, panic, expiry; and the admin's fees.
+contract EndingsTest is Grid {
+    // cancelJob
+
+    function test_only_its_customer_cancels_a_job() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.CustomerOnly.selector, BOB, ALICE));
+        vm.prank(BOB);
+        meta.cancelJob(jobId);
+    }
+
+    function test_a_cold_job_is_not_cancelled() public {
+        JobId jobId = request(ALICE, LOCK);
+        _cancel(jobId);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
+        );
+        _cancel(jobId);
+    }
+
+    function test_a_pending_job_is_cancelled_with_a_full_refund() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.JobRefunded(jobId, ALICE, JobStatus.CANCELLED, LOCK);
+        _cancel(jobId);
+
+        Job memory job = jobOf(jobId);
+        assertStatus(jobId, JobStatus.CANCELLED);
+        assertTrue(job.hasCancelRequest, "request");
+        assertEq(job.time.cancelRequestTimestamp, block.timestamp, "time of the request");
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+    }
+
+    function test_cancelling_a_matched_job_reaches_its_provider() public {
+        JobId jobId = matched(LOCK);
+
+        _cancel(jobId);
+
+        assertStatus(jobId, JobStatus.CANCELLED);
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        _expectCancellation(jobId);
+        assertTrue(!queues.hasNextClaimableJob(PROVIDER), "not claimable");
+    }
+
+    function test_cancelling_a_claimed_job_reaches_its_provider() public {
+        JobId jobId = claimed(LOCK);
+
+        _cancel(jobId);
+
+        assertStatus(jobId, JobStatus.CANCELLED);
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        _expectCancellation(jobId);
+    }
+
+    function test_cancelling_a_running_job_asks_its_provider_once() public {
+        JobId jobId = running(LOCK);
+
+        _cancel(jobId);
+        _cancel(jobId);
+
+        assertStatus(jobId, JobStatus.RUNNING);
+        assertEq(queues.getCancellingJobQueueSize(PROVIDER), 1, "entries");
+        _expectCancellation(jobId);
+    }
+
+    function test_a_cancelled_run_is_billed_until_it_ends() public {
+        JobId jobId = running(LOCK);
+        pass(120);
+        _cancel(jobId);
+
+        settle(jobId, JobStatus.CANCELLED, 120);
+
+        assertEq(jobOf(jobId).cost.finalCost, 2 * PRICE, "cost");
+        assertConserved();
+    }
+
+    function test_a_request_to_cancel_what_has_finished_is_skipped() public {
+        JobId jobId = running(LOCK);
+        _cancel(jobId);
+        settle(jobId, JobStatus.FINISHED, 0);
+
+        expectError(IProviderJobQueues.NoJob.selector);
+        vm.prank(PROVIDER);
+        meta.claimNextCancellingJob();
+    }
+
+    function test_a_removed_provider_still_learns_what_to_cancel() public {
+        JobId jobId = running(LOCK);
+        providers.remove(PROVIDER);
+
+        _cancel(jobId);
+
+        _expectCancellation(jobId);
+    }
+
+    function test_a_stranger_has_no_cancellations() public {
+        expectError(IMetaScheduler.ProviderNotJoined.selector);
+        vm.prank(STRANGER);
+        meta.claimNextCancellingJob();
+    }
+
+    // panicJob
+
+    function test_only_the_matching_service_panics_a_job() public {
+        JobId jobId = running(LOCK);
+
+        vm.prank(PROVIDER);
+        (bool ok,) = address(meta).call(abi.encodeCall(meta.panicJob, (jobId, "no")));
+
+        assertTrue(!ok, "refused");
+    }
+
+    function test_a_cold_job_does_not_panic() public {
+        JobId jobId = request(ALICE, LOCK);
+        _cancel(jobId);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
+        );
+        vm.prank(MATCHER);
+        meta.panicJob(jobId, "too late");
+    }
+
+    function test_a_panic_refunds_in_full_and_reaches_the_provider() public {
+        JobId jobId = running(LOCK);
+        pass(3600);
+
+        vm.prank(MATCHER);
+        meta.panicJob(jobId, "cluster on fire");
+
+        Job memory job = jobOf(jobId);
+        assertStatus(jobId, JobStatus.PANICKED);
+        assertEq(job.lastError, "cluster on fire", "error");
+        assertEq(job.time.panicTimestamp, block.timestamp, "time");
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        _expectCancellation(jobId);
+    }
+
+    // expireJob
+
+    function test_a_pending_job_does_not_expire() public {
+        JobId jobId = request(ALICE, LOCK);
+        pass(3650 days);
+
+        _expectNotExpired(jobId, JobStatus.PENDING, type(uint256).max);
+    }
+
+    function test_a_cold_job_does_not_expire() public {
+        JobId jobId = request(ALICE, LOCK);
+        _cancel(jobId);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
+        );
+        meta.expireJob(jobId);
+    }
+
+    function test_an_unclaimed_match_expires_after_its_blocks() public {
+        JobId jobId = matched(LOCK);
+        vm.roll(1010);
+        _expectNotExpired(jobId, JobStatus.META_SCHEDULED, 1010);
+        vm.roll(1011);
+
+        vm.prank(STRANGER);
+        meta.expireJob(jobId);
+
+        assertStatus(jobId, JobStatus.PENDING);
+        assertConserved();
+    }
+
+    function test_a_claimed_job_that_does_not_start_expires_with_a_full_refund() public {
+        JobId jobId = claimed(LOCK);
+        pass(7 days);
+        _expectNotExpired(jobId, JobStatus.SCHEDULED, T0 + 7 days);
+        pass(1);
+
+        vm.prank(STRANGER);
+        meta.expireJob(jobId);
+
+        assertStatus(jobId, JobStatus.PANICKED);
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        _expectCancellation(jobId);
+    }
+
+    function test_a_run_that_is_not_settled_expires_after_paid_time_and_grace() public {
+        JobId jobId = running(LOCK);
+        uint256 expiry = T0 + Billing.paidSecondsUp(LOCK, PRICE) + 7 days;
+        vm.warp(expiry);
+        _expectNotExpired(jobId, JobStatus.RUNNING, expiry);
+        pass(1);
+
+        vm.prank(STRANGER);
+        meta.expireJob(jobId);
+
+        assertStatus(jobId, JobStatus.PANICKED);
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+    }
+
+    function test_a_provider_that_returns_within_the_grace_is_paid_in_full() public {
+        JobId jobId = running(100e18);
+        pass(7 days);
+
+        settle(jobId, JobStatus.OUT_OF_CREDITS, 600);
+
+        assertEq(credit.balanceOf(PROVIDER), 80e18, "provider");
+    }
+
+    // withdrawAdmin
+
+    function test_only_the_admin_withdraws() public {
+        vm.prank(STRANGER);
+        (bool ok,) = address(meta).call(abi.encodeCall(meta.withdrawAdmin, (0)));
+
+        assertTrue(!ok, "refused");
+    }
+
+    function test_the_escrow_cannot_be_withdrawn() public {
+        request(ALICE, LOCK);
+
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 0, 1));
+        meta.withdrawAdmin(1);
+    }
+
+    function test_exactly_the_fees_can_be_withdrawn() public {
+        JobId jobId = running(LOCK);
+        request(BOB, LOCK);
+        pass(60);
+        settle(jobId, JobStatus.FINISHED, 60);
+        uint256 fees = meta.accruedFees();
+        uint256 before = credit.balanceOf(address(this));
+
+        meta.withdrawAdmin(fees);
+
+        assertEq(credit.balanceOf(address(this)) - before, 28_496e14, "fees");
+        assertEq(meta.accruedFees(), 0, "none left");
+        assertConserved();
+    }
+
+    function _cancel(JobId jobId) private {
+        vm.prank(ALICE);
+        meta.cancelJob(jobId);
+    }
+
+    function _expectCancellation(JobId jobId) private {
+        assertTrue(queues.hasCancellingJob(PROVIDER), "queued");
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.ClaimNextCancellingJobEvent(ALICE, PROVIDER, jobId);
+        vm.prank(PROVIDER);
+        meta.claimNextCancellingJob();
+    }
+
+    function _expectNotExpired(JobId jobId, JobStatus status, uint256 expiry) private {
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.NotExpired.selector, status, expiry));
+        meta.expireJob(jobId);
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Constants} from "../src/Constants.sol";
+import {Credit} from "../src/Credit.sol";
+import {JobRepository} from "../src/JobRepository.sol";
+import {MetaScheduler} from "../src/MetaScheduler.sol";
+import {ProviderJobQueues} from "../src/ProviderJobQueues.sol";
+import {ProviderManager} from "../src/ProviderManager.sol";
+import {
+    Affinity,
+    Job,
+    JobDefinition,
+    JobId,
+    JobStatus,
+    Label,
+    ProviderHardware,
+    ProviderPrices
+} from "../src/Types.sol";
+import {Base} from "./Base.sol";
+
+/// @notice A whole set of contracts with two customers and two approved providers, and words for what they do.
+abstract contract Grid is Base {
+    address internal constant ALICE = address(0xA11CE);
+    address internal constant BOB = address(0xB0B);
+    address internal constant PROVIDER = address(0xC105);
+    address internal constant OTHER_PROVIDER = address(0xC106);
+    address internal constant MATCHER = address(0x3A7C);
+    address internal constant STRANGER = address(0x57A9);
+
+    uint256 internal constant LOCK = 1000e18;
+    uint256 internal constant FUNDS = 1_000_000e18;
+    uint256 internal constant T0 = 1_800_000_000;
+    // 3 tasks of 2 processors with 100 MB each and 1 GPU, at PRICES: 14.248 credits a minute.
+    uint256 internal constant PRICE = 14_248e15;
+
+    Credit internal credit;
+    Constants internal constants;
+    ProviderManager internal providers;
+    JobRepository internal jobs;
+    ProviderJobQueues internal queues;
+    MetaScheduler internal meta;
+
+    function setUp() public virtual {
+        vm.warp(T0);
+        vm.roll(1000);
+        credit = new Credit(4 * FUNDS);
+        constants = new Constants();
+        providers = new ProviderManager();
+        jobs = new JobRepository();
+        queues = new ProviderJobQueues(jobs);
+        meta = new MetaScheduler(credit, constants, providers, queues, jobs);
+        jobs.grantRole(jobs.METASCHEDULER_ROLE(), address(meta));
+        providers.grantRole(providers.METASCHEDULER_CONTRACT_ROLE(), address(meta));
+        queues.transferOwnership(address(meta));
+        meta.grantRole(meta.METASCHEDULER_ROLE(), MATCHER);
+        join(PROVIDER, prices());
+        join(OTHER_PROVIDER, prices());
+        fund(ALICE);
+        fund(BOB);
+    }
+
+    // Values.
+
+    function prices() internal pure returns (ProviderPrices memory) {
+        return ProviderPrices({gpuPricePerMin: 85e17, cpuPricePerMin: 95e16, memPricePerMin: 8e13});
+    }
+
+    function hardware() internal pure returns (ProviderHardware memory result) {
+        result.nodes = 2;
+        result.gpusPerNode = new uint64[](2);
+        result.cpusPerNode = new uint64[](2);
+        result.memPerNode = new uint64[](2);
+        (result.gpusPerNode[0], result.cpusPerNode[0], result.memPerNode[0]) = (1, 16, 64_000);
+        (result.gpusPerNode[1], result.cpusPerNode[1], result.memPerNode[1]) = (0, 32, 128_000);
+    }
+
+    function labels() internal pure returns (Label[] memory result) {
+        result = new Label[](1);
+        result[0] = Label({key: "os", value: "linux"});
+    }
+
+    function definition() internal pure returns (JobDefinition memory result) {
+        result.gpus = 1;
+        result.memPerCpu = 100;
+        result.cpusPerTask = 2;
+        result.ntasks = 3;
+        result.batchLocationHash = "abcdefghijklmnopqrstuv";
+        result.storageType = 4;
+    }
+
+    function labelled() internal pure returns (JobDefinition memory result) {
+        result = definition();
+        result.uses = labels();
+        result.affinity = new Affinity[](1);
+        result.affinity[0] = Affinity({label: labels()[0], op: "=="});
+    }
+
+    // Words for what people do.
+
+    function join(address provider, ProviderPrices memory prices_) internal {
+        vm.prank(provider);
+        providers.register(hardware(), prices_, labels());
+        providers.approve(provider);
+    }
+
+    function fund(address customer) internal {
+        credit.transfer(customer, FUNDS);
+        vm.prank(customer);
+        credit.approve(address(meta), type(uint256).max);
+    }
+
+    function request(address customer, uint256 lock) internal returns (JobId) {
+        vm.prank(customer);
+        return meta.requestNewJob(definition(), lock, "job", false);
+    }
+
+    function matched(uint256 lock) internal returns (JobId jobId) {
+        jobId = request(ALICE, lock);
+        vm.prank(MATCHER);
+        meta.metaSchedule(jobId, PROVIDER);
+    }
+
+    function claimed(uint256 lock) internal returns (JobId jobId) {
+        jobId = matched(lock);
+        vm.prank(PROVIDER);
+        meta.claimNextJob();
+    }
+
+    function running(uint256 lock) internal returns (JobId jobId) {
+        jobId = claimed(lock);
+        vm.prank(PROVIDER);
+        meta.setJobRunning(jobId, uint64(block.timestamp));
+    }
+
+    function settle(JobId jobId, JobStatus status, uint64 time) internal {
+        vm.prank(PROVIDER);
+        meta.settleJob(jobId, uint8(status), time, 0, "", bytes32(0));
+    }
+
+    function pass(uint256 time) internal {
+        vm.warp(block.timestamp + time);
+    }
+
+    // Questions.
+
+    function statusOf(JobId jobId) internal view returns (uint256) {
+        return uint256(jobs.terms(jobId).status);
+    }
+
+    function assertStatus(JobId jobId, JobStatus expected) internal view {
+        assertEq(statusOf(jobId), uint256(expected), "status");
+    }
+
+    function jobOf(JobId jobId) internal view returns (Job memory) {
+        return jobs.get(jobId);
+    }
+
+    /// @dev What the contract holds must be exactly the locks of hot jobs and the fees.
+    function assertConserved() internal view {
+        uint256 locked = 0;
+        for (uint256 id = 1; id <= jobs.jobIdCounter(); ++id) {
+            Job memory job = jobs.get(JobId.wrap(bytes32(id)));
+            if (job.status < JobStatus.CANCELLED) locked += job.cost.maxCost;
+        }
+        assertEq(credit.balanceOf(address(meta)), locked + meta.accruedFees(), "escrow and fees");
+    }
+}

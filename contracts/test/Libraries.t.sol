@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Billing} from "../src/libraries/Billing.sol";
+import {Definitions} from "../src/libraries/Definitions.sol";
+import {Lifecycle} from "../src/libraries/Lifecycle.sol";
+import {JobDefinition, JobStatus, ProviderPrices} from "../src/Types.sol";
+import {Base} from "./Base.sol";
+
+/// @notice The pure functions, made callable.
+contract LibraryCaller {
+    function check(JobStatus from, JobStatus to) external pure {
+        Lifecycle.check(from, to);
+    }
+
+    function isLegal(JobStatus from, JobStatus to) external pure returns (bool) {
+        return Lifecycle.isLegal(from, to);
+    }
+
+    function isValid(JobDefinition calldata definition) external pure returns (bool) {
+        return Definitions.isValid(definition);
+    }
+
+    function costDown(uint256 time, uint256 pricePerMinute) external pure returns (uint256) {
+        return Billing.costDown(time, pricePerMinute);
+    }
+
+    function feeDown(uint256 cost, uint256 cut) external pure returns (uint256) {
+        return Billing.feeDown(cost, cut);
+    }
+
+    function minutesDown(uint256 amount, uint256 pricePerMinute) external pure returns (uint64) {
+        return Billing.minutesDown(amount, pricePerMinute);
+    }
+}
+
+contract LibrariesTest is Base {
+    LibraryCaller private caller = new LibraryCaller();
+
+    function test_a_move_to_the_same_state_is_named_so() public {
+        for (uint8 state = 0; state < 9; ++state) {
+            expectError(Lifecycle.SameStatusError.selector);
+            caller.check(JobStatus(state), JobStatus(state));
+        }
+    }
+
+    function test_a_cold_state_is_never_left() public {
+        for (uint8 from = 4; from < 9; ++from) {
+            for (uint8 to = 0; to < 9; ++to) {
+                if (from == to) continue;
+                vm.expectRevert(abi.encodeWithSelector(Lifecycle.JobHotStatusOnly.selector, from));
+                caller.check(JobStatus(from), JobStatus(to));
+            }
+        }
+    }
+
+    function test_every_other_illegal_move_is_refused_with_both_states() public {
+        uint256 legal = 0;
+        for (uint8 from = 0; from < 4; ++from) {
+            for (uint8 to = 0; to < 9; ++to) {
+                if (from == to) continue;
+                if (caller.isLegal(JobStatus(from), JobStatus(to))) {
+                    ++legal;
+                    caller.check(JobStatus(from), JobStatus(to));
+                } else {
+                    vm.expectRevert(abi.encodeWithSelector(Lifecycle.InvalidTransition.selector, from, to));
+                    caller.check(JobStatus(from), JobStatus(to));
+                }
+            }
+        }
+        assertEq(legal, 3 + 4 + 5 + 5, "legal moves");
+    }
+
+    function test_a_price_of_zero_buys_the_longest_time() public pure {
+        assertEq(Billing.minutesDown(0, 0), Billing.MAX_MINUTES, "minutes");
+        assertEq(Billing.paidSecondsUp(0, 0), Billing.MAX_MINUTES * 60, "seconds");
+    }
+
+    function testFuzz_cost_is_less_than_one_wei_below_the_exact_one(uint64 time, uint96 price) public pure {
+        uint256 cost = Billing.costDown(time, price);
+
+        assertTrue(cost * 60 <= uint256(time) * price, "not above");
+        assertTrue(uint256(time) * price - cost * 60 < 60, "less than one wei below");
+    }
+
+    function testFuzz_cost_never_falls_as_time_goes_on(uint64 time, uint64 more, uint96 price) public pure {
+        uint256 later = uint256(time) + more;
+
+        assertTrue(Billing.costDown(time, price) <= Billing.costDown(later, price), "monotone");
+    }
+
+    function testFuzz_fee_and_pay_add_up_to_the_cost(uint128 cost, uint256 cut) public pure {
+        cut = bound(cut, 0, 100);
+
+        uint256 fee = Billing.feeDown(cost, cut);
+
+        assertTrue(fee <= cost, "fee within cost");
+        assertTrue(fee * 100 <= uint256(cost) * cut, "rounded down");
+    }
+
+    function testFuzz_the_told_minutes_are_paid_for(uint128 amount, uint96 price) public pure {
+        uint256 told = Billing.minutesDown(amount, price);
+
+        assertTrue(told * price <= amount, "covered");
+        assertTrue(told * 60 <= Billing.paidSecondsUp(amount, price), "within the deadline");
+    }
+
+    function testFuzz_no_valid_definition_overflows_a_price(
+        uint64 gpus,
+        uint64 memPerCpu,
+        uint64 cpusPerTask,
+        uint64 ntasks
+    ) public view {
+        JobDefinition memory definition;
+        definition.gpus = uint64(bound(gpus, 0, Definitions.MAX_GPUS));
+        definition.memPerCpu = memPerCpu;
+        definition.cpusPerTask = uint64(bound(cpusPerTask, 1, Definitions.MAX_CPUS));
+        definition.ntasks = uint64(bound(ntasks, 1, Definitions.MAX_CPUS / definition.cpusPerTask));
+        uint256 cpus = definition.ntasks * definition.cpusPerTask;
+        definition.memPerCpu = uint64(bound(memPerCpu, 1, Definitions.MAX_MEMORY_MB / cpus));
+        ProviderPrices memory dearest = ProviderPrices({
+            gpuPricePerMin: Definitions.MAX_UNIT_PRICE,
+            cpuPricePerMin: Definitions.MAX_UNIT_PRICE,
+            memPricePerMin: Definitions.MAX_MEMORY_PRICE
+        });
+
+        uint256 price = Definitions.pricePerMinute(
+            definition.gpus, definition.memPerCpu, definition.cpusPerTask, definition.ntasks, dearest
+        );
+
+        assertTrue(caller.isValid(definition), "valid");
+        assertTrue(price <= type(uint96).max, "fits the record");
+    }
+
+    function test_a_definition_beyond_a_bound_is_invalid() public view {
+        assertTrue(caller.isValid(_definition(1 << 20, 1, 1, 1, 4)), "most gpus");
+        assertTrue(!caller.isValid(_definition((1 << 20) + 1, 1, 1, 1, 4)), "too many gpus");
+        assertTrue(caller.isValid(_definition(0, 1, 1 << 10, 1 << 10, 4)), "most cpus");
+        assertTrue(!caller.isValid(_definition(0, 1, (1 << 10) + 1, 1 << 10, 4)), "too many cpus");
+        assertTrue(!caller.isValid(_definition(0, 1, type(uint64).max, type(uint64).max, 4)), "absurd cpus");
+        assertTrue(caller.isValid(_definition(0, 1 << 39, 1, 1, 4)), "most memory");
+        assertTrue(!caller.isValid(_definition(0, (1 << 39) + 1, 1, 1, 4)), "too much memory");
+        assertTrue(!caller.isValid(_definition(0, 1, 1, 1, 5)), "unknown storage");
+        assertTrue(!caller.isValid(_definition(0, 0, 1, 1, 0)), "no memory");
+        assertTrue(!caller.isValid(_definition(0, 1, 0, 1, 0)), "no cpus");
+        assertTrue(!caller.isValid(_definition(0, 1, 1, 0, 0)), "no tasks");
+    }
+
+    function _definition(uint64 gpus, uint64 memPerCpu, uint64 cpusPerTask, uint64 ntasks, uint8 storageType)
+        private
+        pure
+        returns (JobDefinition memory result)
+    {
+        result.gpus = gpus;
+        result.memPerCpu = memPerCpu;
+        result.cpusPerTask = cpusPerTask;
+        result.ntasks = ntasks;
+        result.storageType = storageType;
+    }
+}

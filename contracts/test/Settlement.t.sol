@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
+import {Lifecycle} from "../src/libraries/Lifecycle.sol";
+import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
+import {Grid} from "./Grid.sol";
+
+contract SettlementTest is Grid {
+    function test_a_job_that_does_not_exist_cannot_be_settled() public {
+        expectError(bytes4(keccak256("InvalidJob()")));
+        settle(JobId.wrap(bytes32(uint256(7))), JobStatus.FINISHED, 60);
+    }
+
+    function test_only_the_jobs_provider_settles_it() public {
+        JobId jobId = running(LOCK);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, OTHER_PROVIDER, PROVIDER)
+        );
+        vm.prank(OTHER_PROVIDER);
+        meta.settleJob(jobId, uint8(JobStatus.FINISHED), 60, 0, "", bytes32(0));
+    }
+
+    function test_a_status_that_does_not_exist_is_refused_with_data() public {
+        JobId jobId = running(LOCK);
+
+        vm.expectRevert(abi.encodeWithSignature("Panic(uint256)", 0x21));
+        vm.prank(PROVIDER);
+        meta.settleJob(jobId, 9, 60, 0, "", bytes32(0));
+    }
+
+    function test_a_hot_status_is_no_settlement() public {
+        JobId jobId = running(LOCK);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.RunningColdStatusOnly.selector, JobStatus.PENDING)
+        );
+        settle(jobId, JobStatus.PENDING, 60);
+    }
+
+    function test_a_job_is_settled_once() public {
+        JobId jobId = running(LOCK);
+        pass(60);
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        vm.expectRevert(abi.encodeWithSelector(Lifecycle.JobHotStatusOnly.selector, JobStatus.FINISHED));
+        settle(jobId, JobStatus.FAILED, 60);
+    }
+
+    function test_a_job_that_never_ran_does_not_finish() public {
+        JobId jobId = claimed(LOCK);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                Lifecycle.InvalidTransition.selector, JobStatus.SCHEDULED, JobStatus.FINISHED
+            )
+        );
+        settle(jobId, JobStatus.FINISHED, 60);
+    }
+
+    function test_a_job_that_never_ran_is_refunded_in_full_whatever_is_reported() public {
+        JobId jobId = claimed(LOCK);
+        pass(600);
+
+        settle(jobId, JobStatus.FAILED, 600);
+
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        assertEq(credit.balanceOf(PROVIDER), 0, "provider");
+        assertEq(meta.accruedFees(), 0, "fee");
+        assertStatus(jobId, JobStatus.FAILED);
+    }
+
+    function test_a_running_job_is_billed_by_the_second() public {
+        JobId jobId = running(LOCK);
+        pass(100);
+
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.JobSettled(
+            jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e"
+        );
+        vm.prank(PROVIDER);
+        meta.settleJob(jobId, uint8(JobStatus.FINISHED), 90, 0, "", "e");
+    }
+
+    function test_customer_provider_and_fee_share_the_lock() public {
+        JobId jobId = running(LOCK);
+        pass(60);
+
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        assertEq(jobOf(jobId).cost.finalCost, PRICE, "cost");
+        assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
+        assertEq(meta.accruedFees(), 28_496e14, "fee");
+        assertEq(credit.balanceOf(ALICE), FUNDS - PRICE, "customer");
+        assertConserved();
+    }
+
+    function test_a_bill_above_the_time_since_the_start_is_capped_and_told() public {
+        JobId jobId = running(LOCK);
+        pass(60);
+
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.BilledTooMuchEvent(jobId, PROVIDER, 2);
+        settle(jobId, JobStatus.FINISHED, 61);
+
+        assertEq(jobOf(jobId).cost.finalCost, PRICE, "one minute");
+    }
+
+    function test_a_bill_is_never_above_the_lock() public {
+        JobId jobId = running(100e18);
+        pass(540);
+
+        settle(jobId, JobStatus.OUT_OF_CREDITS, 540);
+
+        assertEq(jobOf(jobId).cost.finalCost, 100e18, "cost");
+        assertEq(credit.balanceOf(PROVIDER), 80e18, "provider");
+        assertEq(credit.balanceOf(ALICE), FUNDS - 100e18, "customer");
+        assertConserved();
+    }
+
+    function test_a_job_of_no_time_costs_nothing() public {
+        JobId jobId = running(LOCK);
+        pass(600);
+
+        settle(jobId, JobStatus.FINISHED, 0);
+
+        assertEq(jobOf(jobId).cost.finalCost, 0, "no one-minute minimum");
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+    }
+
+    function test_a_panic_of_the_provider_costs_nothing() public {
+        JobId jobId = running(LOCK);
+        pass(600);
+
+        settle(jobId, JobStatus.PANICKED, 600);
+
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        assertEq(credit.balanceOf(PROVIDER), 0, "provider");
+    }
+
+    function test_the_price_is_the_one_of_the_match() public {
+        JobId jobId = matched(LOCK);
+        vm.startPrank(PROVIDER);
+        providers.setPrices(ProviderPrices({gpuPricePerMin: 1, cpuPricePerMin: 1, memPricePerMin: 1}));
+        meta.claimNextJob();
+        meta.setJobRunning(jobId, uint64(block.timestamp));
+        vm.stopPrank();
+        pass(60);
+
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        assertEq(jobs.pricePerMinute(jobId), PRICE, "price");
+        assertEq(jobOf(jobId).cost.finalCost, PRICE, "cost");
+    }
+
+    function test_a_price_of_zero_works_from_match_to_settlement() public {
+        vm.prank(PROVIDER);
+        providers.setPrices(ProviderPrices(0, 0, 0));
+        JobId jobId = running(LOCK);
+        pass(3600);
+
+        settle(jobId, JobStatus.FINISHED, 3600);
+
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+        assertStatus(jobId, JobStatus.FINISHED);
+    }
+
+    function test_a_removed_provider_is_paid_for_its_running_job() public {
+        JobId jobId = running(LOCK);
+        providers.remove(PROVIDER);
+        pass(60);
+
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
+    }
+
+    function test_a_banned_provider_is_paid_for_its_running_job() public {
+        JobId jobId = running(LOCK);
+        providers.ban(PROVIDER);
+        pass(60);
+
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
+    }
+
+    function test_the_record_keeps_error_exit_code_and_end() public {
+        JobId jobId = running(LOCK);
+        pass(60);
+
+        vm.prank(PROVIDER);
+        meta.settleJob(jobId, uint8(JobStatus.FAILED), 60, -3, "it broke", bytes32(0));
+
+        Job memory job = jobOf(jobId);
+        assertEq(job.lastError, "it broke", "error");
+        assertTrue(job.exitCode == -3, "exit code");
+        assertEq(job.time.end, block.timestamp, "end");
+    }
+
+    function test_the_old_call_bills_whole_minutes() public {
+        JobId jobId = claimed(LOCK);
+        vm.startPrank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "", 0);
+        pass(600);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 9, "", 0);
+
+        assertEq(jobOf(jobId).cost.finalCost, 9 * PRICE, "cost");
+        assertEq(jobOf(jobId).time.start, T0, "start");
+    }
+
+    function test_the_old_call_bills_no_minute_beyond_the_elapsed_time() public {
+        JobId jobId = running(LOCK);
+        pass(90);
+
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.BilledTooMuchEvent(jobId, PROVIDER, 2);
+        vm.prank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 2, "", 0);
+
+        assertEq(jobOf(jobId).cost.finalCost, PRICE * 90 / 60, "ninety seconds");
+    }
+
+    function test_the_old_call_takes_any_number_of_minutes() public {
+        JobId jobId = running(LOCK);
+        pass(60);
+
+        vm.prank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), type(uint64).max, "", 0);
+
+        assertEq(jobOf(jobId).cost.finalCost, PRICE, "capped");
+    }
+
+    function test_the_old_call_takes_no_other_hot_status() public {
+        JobId jobId = claimed(LOCK);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.RunningColdStatusOnly.selector, JobStatus.SCHEDULED)
+        );
+        vm.prank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.SCHEDULED), 0, "", 0);
+    }
+
+    function testFuzz_the_three_shares_add_up_to_the_lock(
+        uint256 lock,
+        uint64 elapsed,
+        uint64 reported,
+        uint256 cut,
+        uint256 gpuPrice
+    ) public {
+        lock = bound(lock, 100e18, FUNDS);
+        cut = bound(cut, 0, 100);
+        constants.setDeepsquareCut(cut);
+        vm.prank(PROVIDER);
+        providers.setPrices(ProviderPrices(bound(gpuPrice, 0, 1e21), 7, 3));
+        JobId jobId = running(lock);
+        pass(bound(elapsed, 0, 365 days));
+
+        settle(jobId, JobStatus.FINISHED, reported);
+
+        uint256 paid = credit.balanceOf(PROVIDER);
+        uint256 refund = credit.balanceOf(ALICE) + lock - FUNDS;
+        assertEq(paid + meta.accruedFees() + refund, lock, "shares");
+        assertEq(paid + meta.accruedFees(), jobOf(jobId).cost.finalCost, "cost");
+        assertConserved();
+    }
+}
