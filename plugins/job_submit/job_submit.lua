@@ -107,9 +107,13 @@ local function answer(judged, verdict)
 end
 
 function slurm_job_submit(request, _, caller_uid)
-   return answer(xpcall(judge_submission, log_fault, request, caller_uid))
+   return answer(xpcall(function()
+      return judge_submission(request, caller_uid)
+   end, log_fault))
 end
 
 function slurm_job_modify(_, _, _, caller_uid)
-   return answer(xpcall(judge_modification, log_fault, caller_uid))
+   return answer(xpcall(function()
+      return judge_modification(caller_uid)
+   end, log_fault))
 end

@@ -14,41 +14,38 @@ local FORMAT_VERSION = 1
 -- Lengths in bytes before escaping. An escaped byte takes six at most.
 local TEXT_MAX = 256
 local NODES_MAX = 1024
-local LINE_MAX = 16384
 
-local JOB_STATE_BASE = 0xff -- the low byte is the state, the rest are flags
+local JOB_STATE_BASE = 0x100 -- below it is the state, above are flags
 local NO_VALUE = 0xfffffffe -- what Slurm says for "not set"
+local ASCII_END = 0x80
 
 -- After a torn append the next line begins on a line of its own.
 local torn = false
 
 local function json_number(value)
-   local whole = value ~= nil and math.tointeger(value)
-   if not whole or whole == NO_VALUE then
+   if type(value) ~= "number" or value == NO_VALUE then
       return "null"
    end
-   return string.format("%d", whole)
+   return string.format("%.0f", value)
 end
 
 local function escape_character(character)
-   return string.format("\\u%04x", string.byte(character))
+   local code = string.byte(character)
+   return code < ASCII_END and string.format("\\u%04x", code) or "\\ufffd"
 end
 
--- Text that is not UTF-8 keeps its ASCII part only.
+-- What is ours is ASCII. Of anything else nobody needs more than that it was there.
 local function json_text(value, length_max)
    if value == nil then
       return "null", false
    end
    local kept = string.sub(value, 1, length_max)
-   if not utf8.len(kept) then
-      kept = string.gsub(kept, "[\x80-\xff]", "?")
-   end
-   kept = string.gsub(kept, '[%c"\\]', escape_character)
+   kept = string.gsub(kept, '[\1-\31"\\\127-\255]', escape_character)
    return '"' .. kept .. '"', #value > length_max
 end
 
 local function line_of(job)
-   local state = assert(math.tointeger(job.job_state), "the record has no state")
+   local state = assert(job.job_state, "the record has no state")
    local name, name_cut = json_text(job.name, TEXT_MAX)
    local comment, comment_cut = json_text(job.admin_comment, TEXT_MAX)
    local partition, partition_cut = json_text(job.partition, TEXT_MAX)
@@ -61,7 +58,7 @@ local function line_of(job)
       '"admin_comment":' .. comment,
       '"uid":' .. json_number(job.user_id),
       '"gid":' .. json_number(job.group_id),
-      '"state":' .. json_number(state & JOB_STATE_BASE),
+      '"state":' .. json_number(state % JOB_STATE_BASE),
       '"state_raw":' .. json_number(state),
       '"exit_code":' .. json_number(job.exit_code),
       '"derived_exit_code":' .. json_number(job.derived_ec),
@@ -76,13 +73,11 @@ local function line_of(job)
    return "{" .. table.concat(members, ",") .. "}\n"
 end
 
--- The buffer holds the whole line, so that closing the file writes it at once.
+-- Without a buffer the whole line is one write.
 local function append(line)
-   assert(#line < LINE_MAX, "the record is too long")
    local file = assert(io.open(SPOOL, "a"))
-   file:setvbuf("full", LINE_MAX)
-   local start = torn and "\n" or ""
-   local written, write_fault = file:write(start .. line)
+   file:setvbuf("no")
+   local written, write_fault = file:write(torn and "\n" .. line or line)
    local closed, close_fault = file:close()
    torn = not (written and closed)
    assert(written, write_fault)

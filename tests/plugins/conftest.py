@@ -57,14 +57,19 @@ def build(tool, directory, *arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.fixture(scope="session", params=["lua5.1", "lua5.4"])
+def lua_program(tool, request):
+    """Return Lua of Debian's Slurm, and the newest that a Slurm may be built with."""
+    return tool(request.param)
+
+
 @pytest.fixture(scope="session")
-def lua(tool):
+def lua(lua_program):
     """Run a Lua text behind the double of Slurm and return what it prints."""
-    program = tool("lua5.4")
 
     def run(text):
         done = subprocess.run(
-            [program, "-"],
+            [lua_program, "-"],
             input=LUA_SLURM.read_bytes() + text.encode("utf-8", "surrogateescape"),
             capture_output=True,
             check=False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard of the queue, run by the Lua that Slurm uses, with Slurm played by ``lua/slurm.lua``."""
+"""The guard of the queue, with Slurm played by ``lua/slurm.lua``."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ def judge(lua, source):
             prelude,
             f"local request = {request}",
             f"local code = {call}",
-            "print('code ' .. tostring(math.tointeger(code)))",
+            "print('code ' .. string.format('%d', code))",
             "print('admin_comment ' .. tostring(rawget(request, 'admin_comment')))",
             "print('comment ' .. tostring(rawget(request, 'comment')))",
         )
