@@ -23,9 +23,7 @@ contract EndingsTest is Grid {
         JobId jobId = request(ALICE, LOCK);
         _cancel(jobId);
 
-        vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
-        );
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED));
         _cancel(jobId);
     }
 
@@ -126,9 +124,7 @@ contract EndingsTest is Grid {
         JobId jobId = request(ALICE, LOCK);
         _cancel(jobId);
 
-        vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
-        );
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED));
         vm.prank(MATCHER);
         meta.panicJob(jobId, "too late");
     }
@@ -161,9 +157,7 @@ contract EndingsTest is Grid {
         JobId jobId = request(ALICE, LOCK);
         _cancel(jobId);
 
-        vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
-        );
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED));
         meta.expireJob(jobId);
     }
 

@@ -20,9 +20,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_lock_below_the_minimum_is_refused_with_both_amounts() public {
-        vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 100e18 - 1, 100e18)
-        );
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 100e18 - 1, 100e18));
         request(ALICE, 100e18 - 1);
     }
 
@@ -385,7 +383,8 @@ contract LifeTest is Grid {
     function _permit(address customer, uint256 value, uint256 nonce) private view returns (bytes32) {
         bytes32 typeHash =
             keccak256("Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)");
-        bytes32 message = keccak256(abi.encode(typeHash, customer, address(meta), value, nonce, block.timestamp));
+        bytes32 message =
+            keccak256(abi.encode(typeHash, customer, address(meta), value, nonce, block.timestamp));
         return keccak256(abi.encodePacked("\x19\x01", credit.DOMAIN_SEPARATOR(), message));
     }
 }

@@ -76,9 +76,7 @@ contract SettlementTest is Grid {
         pass(100);
 
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobSettled(
-            jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e"
-        );
+        emit IMetaScheduler.JobSettled(jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e");
         vm.prank(PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FINISHED), 90, 0, "", "e");
     }

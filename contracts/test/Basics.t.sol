@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {Grid} from "./Grid.sol";
+
+/// @notice Credit, Constants, owners and roles.
+contract BasicsTest is Grid {
+    bytes32 private constant ROLE = keccak256("METASCHEDULER_ROLE");
+
+    // Credit
+
+    function test_only_the_owner_mints() public {
+        expectString("Ownable: caller is not the owner");
+        vm.prank(ALICE);
+        credit.mint(ALICE, 1);
+        expectString("ERC20: mint to the zero address");
+        credit.mint(address(0), 1);
+
+        credit.mint(ALICE, 1);
+
+        assertEq(credit.balanceOf(ALICE), FUNDS + 1, "balance");
+        assertEq(credit.totalSupply(), 4 * FUNDS + 1, "supply");
+    }
+
+    function test_credits_go_to_nobody_nowhere() public {
+        vm.startPrank(ALICE);
+        expectString("ERC20: transfer to the zero address");
+        credit.transfer(address(0), 1);
+        expectString("ERC20: approve to the zero address");
+        credit.approve(address(0), 1);
+        expectString("ERC20: transfer amount exceeds balance");
+        credit.transfer(BOB, FUNDS + 1);
+    }
+
+    function test_nobody_has_no_credits_to_move() public {
+        vm.startPrank(address(0));
+        expectString("ERC20: transfer from the zero address");
+        credit.transfer(BOB, 0);
+        expectString("ERC20: approve from the zero address");
+        credit.approve(BOB, 0);
+    }
+
+    function test_an_allowance_is_spent_once_but_for_the_greatest() public {
+        vm.prank(ALICE);
+        credit.approve(BOB, 5);
+        vm.startPrank(BOB);
+        credit.transferFrom(ALICE, BOB, 5);
+        expectString("ERC20: insufficient allowance");
+        credit.transferFrom(ALICE, BOB, 1);
+        vm.stopPrank();
+
+        vm.prank(address(meta));
+        credit.transferFrom(ALICE, BOB, 1);
+
+        assertEq(credit.allowance(ALICE, address(meta)), type(uint256).max, "greatest");
+        assertEq(credit.balanceOf(BOB), FUNDS + 6, "balance");
+    }
+
+    function test_an_allowance_is_raised_and_lowered() public {
+        vm.startPrank(ALICE);
+        credit.increaseAllowance(BOB, 5);
+        credit.decreaseAllowance(BOB, 2);
+        assertEq(credit.allowance(ALICE, BOB), 3, "allowance");
+
+        expectString("ERC20: decreased allowance below zero");
+        credit.decreaseAllowance(BOB, 4);
+    }
+
+    function test_a_permit_is_refused_when_late_forged_or_mirrored() public {
+        expectString("ERC20Permit: expired deadline");
+        credit.permit(ALICE, BOB, 1, block.timestamp - 1, 27, "r", "s");
+        expectString("ERC20Permit: invalid signature");
+        credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(uint256(1)));
+        expectString("ECDSA: invalid signature 's' value");
+        credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(type(uint256).max));
+    }
+
+    function testFuzz_a_transfer_keeps_the_sum(uint256 amount) public {
+        amount = bound(amount, 0, FUNDS);
+
+        vm.prank(ALICE);
+        credit.transfer(BOB, amount);
+
+        assertEq(credit.balanceOf(ALICE) + credit.balanceOf(BOB), 2 * FUNDS, "sum");
+    }
+
+    // Constants
+
+    function test_the_constants_start_as_published() public view {
+        assertEq(constants.minimumAmount(), 100e18, "minimum");
+        assertEq(constants.cancellationFeeMinute(), 5, "cancellation fee");
+        assertEq(constants.billDurationDeltaMinute(), 15, "delta");
+        assertEq(constants.claimJobTimeout(), 10, "claim timeout");
+        assertEq(constants.topUpSliceDurationMin(), 30, "slice");
+        assertEq(constants.deepsquareCut(), 20, "cut");
+        assertEq(constants.startTimeout(), 7 days, "start timeout");
+        assertEq(constants.settleGrace(), 7 days, "grace");
+    }
+
+    function test_only_the_owner_sets_a_constant() public {
+        expectString("Ownable: caller is not the owner");
+        vm.prank(ALICE);
+        constants.setDeepsquareCut(0);
+    }
+
+    function test_every_constant_has_bounds() public {
+        _expectBounds(constants.setMinimumAmount.selector, 1, type(uint128).max);
+        _expectBounds(constants.setCancellationFeeMinute.selector, 0, 5_256_000);
+        _expectBounds(constants.setBillDurationDeltaMinute.selector, 0, 5_256_000);
+        _expectBounds(constants.setClaimJobTimeout.selector, 1, 1_000_000);
+        _expectBounds(constants.setTopUpSliceDurationMin.selector, 1, 5_256_000);
+        _expectBounds(constants.setDeepsquareCut.selector, 0, 100);
+        _expectBounds(constants.setStartTimeout.selector, 1 hours, 90 days);
+        _expectBounds(constants.setSettleGrace.selector, 4 days, 30 days);
+    }
+
+    // Owners and roles
+
+    function test_an_owner_hands_over_and_gives_up() public {
+        expectString("Ownable: new owner is the zero address");
+        constants.transferOwnership(address(0));
+
+        constants.transferOwnership(ALICE);
+        assertEq(constants.owner(), ALICE, "new owner");
+
+        vm.prank(ALICE);
+        constants.renounceOwnership();
+        assertEq(constants.owner(), address(0), "no owner");
+    }
+
+    function test_a_role_is_given_taken_and_given_up() public {
+        meta.grantRole(ROLE, ALICE);
+        meta.grantRole(ROLE, ALICE);
+        assertTrue(meta.hasRole(ROLE, ALICE), "given");
+        meta.revokeRole(ROLE, ALICE);
+        meta.revokeRole(ROLE, ALICE);
+        assertTrue(!meta.hasRole(ROLE, ALICE), "taken");
+
+        expectString("AccessControl: can only renounce roles for self");
+        meta.renounceRole(0, ALICE);
+        meta.renounceRole(0, address(this));
+        assertTrue(!meta.hasRole(0, address(this)), "given up");
+    }
+
+    function test_the_roles_answer_as_clients_expect() public view {
+        assertEq(meta.getRoleAdmin(ROLE), 0, "admin of roles");
+        assertTrue(meta.supportsInterface(0x7965db0b), "access control");
+        assertTrue(meta.supportsInterface(0x01ffc9a7), "ERC-165");
+        assertTrue(!meta.supportsInterface(0xffffffff), "nothing else");
+        assertTrue(!meta.hasRole(meta.METASCHEDULER_ROLE(), address(this)), "not the deployer's");
+    }
+
+    function test_the_contracts_name_each_other_and_their_version() public view {
+        assertEq(address(meta.credit()), address(credit), "credit");
+        assertEq(address(meta.constants()), address(constants), "constants");
+        assertEq(address(meta.providerManager()), address(providers), "providers");
+        assertEq(address(meta.providerJobQueues()), address(queues), "queues");
+        assertEq(address(meta.jobs()), address(jobs), "jobs");
+        assertEq(address(queues.jobs()), address(jobs), "jobs of the queues");
+        assertEq(meta.version(), "2.0.0", "version");
+    }
+
+    function _expectBounds(bytes4 setter, uint256 least, uint256 most) private {
+        if (least != 0) _expectSet(setter, least - 1, false);
+        _expectSet(setter, least, true);
+        _expectSet(setter, most, true);
+        _expectSet(setter, most + 1, false);
+    }
+
+    function _expectSet(bytes4 setter, uint256 value, bool expected) private {
+        (bool ok,) = address(constants).call(abi.encodeWithSelector(setter, value));
+        assertTrue(ok == expected, "bound");
+    }
+}

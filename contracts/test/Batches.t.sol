@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
+import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
+import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
+import {Lifecycle} from "../src/libraries/Lifecycle.sol";
+import {JobId, JobStatus, JobTerms, Match, Settlement, Start} from "../src/Types.sol";
+import {Grid} from "./Grid.sol";
+
+/// @notice Many at once: a bad element is reported and skipped, the rest go through. And the queues behind.
+contract BatchesTest is Grid {
+    JobId private constant UNKNOWN = JobId.wrap(bytes32(uint256(999)));
+
+    function test_matching_many_needs_the_role_for_each() public {
+        Match[] memory matches = new Match[](1);
+        matches[0] = Match(request(ALICE, LOCK), PROVIDER);
+
+        vm.prank(STRANGER);
+        meta.metaScheduleMany(matches);
+
+        assertStatus(matches[0].jobId, JobStatus.PENDING);
+    }
+
+    function test_a_bad_match_is_skipped_and_told() public {
+        Match[] memory matches = new Match[](3);
+        matches[0] = Match(request(ALICE, LOCK), PROVIDER);
+        matches[1] = Match(UNKNOWN, PROVIDER);
+        matches[2] = Match(request(BOB, LOCK), OTHER_PROVIDER);
+
+        _expectSkipped(UNKNOWN, abi.encodeWithSelector(IJobRepository.InvalidJob.selector));
+        vm.prank(MATCHER);
+        meta.metaScheduleMany(matches);
+
+        assertStatus(matches[0].jobId, JobStatus.META_SCHEDULED);
+        assertStatus(matches[2].jobId, JobStatus.META_SCHEDULED);
+    }
+
+    function test_claiming_many_from_an_empty_queue_claims_none() public {
+        vm.prank(PROVIDER);
+        assertEq(meta.claimJobs(5), 0, "claimed");
+    }
+
+    function test_claiming_many_is_for_joined_providers() public {
+        expectError(IMetaScheduler.ProviderNotJoined.selector);
+        vm.prank(STRANGER);
+        meta.claimJobs(5);
+    }
+
+    function test_at_most_so_many_are_claimed() public {
+        for (uint256 i = 0; i < 5; ++i) {
+            matched(LOCK);
+        }
+
+        vm.startPrank(PROVIDER);
+        assertEq(meta.claimJobs(3), 3, "first");
+        assertEq(meta.claimJobs(3), 2, "rest");
+        assertEq(queues.getClaimableJobQueueSize(PROVIDER), 0, "left");
+    }
+
+    function test_stale_entries_are_cleared_away_a_bounded_number_at_a_time() public {
+        uint256 stale = 2 * queues.MAX_SKIPPED() + 1;
+        for (uint256 i = 0; i < stale; ++i) {
+            JobId cancelled = matched(LOCK);
+            vm.prank(ALICE);
+            meta.cancelJob(cancelled);
+        }
+        JobId jobId = matched(LOCK);
+
+        vm.startPrank(PROVIDER);
+        assertTrue(queues.hasNextClaimableJob(PROVIDER), "more to look at");
+        meta.claimNextJob();
+        assertEq(queues.getClaimableJobQueueSize(PROVIDER), stale + 1 - 64, "progress");
+        meta.claimNextJob();
+        meta.claimNextJob();
+
+        assertStatus(jobId, JobStatus.SCHEDULED);
+        expectError(IProviderJobQueues.NoJob.selector);
+        meta.claimNextJob();
+    }
+
+    function test_a_bad_start_is_skipped_and_told() public {
+        JobId first = claimed(LOCK);
+        JobId second = claimed(LOCK);
+        Start[] memory starts = new Start[](3);
+        starts[0] = Start(first, uint64(T0));
+        starts[1] = Start(first, uint64(T0));
+        starts[2] = Start(second, uint64(T0));
+
+        _expectSkipped(first, abi.encodeWithSelector(Lifecycle.SameStatusError.selector));
+        vm.prank(PROVIDER);
+        meta.setRunningMany(starts);
+
+        assertStatus(second, JobStatus.RUNNING);
+        assertEq(providers.getJobCount(PROVIDER), 2, "counted");
+    }
+
+    function test_bad_settlements_are_skipped_and_told() public {
+        JobId good = running(LOCK);
+        JobId ofOther = request(BOB, LOCK);
+        JobId last = running(LOCK);
+        pass(60);
+        Settlement[] memory all = new Settlement[](4);
+        all[0] = _finished(good);
+        all[1] = _finished(ofOther);
+        all[2] = _finished(last);
+        all[2].status = 77;
+        all[3] = _finished(last);
+
+        _expectSkipped(
+            ofOther, abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, PROVIDER, address(0))
+        );
+        _expectSkipped(last, abi.encodeWithSignature("Panic(uint256)", 0x21));
+        vm.prank(PROVIDER);
+        meta.settleMany(all);
+
+        assertStatus(good, JobStatus.FINISHED);
+        assertStatus(ofOther, JobStatus.PENDING);
+        assertStatus(last, JobStatus.FINISHED);
+        assertEq(credit.balanceOf(PROVIDER), 2 * 113_984e14, "provider");
+        assertConserved();
+    }
+
+    function test_a_bad_refusal_is_skipped_and_told() public {
+        JobId[] memory ids = new JobId[](2);
+        ids[0] = UNKNOWN;
+        ids[1] = matched(LOCK);
+
+        _expectSkipped(UNKNOWN, abi.encodeWithSelector(IJobRepository.InvalidJob.selector));
+        vm.prank(PROVIDER);
+        meta.refuseMany(ids);
+
+        assertStatus(ids[1], JobStatus.PENDING);
+    }
+
+    function test_cancellations_and_top_ups_are_taken_in_batches() public {
+        JobId first = running(LOCK);
+        JobId second = running(LOCK);
+        vm.startPrank(ALICE);
+        meta.topUpJob(first, 1e18);
+        meta.topUpJob(second, 1e18);
+        meta.cancelJob(first);
+        meta.cancelJob(second);
+        vm.stopPrank();
+
+        vm.startPrank(PROVIDER);
+        assertEq(meta.claimTopUps(9), 2, "top-ups");
+        assertEq(meta.claimCancellations(1), 1, "one cancellation");
+        assertEq(meta.claimCancellations(9), 1, "the other");
+        assertEq(queues.getCancellingJobQueueSize(PROVIDER), 0, "left");
+    }
+
+    // ProviderJobQueues
+
+    function test_only_the_owner_pushes_and_pops() public {
+        expectString("Ownable: caller is not the owner");
+        queues.push(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER, UNKNOWN);
+        expectString("Ownable: caller is not the owner");
+        queues.pop(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER);
+    }
+
+    function test_a_look_into_the_queue_lists_live_jobs_in_order() public {
+        JobId first = matched(LOCK);
+        JobId gone = matched(LOCK);
+        JobId last = matched(LOCK);
+        vm.prank(ALICE);
+        meta.cancelJob(gone);
+
+        JobId[] memory all = queues.peek(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER, 9);
+        JobId[] memory one = queues.peek(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER, 1);
+
+        assertEq(all.length, 2, "live");
+        assertEq(JobId.unwrap(all[0]), JobId.unwrap(first), "first");
+        assertEq(JobId.unwrap(all[1]), JobId.unwrap(last), "last");
+        assertEq(one.length, 1, "at most");
+    }
+
+    function test_the_ends_of_the_queues_can_be_read() public {
+        JobId jobId = claimed(LOCK);
+        matched(LOCK);
+        vm.startPrank(ALICE);
+        meta.topUpJob(jobId, 1e18);
+        meta.cancelJob(jobId);
+
+        (int128 begin, int128 end) = queues.providerClaimableJobsQueues(PROVIDER);
+        (, int128 cancelling) = queues.providerCancellingJobsQueues(PROVIDER);
+        (, int128 topUps) = queues.providerTopUpJobsQueues(PROVIDER);
+
+        assertTrue(begin == 1 && end == 2, "claimable");
+        assertTrue(cancelling == 1, "cancelling");
+        assertTrue(topUps == 1, "top-ups");
+        assertEq(queues.getTopUpJobQueueSize(PROVIDER), 1, "size");
+    }
+
+    // JobRepository
+
+    function test_only_metascheduler_writes_records() public {
+        JobId jobId = matched(LOCK);
+
+        vm.prank(MATCHER);
+        (bool ok,) = address(jobs).call(abi.encodeCall(jobs.setClaimed, (jobId)));
+
+        assertTrue(!ok, "refused");
+    }
+
+    function test_many_records_are_read_at_once() public {
+        JobId[] memory ids = new JobId[](2);
+        ids[0] = request(ALICE, LOCK);
+        ids[1] = matched(2 * LOCK);
+
+        JobTerms[] memory terms = jobs.termsMany(ids);
+
+        assertEq(jobs.getMany(ids)[1].cost.maxCost, 2 * LOCK, "whole records");
+        assertEq(terms[0].provider, address(0), "first provider");
+        assertEq(terms[1].provider, PROVIDER, "second provider");
+    }
+
+    function test_the_old_getter_answers_zeros_for_no_job() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        (bool ok, bytes memory known) = address(jobs).call(abi.encodeCall(jobs.jobs, (jobId)));
+        (bool okUnknown, bytes memory unknown) = address(jobs).call(abi.encodeCall(jobs.jobs, (UNKNOWN)));
+
+        assertTrue(ok && okUnknown, "no revert");
+        assertEq(abi.decode(known, (bytes32)), JobId.unwrap(jobId), "known");
+        assertEq(abi.decode(unknown, (bytes32)), 0, "unknown");
+    }
+
+    function _finished(JobId jobId) private pure returns (Settlement memory) {
+        return Settlement({
+            jobId: jobId,
+            status: uint8(JobStatus.FINISHED),
+            billedSeconds: 60,
+            exitCode: 0,
+            lastError: "",
+            evidence: 0
+        });
+    }
+
+    function _expectSkipped(JobId jobId, bytes memory reason) private {
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.BatchElementSkipped(jobId, reason);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {MetaScheduler} from "../src/MetaScheduler.sol";
+import {JobDefinition, JobId} from "../src/Types.sol";
+
+/// @notice A token that calls a contract back in the middle of each transfer, as some do, and may refuse to move.
+contract CallingToken {
+    mapping(address account => uint256) public balanceOf;
+    bool public isRefusing;
+    /// @notice Whether the last call back went through.
+    bool public succeeded;
+    address private _target;
+    bytes private _call;
+
+    function mint(address account, uint256 amount) external {
+        balanceOf[account] += amount;
+    }
+
+    function refuse(bool isRefusing_) external {
+        isRefusing = isRefusing_;
+    }
+
+    /// @notice Makes the next transfer call `target`.
+    function arm(address target, bytes calldata call) external {
+        (_target, _call) = (target, call);
+    }
+
+    function transfer(address to, uint256 amount) external returns (bool) {
+        return _move(msg.sender, to, amount);
+    }
+
+    function transferFrom(address from, address to, uint256 amount) external returns (bool) {
+        return _move(from, to, amount);
+    }
+
+    function _move(address from, address to, uint256 amount) private returns (bool) {
+        if (isRefusing) return false;
+        address target = _target;
+        _target = address(0);
+        if (target != address(0)) {
+            (succeeded,) = target.call(_call);
+        }
+        balanceOf[from] -= amount;
+        balanceOf[to] += amount;
+        return true;
+    }
+}
+
+/// @notice A customer that is a contract and does what the token tells it.
+contract Customer {
+    MetaScheduler private immutable META;
+
+    constructor(MetaScheduler meta) {
+        META = meta;
+    }
+
+    function request(JobDefinition calldata definition, uint256 lock) external returns (JobId) {
+        return META.requestNewJob(definition, lock, "job", false);
+    }
+
+    function cancel(JobId jobId) external {
+        META.cancelJob(jobId);
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IProviderManager} from "../src/interfaces/IProviderManager.sol";
+import {Label, Provider, ProviderHardware, ProviderPrices} from "../src/Types.sol";
+import {Grid} from "./Grid.sol";
+
+contract ProvidersTest is Grid {
+    address private constant NEW = address(0xC107);
+
+    // register
+
+    function test_a_banned_provider_cannot_register() public {
+        providers.ban(PROVIDER);
+
+        _expectRefused(hardware(), IProviderManager.Banned.selector, PROVIDER);
+    }
+
+    function test_machines_must_make_sense() public {
+        ProviderHardware memory none;
+        _expectRefused(none, IProviderManager.InvalidNodesCount.selector, NEW);
+        ProviderHardware memory short = hardware();
+        short.gpusPerNode = new uint64[](1);
+        _expectRefused(short, IProviderManager.ArrayLengthMismatch.selector, NEW);
+        ProviderHardware memory noCpus = hardware();
+        noCpus.cpusPerNode = new uint64[](2);
+        _expectRefused(noCpus, IProviderManager.InvalidTotalCpus.selector, NEW);
+        ProviderHardware memory noMemory = hardware();
+        noMemory.memPerNode = new uint64[](2);
+        _expectRefused(noMemory, IProviderManager.InvalidTotalMem.selector, NEW);
+    }
+
+    function test_a_price_above_its_bound_is_refused() public {
+        expectString("ProviderManager: price above bound");
+        vm.prank(NEW);
+        providers.register(hardware(), ProviderPrices(1 << 72, 0, 0), labels());
+    }
+
+    function test_who_registers_waits_and_is_not_scheduled() public {
+        _register(NEW);
+
+        Provider memory waiting = providers.getWaitingForApprovalProvider(NEW);
+        assertTrue(providers.isWaitingForApproval(NEW), "waiting");
+        assertTrue(!providers.isValidForScheduling(NEW), "not valid");
+        assertEq(waiting.addr, NEW, "address");
+        assertEq(waiting.providerPrices.cpuPricePerMin, 95e16, "price");
+        assertEq(providers.getProvider(NEW).addr, address(0), "no active record");
+    }
+
+    function test_a_new_registration_leaves_the_old_record_active() public {
+        vm.prank(PROVIDER);
+        providers.register(hardware(), ProviderPrices(1, 2, 3), new Label[](0));
+
+        assertEq(providers.getProvider(PROVIDER).labels.length, 1, "labels");
+        assertEq(providers.getProviderPrices(PROVIDER).gpuPricePerMin, 85e17, "price");
+        assertTrue(providers.isValidForScheduling(PROVIDER), "valid");
+
+        providers.approve(PROVIDER);
+
+        assertEq(providers.getLabels(PROVIDER).length, 0, "labels");
+        assertEq(providers.getProviderPrices(PROVIDER).gpuPricePerMin, 1, "price");
+        assertEq(providers.elementCount(), 2, "listed once");
+    }
+
+    // approve, remove, ban, unban
+
+    function test_only_operators_decide_about_providers() public {
+        _register(NEW);
+
+        vm.startPrank(NEW);
+        for (uint256 i = 0; i < 4; ++i) {
+            bytes4[4] memory calls = [
+                providers.approve.selector,
+                providers.remove.selector,
+                providers.ban.selector,
+                providers.unban.selector
+            ];
+            (bool ok,) = address(providers).call(abi.encodeWithSelector(calls[i], NEW));
+            assertTrue(!ok, "refused");
+        }
+    }
+
+    function test_the_role_may_decide_like_the_admin() public {
+        providers.grantRole(providers.METASCHEDULER_ROLE(), MATCHER);
+        _register(NEW);
+
+        vm.prank(MATCHER);
+        providers.approve(NEW);
+
+        assertTrue(providers.isValidForScheduling(NEW), "valid");
+    }
+
+    function test_who_does_not_wait_is_not_approved() public {
+        expectError(IProviderManager.WaitingApprovalOnly.selector);
+        providers.approve(NEW);
+        expectError(IProviderManager.AlreadyDone.selector);
+        providers.approve(PROVIDER);
+    }
+
+    function test_who_was_banned_while_waiting_is_not_approved() public {
+        _register(NEW);
+        providers.ban(NEW);
+
+        expectError(IProviderManager.Banned.selector);
+        providers.approve(NEW);
+    }
+
+    function test_a_removed_provider_leaves_no_record() public {
+        providers.remove(PROVIDER);
+
+        assertTrue(!providers.isValidForScheduling(PROVIDER), "valid");
+        assertEq(providers.getProvider(PROVIDER).addr, address(0), "record");
+        assertEq(providers.elementCount(), 1, "listed");
+        expectError(IProviderManager.NoProvider.selector);
+        providers.remove(PROVIDER);
+    }
+
+    function test_a_ban_is_set_and_lifted_once() public {
+        expectError(IProviderManager.NoProvider.selector);
+        providers.ban(NEW);
+        expectError(IProviderManager.AlreadyDone.selector);
+        providers.unban(PROVIDER);
+
+        providers.ban(PROVIDER);
+
+        assertTrue(providers.isBanned(PROVIDER) && !providers.isJoined(PROVIDER), "banned");
+        assertTrue(providers.getProvider(PROVIDER).isBanned, "in the record");
+        expectError(IProviderManager.AlreadyDone.selector);
+        providers.ban(PROVIDER);
+
+        providers.unban(PROVIDER);
+
+        assertTrue(providers.isValidForScheduling(PROVIDER), "valid again");
+    }
+
+    // setPrices, setDraining
+
+    function test_who_is_not_joined_sets_neither_prices_nor_draining() public {
+        vm.startPrank(NEW);
+        expectError(IProviderManager.NoProvider.selector);
+        providers.setPrices(prices());
+        expectError(IProviderManager.NoProvider.selector);
+        providers.setDraining(true);
+    }
+
+    function test_a_new_price_must_be_within_its_bound() public {
+        expectString("ProviderManager: price above bound");
+        vm.prank(PROVIDER);
+        providers.setPrices(ProviderPrices(0, 0, 1 << 56));
+    }
+
+    function test_new_prices_need_no_approval_and_outlive_a_waiting_request() public {
+        vm.startPrank(PROVIDER);
+        providers.register(hardware(), prices(), labels());
+        providers.setPrices(ProviderPrices(1, 2, 3));
+        vm.stopPrank();
+        assertEq(providers.getProviderPrices(PROVIDER).memPricePerMin, 3, "at once");
+
+        providers.approve(PROVIDER);
+
+        assertEq(providers.getProviderPrices(PROVIDER).memPricePerMin, 3, "after approval");
+    }
+
+    function test_a_draining_provider_finishes_its_queue() public {
+        matched(LOCK);
+        vm.startPrank(PROVIDER);
+        providers.setDraining(true);
+
+        assertTrue(providers.isDraining(PROVIDER), "draining");
+        assertTrue(!providers.isValidForScheduling(PROVIDER), "not valid");
+        assertEq(meta.claimJobs(1), 1, "claims what it was given");
+    }
+
+    // incJobCount
+
+    function test_only_metascheduler_counts_jobs() public {
+        (bool ok,) = address(providers).call(abi.encodeCall(providers.incJobCount, (PROVIDER)));
+
+        assertTrue(!ok, "refused");
+    }
+
+    // Reads
+
+    function test_an_unknown_address_has_a_record_of_zeros() public view {
+        address[2] memory unknown = [NEW, address(0)];
+        for (uint256 i = 0; i < 2; ++i) {
+            Provider memory none;
+            bytes32 zeros = keccak256(abi.encode(none));
+            assertEq(keccak256(abi.encode(providers.getProvider(unknown[i]))), zeros, "active");
+            assertEq(
+                keccak256(abi.encode(providers.getWaitingForApprovalProvider(unknown[i]))), zeros, "waiting"
+            );
+            assertTrue(!providers.isWaitingForApproval(unknown[i]), "not waiting");
+            assertTrue(!providers.isValidForScheduling(unknown[i]), "not valid");
+            assertTrue(!providers.isBanned(unknown[i]), "not banned");
+            assertEq(providers.getJobCount(unknown[i]), 0, "jobs");
+            assertEq(providers.getProviderHardware(unknown[i]).nodes, 0, "nodes");
+        }
+    }
+
+    function test_the_old_getters_answer_the_same_records() public {
+        (address addr, ProviderHardware memory machines, ProviderPrices memory asked, bool banned) =
+            providers.providers(PROVIDER);
+        assertEq(addr, PROVIDER, "address");
+        assertEq(keccak256(abi.encode(machines)), keccak256(abi.encode(hardware())), "machines");
+        assertEq(asked.gpuPricePerMin, 85e17, "price");
+        assertTrue(!banned, "not banned");
+
+        _register(NEW);
+        (addr,, asked,) = providers.waitingApprovalProviders(NEW);
+        assertEq(addr, NEW, "waiting address");
+        assertEq(asked.gpuPricePerMin, 85e17, "waiting price");
+    }
+
+    function test_providers_are_listed_by_page_oldest_first() public {
+        _register(NEW);
+        providers.approve(NEW);
+
+        (bytes32[] memory first, uint256 count, uint256 cursor) = providers.fetchPage(0, 2);
+        (bytes32[] memory second, uint256 rest, uint256 end) = providers.fetchPage(cursor, 2);
+
+        assertEq(count, 2, "first page");
+        assertEq(first[0], _word(PROVIDER), "oldest");
+        assertEq(first[1], _word(OTHER_PROVIDER), "second");
+        assertEq(rest, 1, "second page");
+        assertEq(second[0], _word(NEW), "newest");
+        assertEq(end, 0, "end");
+    }
+
+    function test_the_list_closes_over_who_is_removed() public {
+        _register(NEW);
+        providers.approve(NEW);
+        uint256 middle = providers.findIdForDataFrom(_word(OTHER_PROVIDER), 0);
+
+        providers.remove(OTHER_PROVIDER);
+        (, uint256 next,,) = providers.get(providers.head());
+        assertEq(next, providers.tail(), "middle");
+        (uint256 id,,,) = providers.get(middle);
+        assertEq(id, 0, "forgotten");
+
+        providers.remove(NEW);
+        assertEq(providers.head(), providers.tail(), "tail");
+
+        providers.remove(PROVIDER);
+        assertEq(providers.head() + providers.tail() + providers.elementCount(), 0, "empty");
+        assertEq(providers.findIdForDataFrom(_word(PROVIDER), 0), 0, "not found");
+    }
+
+    function _register(address provider) private {
+        vm.prank(provider);
+        providers.register(hardware(), prices(), labels());
+    }
+
+    function _expectRefused(ProviderHardware memory machines, bytes4 error_, address provider) private {
+        expectError(error_);
+        vm.prank(provider);
+        providers.register(machines, prices(), labels());
+    }
+
+    function _word(address provider) private pure returns (bytes32) {
+        return bytes32(uint256(uint160(provider)));
+    }
+}
