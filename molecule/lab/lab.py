@@ -22,6 +22,7 @@ CHECKOUT = HERE.parent.parent
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 could not, 2 wrong use, 130 interrupted."""
     options = _parser().parse_args(argv)
+    os.umask(0o022)  # hosts' files are made as Debian makes them
     try:
         mine = names.names(CHECKOUT, options.lab)
         return _run(options, mine)

@@ -156,6 +156,36 @@ def test_down_after_a_kill_of_up_at_any_moment_leaves_nothing(lab):
         assert traces(lab.names) == [], f"killed in part {part} of {whole:.1f} s"
 
 
+def test_down_and_up_after_a_kill_of_down_at_any_moment_are_complete(lab):
+    chance = random.Random(3)
+
+    for part in range(4):
+        lab.up()
+        run = subprocess.Popen(lab.command("down"), stdout=subprocess.DEVNULL)
+        time.sleep(0.8 * (part + chance.random()) / 4)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        if part % 2:
+            lab.up()
+            assert lab.on("left", "hostname").stdout == "left\n"
+        lab.run("down")
+
+        assert traces(lab.names) == [], f"killed in part {part}"
+
+
+def test_an_up_after_a_reboot_makes_the_hosts_anew(lab):
+    """A reboot takes the kernel's objects and leaves the files."""
+    lab.up()
+    state = (lab.names.state / "state.json").read_text()
+    lab.run("down")
+    lab.names.state.mkdir(parents=True)
+    (lab.names.state / "state.json").write_text(state)
+
+    lab.up()
+
+    assert lab.on("left", "hostname").stdout == "left\n"
+
+
 def test_an_up_after_a_killed_up_is_complete(lab):
     run = lab.start_up()
     while not lab.names.run.exists():

@@ -37,7 +37,7 @@ def up(names: Names, topology: Topology, say: Say) -> None:
     """
     with held(names.prefix, lambda: say("waiting for another run of this lab")):
         now = state.load(names)
-        if now is None:
+        if now is None or not _is_intact(names, now):
             _build(names, topology, say)
             return
         if now.topology != topology.digest():
@@ -141,6 +141,12 @@ def _build(names: Names, topology: Topology, say: Say) -> None:
     say(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
 
 
+def _is_intact(names: Names, now: state.State) -> bool:
+    """Return whether the kernel still has what the state speaks of; not so after a reboot."""
+    mounted = host.mounts_below(names.run)
+    return all(str(names.root(name)) in mounted for name in now.hosts)
+
+
 def _make_network(names: Names, topology: Topology) -> str:
     # One lab at a time, or two could find the same subnet free.
     with held("network"):
@@ -241,6 +247,8 @@ def _is_inside(names: Names, pid: int) -> bool:
 
 def _tear_down(names: Names) -> bool:
     """Remove all objects of a lab; return whether there was anything."""
+    # First: a lab half removed must not look complete to the next up.
+    (names.state / "state.json").unlink(missing_ok=True)
     found = _stop_hosts(names)
     groups = cgroups.folders_of(names.prefix)
     gone = processes.wait_gone(lambda: bool(cgroups.remove(groups)), seconds=KILL_S)
