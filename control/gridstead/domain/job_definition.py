@@ -15,15 +15,13 @@ from typing import TypeAlias
 
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import JobState
-from gridstead.errors import InvalidInput
 
 ID_LENGTH = 31
 NONCE_LIFE_S = 600
-SIGNATURE_BYTES = 65
 
 Recover: TypeAlias = Callable[[bytes, bytes], str]
-"""(message, 65-byte signature whose v is 27 or 28) to the lower-case address that signed the message as EIP-191
-text. Raises InvalidInput if no address can be recovered."""
+"""(message, signature) to the address, lower case, whose wallet signed the message as EIP-191 text. The signature is
+r, s and v, v being 0, 1, 27 or 28, as wallets differ. Raises InvalidInput if it is none."""
 
 _OPEN = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
 
@@ -72,17 +70,6 @@ def script_id(record: str) -> str:
     """Return the id of a stored record: 31 characters safe in a URL, of its SHA-256."""
     digest = hashlib.sha256(record.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode()[:ID_LENGTH]
-
-
-def normal_signature(signature: bytes) -> bytes:
-    """Return the signature with v as 27 or 28; some wallets write 0 or 1.
-
-    Raises:
-        InvalidInput: If it is not 65 bytes with such a v.
-    """
-    if len(signature) != SIGNATURE_BYTES or signature[-1] not in (0, 1, 27, 28):
-        raise InvalidInput("malformed signature", hint="A signature is 65 bytes: r, s and v.")
-    return signature[:-1] + bytes([signature[-1] % 27 + 27])
 
 
 def refusal(job: Job, request: ScriptRequest) -> str | None:

@@ -19,6 +19,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from gridstead.errors import ConfigError
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a lottery
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),  # clients of the grid ping idle streams every 10 s
+    ("grpc.keepalive_permit_without_calls", 1),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +99,7 @@ def peer_name(context: grpc.ServicerContext) -> str:
 def grpc_server(*, threads: int, interceptors: Iterable[grpc.ServerInterceptor] = ()) -> grpc.Server:
     """Return a server with a bounded thread pool and bounded messages; add servicers, a port, then start it."""
     pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
-    options = [
-        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-        ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a lottery
-    ]
-    return grpc.server(pool, interceptors=tuple(interceptors), options=options)
+    return grpc.server(pool, interceptors=tuple(interceptors), options=SERVER_OPTIONS)
 
 
 def add_health(server: grpc.Server) -> None:

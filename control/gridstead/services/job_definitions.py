@@ -25,7 +25,6 @@ from gridstead.domain.job_definition import (
     ScriptAnswer,
     ScriptRequest,
     is_open,
-    normal_signature,
     refusal,
     script_id,
 )
@@ -183,7 +182,7 @@ class JobDefinitions:
 
     def _authenticate(self, request: ScriptRequest) -> None:
         try:
-            signer = self._recover(request.challenge, normal_signature(request.signature))
+            signer = self._recover(request.challenge, request.signature)
         except InvalidInput as err:
             raise NotAllowed("cannot tell who signed the challenge", detail=str(err)) from err
         if not self._nonces.take(_nonce(request.challenge)):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gridstead.domain.ids import is_address
-from gridstead.domain.job_definition import Recover, normal_signature
+from gridstead.domain.job_definition import Recover
 from gridstead.domain.log_access import (
     check_key,
     is_fresh,
@@ -97,7 +97,7 @@ class Logger:
         if not is_fresh(timestamp, now=self._clock.now()):
             raise NotAllowed("the signature is not of the last minutes", hint="Check the clock, then sign again.")
         try:
-            signer = self._recover(text.encode(), normal_signature(signature))
+            signer = self._recover(text.encode(), signature)
         except InvalidInput as err:
             raise NotAllowed("cannot tell who signed the request", detail=str(err)) from err
         if signer != owner:

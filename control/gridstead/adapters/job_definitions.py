@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job Definition service, as a client: a provider fetches scripts over gRPC, a customer submits over GraphQL."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+
+from gridstead.adapters.channel import Peer, open_channel
+from gridstead.domain.job import Job
+from gridstead.domain.submission import Script
+from gridstead.errors import (
+    ConfigError,
+    InvalidWorkflow,
+    JobDefinitionUnavailable,
+    Problem,
+    Rejected,
+    ScriptUnavailable,
+    UnexpectedOutput,
+)
+from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest, GetSBatchResponse
+from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
+
+TIMEOUT_S = 10.0
+SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
+
+Sign = Callable[[bytes], bytes]
+"""Message to its EIP-191 signature, 65 bytes."""
+
+_FINAL = {
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.INVALID_ARGUMENT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderWallet:
+    """Who fetches: an address and what signs for it."""
+
+    address: str
+    sign: Sign
+
+
+class JobDefinitionClient:
+    """Implements port ``ScriptSource``.
+
+    Args:
+        peer: Where the service listens for providers.
+        wallet: The provider.
+        logger_ca_file: Path, on compute nodes, of the CA that vouches for the grid's logger; None for well-known ones.
+    """
+
+    def __init__(self, peer: Peer, wallet: ProviderWallet, *, logger_ca_file: str | None = None) -> None:
+        self._peer = peer
+        self._wallet = wallet
+        self._logger_ca_file = logger_ca_file
+        self._channel = open_channel(peer)
+        self._auth = AuthAPIStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._sbatch = SBatchAPIStub(self._channel)  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._channel.close()
+
+    def fetch(self, job: Job) -> Script:
+        """Prove our wallet and return the job's script."""
+        try:
+            response = self._fetch(job)
+        except grpc.RpcError as err:
+            raise self._translate(err, job) from err
+        environment = {name: value.decode() for name, value in response.secrets.items()}
+        if environment and self._logger_ca_file:
+            environment["GRIDSTEAD_LOGGER_CA"] = self._logger_ca_file
+        return Script(text=response.sbatch, environment=environment)
+
+    def _fetch(self, job: Job) -> GetSBatchResponse:
+        try:
+            return self._prove_and_fetch(job)
+        except grpc.RpcError as err:
+            if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                raise
+        # The service forgets its challenges when it restarts, so a refusal counts from the second time.
+        return self._prove_and_fetch(job)
+
+    def _prove_and_fetch(self, job: Job) -> GetSBatchResponse:
+        challenge = self._auth.Challenge(ChallengeRequest(), timeout=TIMEOUT_S).challenge
+        request = GetSBatchRequest(
+            batch_location_hash=job.batch_location_hash,
+            signed_challenge=self._wallet.sign(challenge),
+            challenge=challenge,
+            provider_address=bytes.fromhex(self._wallet.address[2:]),
+            customer_address=bytes.fromhex(job.customer[2:]),
+            job_id=job.id.slurm_name,
+            secrets_beside=True,
+        )
+        response: GetSBatchResponse = self._sbatch.GetSBatch(request, timeout=TIMEOUT_S)
+        return response
+
+    def _translate(self, err: grpc.RpcError, job: Job) -> Rejected | JobDefinitionUnavailable:
+        code = err.code()
+        detail = f"{code.name}: {err.details()!r}"
+        if code in _FINAL:
+            return ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=detail)
+        return JobDefinitionUnavailable(f"could not fetch a script from {self._peer.address}", detail=detail)
+
+
+def submit_workflow(url: str, job: Mapping[str, object], *, ca: Path | None = None) -> str:
+    """Submit a workflow, as ``Workflow.to_graphql`` gives it, and return the id for its job.
+
+    Args:
+        url: ``https://host:port/graphql``.
+        job: The workflow.
+        ca: PEM of the CA that vouches for the service; None for the well-known ones.
+
+    Raises:
+        InvalidWorkflow: The service refused the workflow; nothing is stored.
+        JobDefinitionUnavailable: It did not answer, or not with what was asked.
+        ConfigError: The CA cannot be read.
+    """
+    body = {"query": SUBMIT, "operationName": "Submit", "variables": {"job": job}}
+    try:
+        response = httpx.post(url, json=body, verify=_ssl_context(ca), timeout=TIMEOUT_S, trust_env=False)
+        answer = response.json()
+    except (httpx.HTTPError, ValueError) as err:
+        raise JobDefinitionUnavailable(f"could not submit to {url}", detail=str(err)) from err
+    try:
+        errors = answer.get("errors")
+        if errors:
+            raise _refusal(errors)
+        return str(answer["data"]["submit"])
+    except (AttributeError, KeyError, TypeError, IndexError) as err:
+        raise UnexpectedOutput(url, response.text) from err
+
+
+def _refusal(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUnavailable:
+    extensions = errors[0].get("extensions", {})
+    if extensions.get("type") == "internal":
+        return JobDefinitionUnavailable("could not submit", detail=str(errors[0]["message"]))
+    told = extensions.get("problems") or [{"path": "", "reason": error["message"]} for error in errors]
+    return InvalidWorkflow(
+        *(Problem(path=str(it["path"]), reason=str(it["reason"]), hint=it.get("hint")) for it in told)
+    )
+
+
+def _ssl_context(ca: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as err:
+        raise ConfigError(f"could not read {ca}", detail=str(err)) from err

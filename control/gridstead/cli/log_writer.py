@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead-log-writer FILE`: standard input to standard output, and to the grid's logger.
+
+Runs beside a job on its node. FILE has one value per line: the logger's ``host:port``, a CA file or nothing, the log's
+owner, its name, its token. Whatever happens to the logger, the input is read to its end and the exit code is 0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gridstead.adapters.log_stream import Buffer, Line, Send, Sender, pump
+from gridstead.errors import ConfigError
+
+_STDIN, _STDOUT = 0, 1
+_LINES = 6  # five values and what follows the last line end: nothing
+
+
+def main() -> None:
+    """Run until the input ends."""
+    buffer = Buffer()
+    sender = Sender(buffer, lambda: _connect(Path(sys.argv[1])))
+    sender.start()
+    pump(_STDIN, _STDOUT, buffer)
+    lost = sender.finish()
+    if lost:
+        os.write(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
+    os._exit(0)  # a stuck connection must not hold up the end of the job
+
+
+def _connect(access_file: Path) -> Send:
+    # Imported here, in the sender's thread: the input is read while grpc loads.
+    from gridstead.adapters.channel import Peer  # noqa: PLC0415
+    from gridstead.adapters.logger import LoggerClient, WriteAccess  # noqa: PLC0415
+
+    values = access_file.read_text(encoding="utf-8").split("\n")
+    if len(values) != _LINES or not all(values[place] for place in (0, 2, 3, 4)):
+        raise ConfigError(f"cannot send the output: {access_file} does not say where")
+    address, ca, owner, log_name, token, _ = values
+    client = LoggerClient(Peer(address=address, ca=Path(ca) if ca else None))
+    access = WriteAccess(owner=owner, log_name=log_name, token=token)
+
+    def send(lines: Sequence[Line]) -> None:
+        client.write(access, lines)
+
+    return send
+
+
+if __name__ == "__main__":
+    main()
