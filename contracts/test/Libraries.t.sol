@@ -6,33 +6,7 @@ import {Definitions} from "../src/libraries/Definitions.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobDefinition, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Base} from "./Base.sol";
-
-/// @notice The pure functions, made callable.
-contract LibraryCaller {
-    function check(JobStatus from, JobStatus to) external pure {
-        Lifecycle.check(from, to);
-    }
-
-    function isLegal(JobStatus from, JobStatus to) external pure returns (bool) {
-        return Lifecycle.isLegal(from, to);
-    }
-
-    function isValid(JobDefinition calldata definition) external pure returns (bool) {
-        return Definitions.isValid(definition);
-    }
-
-    function costDown(uint256 time, uint256 pricePerMinute) external pure returns (uint256) {
-        return Billing.costDown(time, pricePerMinute);
-    }
-
-    function feeDown(uint256 cost, uint256 cut) external pure returns (uint256) {
-        return Billing.feeDown(cost, cut);
-    }
-
-    function minutesDown(uint256 amount, uint256 pricePerMinute) external pure returns (uint64) {
-        return Billing.minutesDown(amount, pricePerMinute);
-    }
-}
+import {LibraryCaller} from "./LibraryCaller.sol";
 
 contract LibrariesTest is Base {
     LibraryCaller private caller = new LibraryCaller();

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The artifacts in the package, the sources and the lock file belong together."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+NAMES = ("Constants", "Credit", "JobRepository", "MetaScheduler", "ProviderJobQueues", "ProviderManager")
+EIP_170_LIMIT = 24_576
+
+
+def test_every_artifact_carries_the_hash_of_the_sources(artifact, contracts_dir):
+    spec = importlib.util.spec_from_file_location("build_artifacts", contracts_dir / "build-artifacts.py")
+    build_artifacts = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build_artifacts)
+
+    hashes = {name: artifact(name)["source_hash"] for name in NAMES}
+
+    assert hashes == dict.fromkeys(NAMES, build_artifacts.hash_sources())
+
+
+def test_compiling_the_sources_gives_the_artifacts(compiled, contracts_dir):
+    done = subprocess.run(
+        [sys.executable, contracts_dir / "build-artifacts.py", "--check"], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_no_artifact_needs_linking(artifact):
+    assert {name: artifact(name)["link_references"] for name in NAMES} == {key: {} for key in NAMES}
+
+
+def test_every_contract_fits_the_size_limit_of_the_chain(compiled, contracts_dir):
+    for name in NAMES:
+        compiled(f"{name}.sol", name)
+        document = json.loads((contracts_dir / "out" / f"{name}.sol" / f"{name}.json").read_text())
+        size = len(document["deployedBytecode"]["object"]) // 2 - 1
+
+        assert size <= EIP_170_LIMIT, name
+
+
+def test_the_lock_file_names_no_registry(contracts_dir):
+    lock = json.loads((contracts_dir / "package-lock.json").read_text())
+
+    assert [path for path, entry in lock["packages"].items() if "resolved" in entry] == []
+    assert all("integrity" in entry for path, entry in lock["packages"].items() if path)
