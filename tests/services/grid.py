@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A grid of fakes around a real supervisor, and the hands to move it."""
+
+from __future__ import annotations
+
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.scheduler import FakeReports, FakeScheduler
+from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal, MemoryOutbox
+
+from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.reconcile import Rules
+from gridstead.domain.submission import Script
+from gridstead.errors import ScriptUnavailable
+from gridstead.services.follower import Follower
+from gridstead.services.supervisor import Peers, Supervisor
+
+US = "0x" + "11" * 20
+CUSTOMER = "0x" + "33" * 20
+CONFIRMATIONS = 6
+
+
+class Killed(BaseException):
+    """The process died."""
+
+
+class FakeScripts:
+    """Port ScriptSource: every script is there, but those that a test takes away."""
+
+    def __init__(self):
+        self.unavailable = False
+
+    def fetch(self, job):
+        if self.unavailable:
+            raise ScriptUnavailable("no script", detail=job.batch_location_hash)
+        return Script(text="#!/bin/sh\n")
+
+
+class Grid:
+    """Chain, Slurm and one supervisor, with a clock that a test moves."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.ledger = FakeLedger(self.clock)
+        self.slurm = FakeScheduler(self.clock)
+        self.reports = FakeReports()
+        self.scripts = FakeScripts()
+        self.journal = MemoryJournal()
+        self.cursor = MemoryCursor()
+        self.outbox = MemoryOutbox()
+        self.kill_at = None
+        self.ledger.add_provider(US)
+        self.ledger.mine(CONFIRMATIONS)
+        self.rules = Rules(
+            chain_id=self.ledger.chain_id, contract=self.ledger.contract, provider=US, confirmations=CONFIRMATIONS
+        )
+        self.sync()
+        self.start()
+
+    def start(self):
+        """Start the supervisor, as a new process over the same disk."""
+        peers = Peers(
+            clock=self.clock,
+            ledger=self.ledger,
+            follower=Follower(self.ledger, self.cursor),
+            journal=self.journal,
+            outbox=self.outbox,
+            scheduler=self.slurm,
+            reports=self.reports,
+            scripts=self.scripts,
+        )
+        self.supervisor = Supervisor(peers, self.rules, at=self._at)
+
+    def _at(self, name):
+        if name == self.kill_at:
+            self.kill_at = None
+            raise Killed(name)
+
+    def tick(self):
+        """Tick once; a killed supervisor is started again."""
+        try:
+            self.supervisor.tick()
+        except Killed:
+            self.start()
+
+    def step(self, seconds=1):
+        """Tick, deliver what it wants sent, and let time pass."""
+        self.tick()
+        self.ledger.deliver(self.outbox, US)
+        self.clock.advance(seconds)
+        self.sync()
+
+    def sync(self):
+        """Blocks of the fake are a second apart at least; wall time is never behind them."""
+        self.clock.seconds = max(self.clock.seconds, self.ledger.head().timestamp)
+
+    def steps(self, count=CONFIRMATIONS + 2):
+        for _ in range(count):
+            self.step()
+
+    def request(self, customer=CUSTOMER, **fields):
+        """Ask for a job and match it to us."""
+        number = self.ledger.request(customer, **fields).id.number
+        self.ledger.match(number, US)
+        self.sync()
+        return number
+
+    def running(self):
+        """Request a job and bring it to RUNNING on chain; return (number, slurm job id)."""
+        number = self.request()
+        self.steps(2)
+        slurm_job_id = self.slurm.attempts()[-1].slurm_job_id
+        self.slurm.start(slurm_job_id)
+        self.steps()
+        assert self.state(number) is JobState.RUNNING
+        return number, slurm_job_id
+
+    def state(self, number):
+        return self.ledger.job(number).state
+
+    def finish(self, limit=200):
+        """Let Slurm run what waits and the supervisor settle it."""
+        self.slurm.down = False
+        self.ledger.down = False
+        for _ in range(limit):
+            for attempt in self.slurm.attempts(where=lambda a: a.alive):
+                if attempt.state == "PENDING":
+                    self.slurm.start(attempt.slurm_job_id)
+                else:
+                    self.slurm.end(attempt.slurm_job_id)
+            self.step(2)
+            jobs = self.ledger.jobs(range(1, 1000), at=self.ledger.head()).values()
+            if all(job.state in COLD or job.state is JobState.PENDING for job in jobs):
+                break
+        self.steps(80)

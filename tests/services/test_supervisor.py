@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from tests.services.grid import CUSTOMER, US, Grid
+
+from gridstead.domain.lifecycle import JobState
+
+OTHER = "0x" + "44" * 20
+
+
+@pytest.fixture
+def grid():
+    return Grid()
+
+
+def test_a_job_is_claimed_submitted_set_running_and_settled_once(grid):
+    number, slurm_job_id = grid.running()
+    grid.clock.advance(30)
+    grid.slurm.end(slurm_job_id)
+    grid.steps()
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.FINISHED
+    assert len(grid.slurm.submissions) == 1
+    assert job.final_cost == grid.slurm.attempt(slurm_job_id).elapsed_s * job.price_per_min // 60
+    assert grid.ledger.balance(CUSTOMER) == job.lock - job.final_cost
+    assert grid.journal.open_entries() == ()
+
+
+def test_the_submission_carries_proof_user_and_paid_time(grid):
+    number = grid.request()
+    grid.steps(2)
+
+    (submission,) = grid.slurm.submissions
+    job = grid.ledger.job(number)
+    assert submission.proof == job.proof
+    assert submission.user.address == CUSTOMER
+    assert submission.time_limit_min == job.lock // job.price_per_min
+
+
+def test_a_closed_gate_is_asked_again_and_nothing_is_submitted(grid):
+    grid.slurm.missing[CUSTOMER] = ("no home",)
+    grid.request()
+    grid.steps(3)
+    assert grid.slurm.submissions == []
+
+    grid.slurm.missing.clear()
+    grid.steps(1)
+
+    assert len(grid.slurm.submissions) == 1
+
+
+def test_a_rejected_submission_gives_the_job_back(grid):
+    grid.slurm.reject = "no such partition"
+    number = grid.request()
+    grid.steps(20)
+
+    assert grid.state(number) is JobState.PENDING
+
+
+def test_a_job_without_a_script_fails_with_a_full_refund(grid):
+    grid.scripts.unavailable = True
+    number = grid.request()
+    grid.steps(10)
+
+    job = grid.ledger.job(number)
+    assert (job.state, job.final_cost) == (JobState.FAILED, 0)
+    assert grid.ledger.balance(CUSTOMER) == job.lock
+
+
+def test_a_submission_whose_answer_was_lost_is_adopted(grid):
+    grid.slurm.lose_answers = 1
+    grid.request()
+    grid.steps(12)
+
+    assert len(grid.slurm.submissions) == 1
+
+
+@pytest.mark.parametrize("boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"])
+def test_a_supervisor_killed_at_a_boundary_runs_and_settles_the_job_once(grid, boundary):
+    grid.kill_at = boundary
+    number = grid.request()
+    grid.steps(10)
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+    assert grid.kill_at is None
+    assert len(grid.slurm.attempts()) == 1
+    assert len(grid.slurm.submissions) == 1
+
+
+def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled(grid):
+    number = grid.request()
+    grid.steps(2)
+    slurm_job_id = grid.slurm.attempts()[0].slurm_job_id
+    grid.slurm.start(slurm_job_id)
+    grid.clock.advance(20)
+    grid.slurm.end(slurm_job_id)
+    grid.clock.advance(600)
+    grid.ledger.mine(600)
+    grid.start()
+    grid.steps()
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == 20 * job.price_per_min // 60
+
+
+def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
+    number = grid.request()
+    grid.steps(2)
+    grid.slurm.crash()
+    grid.steps(12)
+    assert len(grid.slurm.submissions) == 2
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+
+
+def test_a_job_lost_again_and_again_is_panicked_and_refunded(grid):
+    number = grid.request()
+    for _ in range(60):
+        grid.step()
+        grid.slurm.crash()
+
+    job = grid.ledger.job(number)
+    assert (job.state, job.final_cost) == (JobState.PANICKED, 0)
+
+
+def test_a_running_job_that_its_customer_cancels_is_billed_for_what_ran(grid):
+    number, _ = grid.running()
+    grid.clock.advance(30)
+    grid.ledger.cancel(number)
+    grid.steps()
+
+    job = grid.ledger.job(number)
+    assert job.state is JobState.CANCELLED
+    assert 0 < job.final_cost < job.lock
+
+
+def test_a_queued_job_that_its_customer_cancels_leaves_slurm(grid):
+    number = grid.request()
+    grid.steps(2)
+    grid.ledger.cancel(number)
+    grid.steps()
+
+    assert grid.state(number) is JobState.CANCELLED
+    assert not grid.slurm.attempts(where=lambda a: a.alive)
+
+
+def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_theirs(grid):
+    number = grid.request()
+    grid.steps(2)
+    grid.ledger.reorg(5)
+    assert grid.request(OTHER) == number
+    grid.steps(3)
+    grid.finish()
+
+    job = grid.ledger.job(number)
+    assert (job.customer, job.state) == (OTHER, JobState.FINISHED)
+    mine, theirs = grid.slurm.attempts()
+    assert (mine.user, mine.state) == (CUSTOMER, "CANCELLED")
+    assert (theirs.user, theirs.state) == (OTHER, "COMPLETED")
+
+
+def test_a_fresh_chain_adopts_nothing_of_the_old_accounting(grid):
+    number, slurm_job_id = grid.running()
+    grid.slurm.end(slurm_job_id)
+    grid.steps(20)
+    fresh = Grid()
+    fresh.clock = grid.clock
+    fresh.ledger.clock = grid.clock
+    fresh.ledger.reorg(1)
+    fresh.ledger.mine()
+    fresh.ledger.add_provider(US)
+    fresh.slurm = grid.slurm
+    fresh.start()
+    again = fresh.request(script="another-script")
+    fresh.steps(3)
+
+    assert again == number
+    assert len(grid.slurm.submissions) == 2
+
+
+def test_nothing_is_settled_while_slurm_is_silent(grid):
+    number, slurm_job_id = grid.running()
+    grid.slurm.end(slurm_job_id)
+    grid.slurm.down = True
+    grid.steps(100)
+    assert grid.state(number) is JobState.RUNNING
+
+    grid.slurm.down = False
+    grid.steps()
+
+    assert grid.state(number) is JobState.FINISHED

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random interleavings of what customers, Slurm, the chain and power cuts do; the same promises after each.
+
+Chain reorgs go no deeper than the confirmations: deeper ones are outside what the settings promise.
+"""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.services.grid import CONFIRMATIONS, US, Grid
+
+from gridstead.domain.lifecycle import COLD, JobState
+
+CUSTOMERS = ["0x" + c * 40 for c in "345"]
+BOUNDARIES = ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle", "before_ClaimJobs"]
+ENDS = ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
+
+
+class SupervisorMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.grid = Grid()
+
+    def jobs(self):
+        return self.grid.ledger.jobs(range(1, 100), at=self.grid.ledger.head())
+
+    @rule(customer=st.sampled_from(CUSTOMERS))
+    def request(self, customer):
+        self.grid.request(customer)
+
+    @rule(boundary=st.sampled_from(BOUNDARIES))
+    def arm_a_power_cut(self, boundary):
+        self.grid.kill_at = boundary
+
+    @rule()
+    def tick(self):
+        self.grid.tick()
+
+    @rule(count=st.integers(1, 8))
+    def steps(self, count):
+        self.grid.steps(count)
+
+    @rule()
+    def restart(self):
+        self.grid.start()
+
+    @rule(data=st.data())
+    def slurm_moves(self, data):
+        alive = self.grid.slurm.attempts(where=lambda a: a.alive)
+        if alive:
+            attempt = data.draw(st.sampled_from(alive))
+            if attempt.state == "PENDING":
+                self.grid.slurm.start(attempt.slurm_job_id)
+            else:
+                self.grid.slurm.end(attempt.slurm_job_id, data.draw(st.sampled_from(ENDS)))
+
+    @rule()
+    def slurmctld_crashes(self):
+        self.grid.slurm.crash()
+
+    @rule(down=st.booleans())
+    def slurm_goes(self, down):
+        self.grid.slurm.down = down
+
+    @rule(delay=st.integers(0, 20))
+    def slurmdbd_lags(self, delay):
+        self.grid.slurm.dbd_delay_s = delay
+
+    @rule()
+    def an_answer_is_lost(self):
+        self.grid.slurm.lose_answers = 1
+
+    @rule(seconds=st.integers(1, 90))
+    def time_passes(self, seconds):
+        self.grid.clock.advance(seconds)
+
+    @rule(data=st.data())
+    def a_customer_cancels(self, data):
+        hot = [number for number, job in self.jobs().items() if job.state not in COLD]
+        if hot:
+            self.grid.ledger.cancel(data.draw(st.sampled_from(hot)))
+
+    @precondition(lambda self: self.grid.ledger.head().number > 12)
+    @rule(depth=st.integers(1, CONFIRMATIONS - 1))
+    def the_chain_reorganises(self, depth):
+        self.grid.ledger.reorg(depth)
+
+    @invariant()
+    def no_job_has_two_attempts_alive_after_a_tick_with_slurm(self):
+        if self.grid.slurm.down:
+            return
+        alive = [a.proof for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
+        doubled = {proof for proof in alive if alive.count(proof) > 1}
+        if doubled:
+            self.grid.tick()
+            alive = [a.proof for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
+        assert len(alive) == len(set(alive))
+
+    @invariant()
+    def nobody_pays_more_than_the_lock_or_for_the_providers_fault(self):
+        for job in self.jobs().values():
+            assert job.final_cost <= job.lock
+            if job.state is JobState.PANICKED:
+                assert job.final_cost == 0
+
+    def teardown(self):
+        self.grid.slurm.dbd_delay_s = 0
+        self.grid.slurm.lose_answers = 0
+        self.grid.kill_at = None
+        self.grid.slurm.down = False
+        for job in self.jobs().values():
+            if job.state is JobState.PENDING:
+                self.grid.ledger.match(job.id.number, US)
+        self.grid.finish()
+        jobs = self.jobs().values()
+        assert [job for job in jobs if job.state not in COLD and job.state is not JobState.PENDING] == []
+        assert self.grid.slurm.attempts(where=lambda a: a.alive) == ()
+        assert self.grid.journal.open_entries() == ()
+
+
+TestSupervisorMachine = SupervisorMachine.TestCase
+TestSupervisorMachine.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
