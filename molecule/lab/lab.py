@@ -31,6 +31,9 @@ def main(argv: list[str]) -> int:
         if err.hint:
             print(f"lab: {err.hint}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader of our output is gone; nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("lab: interrupted; `lab.py down` removes what is there", file=sys.stderr)
         return 130

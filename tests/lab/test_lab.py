@@ -215,6 +215,18 @@ def test_down_ends_a_running_up_and_marked_programs_and_spares_others(lab):
     stranger.wait()
 
 
+def test_a_lab_that_happens_to_have_our_prefix_is_left_alone(lab):
+    lab.names.run.mkdir(parents=True)
+    lab.names.owner.write_text("lab other of /somewhere")
+
+    for command in ("up", "down"):
+        done = lab.run(command, check=False)
+        assert done.returncode == 1
+        assert "belongs to lab other of /somewhere" in done.stderr
+
+    lab.names.owner.unlink()
+
+
 def test_two_labs_live_side_by_side_and_one_goes_alone(make_lab):
     one, two = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
     one.up()

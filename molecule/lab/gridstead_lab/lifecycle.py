@@ -33,8 +33,10 @@ def up(names: Names, topology: Topology, say: Say) -> None:
     Does nothing if it is up; starts hosts that were killed.
 
     Raises:
-        LabError: If the lab is up with another topology, or a host does not come up.
+        LabError: If the lab is up with another topology, a host does not come up, or the prefix
+            is another lab's: nothing was changed then.
     """
+    _refuse_strangers(names)
     with held(names.prefix, lambda: say("waiting for another run of this lab")):
         now = state.load(names)
         if now is None or not _is_intact(names, now):
@@ -60,6 +62,7 @@ def down(names: Names, say: Say) -> None:
     Guarantee: on return no process, mount, namespace, interface, nftables table, cgroup or folder
     with the lab's prefix is left. Nothing else was touched.
     """
+    _refuse_strangers(names)
     drivers = [pid for pid in processes.pids() if _is_driver(names, pid)]
     spared = processes.ancestors()
     if set(drivers) - spared and not processes.kill_all(lambda pid: _is_driver(names, pid), seconds=KILL_S):
@@ -112,6 +115,7 @@ def _build(names: Names, topology: Topology, say: Say) -> None:
     began = time.monotonic()
     say(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)
+    names.owner.write_text(_owner(names))
     public_key = state.make_folder(names)
     subnet = _make_network(names, topology)
     trees, machine = cgroups.look()
@@ -139,6 +143,21 @@ def _build(names: Names, topology: Topology, say: Say) -> None:
     state.save(names, _state(names, topology, subnet, layers, places))
     seconds = time.monotonic() - began
     say(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
+
+
+def _owner(names: Names) -> str:
+    return f"lab {names.lab} of {names.checkout}"
+
+
+def _refuse_strangers(names: Names) -> None:
+    """Refuse to work on another lab whose prefix happens to be the same: one chance in 65,536."""
+    try:
+        owner = names.owner.read_text()
+    except FileNotFoundError:
+        return
+    if owner not in {"", _owner(names)}:
+        message = f"prefix {names.prefix} belongs to {owner}"
+        raise LabError(message, "Choose another name with --lab.")
 
 
 def _is_intact(names: Names, now: state.State) -> bool:

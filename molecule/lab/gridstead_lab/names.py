@@ -67,6 +67,11 @@ class Names:
         return self.host(host) / "root"
 
     @property
+    def owner(self) -> Path:
+        """Return the file that says whose lab has this prefix."""
+        return self.run / "owner"
+
+    @property
     def sockets(self) -> Path:
         """Return the folder for the sockets of kept ssh connections; short, as sockets need."""
         return self.run / "ssh"
