@@ -110,6 +110,9 @@ class FakeLedger:
                 found[address] = replace(record, waiting=address in state.waiting)
         return found
 
+    def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
+        return self._at(at).waiting.get(address)
+
     # The chain.
 
     def mine(self, count: int = 1) -> Block:

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The write side of the grid's contracts, for one wallet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gridstead.adapters.chain.abi import artifact, reason, reverted
+from gridstead.adapters.chain.contracts import Contracts
+from gridstead.adapters.chain.encode import Payload, encode
+from gridstead.adapters.chain.node import Node, RpcError, unavailable
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.domain.calls import Call
+from gridstead.domain.job import Block
+from gridstead.domain.sending import Fees, Receipt, Taken, Transaction
+from gridstead.errors import ConfigError
+
+TRANSFER_GAS = 21_000
+LEAST_TIP = 1_000_000  # wei per gas: below, some nodes take no transaction
+
+_KNOWN = ("already known", "already imported", "alreadyknown", "known transaction")
+_UNDERPRICED = ("underpriced", "fee too low", "less than block base fee", "max fee per gas less than")
+_POOR = ("insufficient funds",)
+
+
+class ChainAccount:
+    """Port Account."""
+
+    def __init__(self, node: Node, contracts: Contracts, wallet: Wallet) -> None:
+        self._node = node
+        self._contracts = contracts
+        self._wallet = wallet
+        self._skipped = artifact("MetaScheduler").events.get("BatchElementSkipped")
+
+    @property
+    def address(self) -> str:
+        """The wallet, lower case."""
+        return self._wallet.address
+
+    def nonce(self, *, at: Block) -> int:
+        """Return the wallet's next nonce at a block."""
+        pin = {"blockHash": at.hash, "requireCanonical": True}
+        return int(self._node.ask("eth_getTransactionCount", self.address, pin), 16)
+
+    def fees(self) -> Fees:
+        """Return what a transaction should offer: twice the base fee, so that six full blocks do not outrun it."""
+        block, tip = self._node.batch([("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])])
+        for answer in (block, tip):
+            if isinstance(answer, RpcError):
+                raise unavailable(answer, "a question for the fees")
+        offered = max(LEAST_TIP, int(tip, 16))
+        return Fees(max_fee=2 * int(block.get("baseFeePerGas", "0x0"), 16) + offered, tip=offered)
+
+    def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
+        """Return the receipts of transactions that are in a block."""
+        wanted = list(hashes)
+        answers = self._node.batch([("eth_getTransactionReceipt", [one]) for one in wanted])
+        found: dict[str, Receipt] = {}
+        for one, answer in zip(wanted, answers, strict=True):
+            if isinstance(answer, RpcError):
+                raise unavailable(answer, "eth_getTransactionReceipt")
+            if answer is not None and answer.get("blockNumber"):
+                found[one] = self._receipt(answer)
+        return found
+
+    def gas(self, calls: Sequence[Call]) -> int:
+        """Return the gas limit of a transaction with these calls."""
+        if not calls:
+            return TRANSFER_GAS
+        payload = encode(calls, self._contracts)
+        if payload.gas is not None:
+            return payload.gas
+        return estimate(self._node, self.address, payload, type(calls[0]).__name__)
+
+    def sign(
+        self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
+    ) -> Transaction:
+        """Return a signed transaction; without calls, a transfer of nothing to ourselves."""
+        payload = encode(calls, self._contracts) if calls else Payload(to=self.address, data="0x", gas=None)
+        fields = to_fields(payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees)
+        signed = self._wallet.sign_transaction(fields)
+        return Transaction(hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees)
+
+    def send(self, transaction: Transaction) -> Taken:
+        """Give a transaction to the node."""
+        return send_raw(self._node, transaction.raw, self.address)
+
+    def _receipt(self, answer: dict[str, Any]) -> Receipt:
+        skipped: dict[int, str] = {}
+        for log in answer["logs"]:
+            if self._skipped is None or log["topics"][:1] != [self._skipped.topic]:
+                continue
+            if log["address"].lower() == self._contracts.meta_scheduler.address:
+                fields = self._skipped.decode(log)
+                name, arguments = reason(fields["reason"])
+                skipped[int.from_bytes(fields["jobId"])] = f"{name}({', '.join(arguments)})"
+        return Receipt(block=int(answer["blockNumber"], 16), succeeded=int(answer["status"], 16) == 1, skipped=skipped)
+
+
+def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
+    """Return a gas limit with a third to spare, asked of the node.
+
+    Raises:
+        TransactionReverted: The contract would refuse the call as the chain stands.
+    """
+    transaction = {"from": sender, "data": payload.data} | ({"to": payload.to} if payload.to else {})
+    (answer,) = node.batch([("eth_estimateGas", [transaction])])
+    if isinstance(answer, RpcError):
+        if answer.is_revert:
+            raise reverted(name, answer)
+        raise unavailable(answer, "eth_estimateGas")
+    return int(answer, 16) * 4 // 3
+
+
+def to_fields(payload: Payload, *, chain_id: int, nonce: int, gas: int, fees: Fees) -> dict[str, Any]:
+    """Return the fields of a transaction of type 2."""
+    fields: dict[str, Any] = {
+        "type": 2,
+        "chainId": chain_id,
+        "nonce": nonce,
+        "gas": gas,
+        "maxFeePerGas": fees.max_fee,
+        "maxPriorityFeePerGas": fees.tip,
+        "value": 0,
+        "data": payload.data,
+    }
+    if payload.to:
+        fields["to"] = bytes.fromhex(payload.to.removeprefix("0x"))
+    return fields
+
+
+def send_raw(node: Node, raw: str, sender: str) -> Taken:
+    """Give signed bytes to the node.
+
+    Raises:
+        ConfigError: The sender cannot pay for them.
+        ChainUnavailable: There was no answer, or one that we do not know.
+    """
+    (answer,) = node.batch([("eth_sendRawTransaction", [raw])])
+    if not isinstance(answer, RpcError):
+        return Taken.TAKEN
+    words = answer.message.lower()
+    if any(text in words for text in _KNOWN):
+        return Taken.TAKEN
+    if "nonce too low" in words:
+        return Taken.STALE
+    if any(text in words for text in _UNDERPRICED):
+        return Taken.UNDERPRICED
+    if any(text in words for text in _POOR):
+        hint = "Send coins of the chain to the wallet."
+        raise ConfigError(f"cannot pay for transactions of {sender}", detail=f'"{answer.message}"', hint=hint)
+    raise unavailable(answer, "eth_sendRawTransaction")

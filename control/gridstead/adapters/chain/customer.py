@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people ask of the contracts: customers, and administrators of a grid. Each write is sent and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridstead.adapters.chain.abi import artifact, reverted
+from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.domain.billing import Resources
+from gridstead.domain.job import Affinity, Label
+from gridstead.errors import ChainUnavailable, InvalidInput, UnexpectedOutput
+
+STORED_BY_GRID = 0
+NAME_BYTES = 32
+
+_MILESTONES = (
+    "JobRequested",
+    "JobMatched",
+    "JobUnmatched",
+    "JobClaimed",
+    "JobStarted",
+    "JobCancelRequested",
+    "JobToppedUp",
+    "JobSettled",
+    "JobRefunded",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """What a customer asks for.
+
+    Attributes:
+        resources: Of the whole job.
+        batch_location_hash: Id of its script at the Job Definition service.
+        lock: Credits to lock, wei.
+        name: For the customer; at most 32 bytes.
+        uses: Labels that a provider must have.
+        affinity: Conditions on a provider's labels.
+        delegate: Whether others may top it up from the customer's allowance.
+    """
+
+    resources: Resources
+    batch_location_hash: str
+    lock: int
+    name: str = ""
+    uses: tuple[Label, ...] = ()
+    affinity: tuple[Affinity, ...] = ()
+    delegate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Milestone:
+    """Something that happened to a job, as its event tells.
+
+    Attributes:
+        event: Name of the contracts' event: JobRequested, JobMatched, JobUnmatched, JobClaimed, JobStarted,
+            JobCancelRequested, JobToppedUp, JobSettled or JobRefunded.
+        block: Height.
+        at: The block's time, Unix seconds.
+        numbers: Its numbers by name: locked, pricePerMinute, startTime, status, cost, fee, billedSeconds, amount.
+    """
+
+    event: str
+    block: int
+    at: int
+    numbers: Mapping[str, int]
+
+
+class Customer:
+    """The contracts as one person sees them. Units: credits in wei.
+
+    Args:
+        node: The chain.
+        contracts: The grid.
+        wallet: Who asks.
+    """
+
+    def __init__(self, node: Node, contracts: Contracts, wallet: Wallet) -> None:
+        self._node = node
+        self._contracts = contracts
+        self._direct = DirectSender(node, wallet)
+
+    @property
+    def address(self) -> str:
+        """The wallet, lower case."""
+        return self._direct.address
+
+    def balance(self, address: str | None = None) -> int:
+        """Return the credits of a wallet, ours if none is named."""
+        return int(self._value(self._contracts.credit, "balanceOf", address or self.address))
+
+    def coins(self, address: str | None = None) -> int:
+        """Return the chain's own coin that a wallet has to pay for gas, wei."""
+        return int(self._node.ask("eth_getBalance", address or self.address, "latest"), 16)
+
+    def allowance(self) -> int:
+        """Return how many of our credits the grid may lock."""
+        spender = self._contracts.meta_scheduler.address
+        return int(self._value(self._contracts.credit, "allowance", self.address, spender))
+
+    def minimum_lock(self) -> int:
+        """Return the least that a job must lock."""
+        return int(self._value(self._contracts.constants, "minimumAmount"))
+
+    def fee_percent(self) -> int:
+        """Return the grid's share of a bill, percent."""
+        return int(self._value(self._contracts.constants, "deepsquareCut"))
+
+    def allow(self, amount: int) -> None:
+        """Let the grid lock so many of our credits from now on."""
+        self._transact(self._contracts.credit, "approve", self._contracts.meta_scheduler.address, amount)
+
+    def mint(self, address: str, amount: int) -> None:
+        """Make new credits for a wallet; for the owner of Credit."""
+        self._transact(self._contracts.credit, "mint", address, amount)
+
+    def transfer(self, address: str, amount: int) -> None:
+        """Give a wallet some of our credits."""
+        self._transact(self._contracts.credit, "transfer", address, amount)
+
+    def request_job(self, request: JobRequest) -> int:
+        """Lock credits, ask for a job and return its number.
+
+        Raises:
+            InvalidInput: If the name is too long.
+            TransactionReverted: If the grid refuses, as for a lack of credits or of allowance.
+        """
+        name = request.name.encode()
+        if len(name) > NAME_BYTES:
+            raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
+        resources = request.resources
+        definition = (
+            resources.gpus,
+            resources.memory_per_cpu_mb,
+            resources.cpus_per_task,
+            resources.tasks,
+            request.batch_location_hash,
+            STORED_BY_GRID,
+            [(label.key, label.value) for label in request.uses],
+            [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
+        )
+        arguments = (definition, request.lock, name.ljust(NAME_BYTES, b"\0"), request.delegate)
+        receipt = self._transact(self._contracts.meta_scheduler, "requestNewJob", *arguments)
+        event = artifact("MetaScheduler").events["NewJobRequestEvent"]
+        for log in receipt["logs"]:
+            if log["topics"] and log["topics"][0] == event.topic:
+                return int.from_bytes(event.decode(log)["_jobId"])
+        raise UnexpectedOutput("requestNewJob", "no NewJobRequestEvent in its receipt")
+
+    def cancel_job(self, number: int) -> None:
+        """End a job of ours, or have its provider end it."""
+        self._transact(self._contracts.meta_scheduler, "cancelJob", number.to_bytes(32))
+
+    def top_up(self, number: int, amount: int) -> None:
+        """Lock more of our credits for a job that is claimed or runs."""
+        self._transact(self._contracts.meta_scheduler, "topUpJob", number.to_bytes(32), amount)
+
+    def job_numbers(self, customer: str | None = None) -> tuple[int, ...]:
+        """Return the numbers of a customer's jobs, ours if none is named, oldest first."""
+        ids = self._value(self._contracts.jobs, "getByCustomer", customer or self.address)
+        return tuple(int.from_bytes(one) for one in ids)
+
+    def milestones(self, number: int) -> tuple[Milestone, ...]:
+        """Return what happened to a job, oldest first; nothing on plain DeepSquare, whose events cannot be searched."""
+        events = {e.topic: e for name, e in artifact("MetaScheduler").events.items() if name in _MILESTONES}
+        wanted = {
+            "address": self._contracts.meta_scheduler.address,
+            "fromBlock": "0x0",
+            "toBlock": "latest",
+            "topics": [sorted(events), f"0x{number:064x}"],
+        }
+        logs = self._node.ask("eth_getLogs", wanted)
+        heights = sorted({log["blockNumber"] for log in logs})
+        answers = self._node.batch([("eth_getBlockByNumber", [height, False]) for height in heights])
+        times = {}
+        for height, answer in zip(heights, answers, strict=True):
+            if isinstance(answer, RpcError) or answer is None:
+                raise ChainUnavailable(f"could not read block {height}", detail=str(answer))
+            times[height] = to_block(answer).timestamp
+        found = []
+        for log in logs:
+            fields = events[log["topics"][0]].decode(log)
+            numbers = {name: value for name, value in fields.items() if isinstance(value, int)}
+            name, height = events[log["topics"][0]].name, log["blockNumber"]
+            found.append(Milestone(event=name, block=int(height, 16), at=times[height], numbers=numbers))
+        return tuple(found)
+
+    def provider_addresses(self) -> tuple[str, ...]:
+        """Return every wallet that ever asked to be a provider, in order of the first request."""
+        event = artifact("ProviderManager").events["ProviderWaitingForApproval"]
+        wanted = {
+            "address": self._contracts.providers.address,
+            "fromBlock": "0x0",
+            "toBlock": "latest",
+            "topics": [event.topic],
+        }
+        logs = self._node.ask("eth_getLogs", wanted)
+        return tuple(dict.fromkeys(str(event.decode(log)["addr"]).lower() for log in logs))
+
+    def approve_provider(self, address: str) -> None:
+        """Put the record of a provider that waits for approval in force; for the grid's administrators."""
+        self._transact(self._contracts.providers, "approve", address)
+
+    def remove_provider(self, address: str) -> None:
+        """Take a provider out of the grid; for the grid's administrators."""
+        self._transact(self._contracts.providers, "remove", address)
+
+    def _value(self, contract: Contract, function: str, *arguments: Any) -> Any:  # noqa: ANN401
+        read = contract.read(function, *arguments)
+        (answer,) = self._node.batch([("eth_call", [{"to": read.to, "data": read.data}, "latest"])])
+        if isinstance(answer, RpcError):
+            if answer.is_revert:
+                raise reverted(function, answer)
+            raise unavailable(answer, function)
+        return contract.decode(function, bytes.fromhex(answer[2:]))
+
+    def _transact(self, contract: Contract, function: str, *arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+        return self._direct.transact(contract.address, contract.data(function, *arguments), name=function)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wallets: a key that signs transactions and texts, and the signer that a signature names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account as Keys
+from eth_account.messages import encode_defunct
+from eth_account.signers.local import LocalAccount
+from eth_keys.exceptions import BadSignature
+from eth_utils.exceptions import ValidationError
+
+from gridstead.errors import ConfigError, InvalidInput
+
+SIGNATURE_BYTES = 65
+_RECOVERY_BASE = 27
+_RECOVERY_IDS = (0, 1, 27, 28)
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A signed transaction: hash and bytes, 0x and hexadecimal digits."""
+
+    hash: str
+    raw: str
+
+
+class Wallet:
+    """A key. It is never shown: neither by repr nor in an error.
+
+    Args:
+        key: 32 bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._account: LocalAccount = Keys.from_key(key)
+
+    def __repr__(self) -> str:
+        return f"Wallet({self.address})"
+
+    @property
+    def address(self) -> str:
+        """The wallet's address, lower case."""
+        return str(self._account.address).lower()
+
+    def sign_transaction(self, fields: dict[str, Any]) -> Signed:
+        """Return a signed transaction of type 2."""
+        signed = self._account.sign_transaction(fields)
+        return Signed(hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex())
+
+    def sign_text(self, text: str | bytes) -> bytes:
+        """Return an EIP-191 signature of a text: r, s and v (27 or 28), 65 bytes."""
+        data = text.encode() if isinstance(text, str) else text
+        return bytes(self._account.sign_message(encode_defunct(primitive=data)).signature)
+
+
+def load_wallet(keystore: Path, password_file: Path) -> Wallet:
+    """Return the wallet of a V3 key file.
+
+    Raises:
+        ConfigError: If a file cannot be read, is no key file, or the password is wrong.
+    """
+    try:
+        document = json.loads(keystore.read_text())
+        password = password_file.read_text().rstrip("\r\n")
+        return Wallet(bytes(Keys.decrypt(document, password)))
+    except OSError as err:
+        raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
+    except (ValueError, TypeError, KeyError, NotImplementedError) as err:
+        hint = "The password file must hold the password that the key file was made with, on one line."
+        raise ConfigError(f"cannot open wallet {keystore}", detail=str(err), hint=hint) from err
+
+
+def create_wallet(
+    keystore: Path, password_file: Path, *, key: bytes | None = None, iterations: int | None = None
+) -> Wallet:
+    """Write a new wallet's key file, readable by its owner alone, and return the wallet.
+
+    Args:
+        keystore: Must not exist.
+        password_file: Holds the password on one line.
+        key: 32 bytes; a random key if None.
+        iterations: Cost of the key derivation (scrypt n); the standard's if None.
+
+    Raises:
+        ConfigError: If the key file exists or a file cannot be written or read.
+    """
+    account = Keys.from_key(key) if key else Keys.create()
+    try:
+        password = password_file.read_text().rstrip("\r\n")
+        document = Keys.encrypt(account.key, password, kdf="scrypt", iterations=iterations)
+        keystore.touch(mode=0o600, exist_ok=False)
+        keystore.write_text(json.dumps(document))
+    except OSError as err:
+        raise ConfigError(f"cannot write wallet {keystore}", detail=str(err)) from err
+    return Wallet(bytes(account.key))
+
+
+def recover(text: str | bytes, signature: bytes) -> str:
+    """Return the address, lower case, whose wallet made an EIP-191 signature of a text.
+
+    Args:
+        text: What was signed.
+        signature: r, s and v; v may be 0, 1, 27 or 28, as clients differ.
+
+    Raises:
+        InvalidInput: If it is no signature.
+    """
+    if len(signature) != SIGNATURE_BYTES:
+        raise InvalidInput("invalid signature", detail=f"{len(signature)} bytes instead of {SIGNATURE_BYTES}")
+    v = signature[-1]
+    if v not in _RECOVERY_IDS:
+        raise InvalidInput("invalid signature", detail=f"v is {v} instead of one of {_RECOVERY_IDS}")
+    plain = signature[:-1] + bytes([v + _RECOVERY_BASE if v < _RECOVERY_BASE else v])
+    data = text.encode() if isinstance(text, str) else text
+    try:
+        return str(Keys.recover_message(encode_defunct(primitive=data), signature=plain)).lower()
+    except (ValueError, ValidationError, BadSignature) as err:
+        raise InvalidInput("invalid signature", detail=str(err)) from err
