@@ -2,8 +2,9 @@
 """Slurm in memory, with the faults that a real one cannot be made to show on demand.
 
 Nothing starts or ends by itself: a test says ``start`` and ``end`` and moves the clock. What it copies of Slurm:
-slurmctld forgets an ended job after MinJobAge; slurmdbd hears of every change ``dbd_delay_s`` later; a crash loses
-what slurmctld did in its last seconds, leaves slurmdbd the rows of the lost jobs for ever and gives their ids again.
+slurmctld forgets an ended job after MinJobAge; slurmdbd hears of every change ``dbd_delay_s`` later, and of the
+AdminComment only with the end; a crash loses what slurmctld did in its last seconds, leaves slurmdbd the rows of the
+lost jobs for ever and gives their ids again.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class FakeScheduler:
         rows: dict[tuple[int, int], Attempt] = {}
         for visible_at, attempt in self._dbd:
             if visible_at <= now and attempt.name in wanted and attempt.submitted_at >= since:
-                rows[attempt.slurm_job_id, attempt.submitted_at] = replace(attempt, time_limit_min=None)
+                rows[attempt.slurm_job_id, attempt.submitted_at] = _accounted(attempt)
         complete = all(visible_at <= now for visible_at, _ in self._dbd)
         return AccountingSample(taken_at=now, complete=complete, attempts=tuple(rows.values()))
 
@@ -193,6 +194,10 @@ class FakeScheduler:
         now = self._clock.now()
         self._history.setdefault(attempt.slurm_job_id, []).append((now, attempt))
         self._dbd.append((now + self.dbd_delay_s, attempt))
+
+
+def _accounted(attempt: Attempt) -> Attempt:
+    return replace(attempt, time_limit_min=None, proof=None if attempt.alive else attempt.proof)
 
 
 class FakeReports:

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm through the cluster agent: gRPC with mutual TLS. Implements ports ``Scheduler`` and ``Reports``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import grpc
+
+from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport, check_state
+from gridstead.domain.ids import parse_proof
+from gridstead.domain.job import Hardware
+from gridstead.domain.submission import Gate, GridUser, Submission
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    NotAllowed,
+    SchedulerUnavailable,
+    SubmitRejected,
+    UnexpectedOutput,
+)
+from gridstead.proto import agent_pb2 as pb
+from gridstead.proto import agent_pb2_grpc
+
+_TIMEOUT_S = 45.0
+_SLACK_S = 15.0
+_SOURCE = "agent"
+
+Answer = TypeVar("Answer")
+
+
+class AgentClient:
+    """A client of the agent; may be used from several threads.
+
+    Args:
+        channel: An open channel to it; see adapters.channel.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._stub = agent_pb2_grpc.ClusterAgentStub(channel)  # type: ignore[no-untyped-call]
+
+    def submit(self, submission: Submission) -> int:
+        """Queue an attempt and return its Slurm job id."""
+        resources = submission.resources
+        request = pb.SubmitRequest(
+            proof=str(submission.proof),
+            user=submission.user.address,
+            uid=submission.user.uid,
+            gid=submission.user.gid,
+            tasks=resources.tasks,
+            cpus_per_task=resources.cpus_per_task,
+            memory_per_cpu_mb=resources.memory_per_cpu_mb,
+            gpus=resources.gpus,
+            time_limit_min=submission.time_limit_min,
+            script=submission.script.text,
+            environment=dict(submission.script.environment),
+        )
+        what = f"could not submit job {submission.proof.job_id.slurm_name}"
+        try:
+            answer = self._call(self._stub.Submit, request, what)
+        except InvalidInput as err:
+            raise SubmitRejected(what, detail=err.detail) from err
+        return int(answer.slurm_job_id)
+
+    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
+        """End an attempt that carries this proof."""
+        request = pb.CancelRequest(slurm_job_id=slurm_job_id, proof=proof)
+        self._call(self._stub.Cancel, request, f"could not cancel {slurm_job_id}")
+
+    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
+        """Raise the limit of an attempt that carries this proof."""
+        request = pb.ExtendRequest(slurm_job_id=slurm_job_id, proof=proof, time_limit_min=time_limit_min)
+        self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
+
+    def live(self) -> LiveSample:
+        """Return what slurmctld lists now."""
+        answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
+        return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return what slurmdbd has under these names."""
+        request = pb.AccountingRequest(names=names, since=since)
+        answer = self._call(self._stub.Accounting, request, "could not look into accounting")
+        return AccountingSample(
+            taken_at=answer.taken_at, complete=answer.complete, attempts=tuple(map(_attempt, answer.attempts))
+        )
+
+    def gate(self, address: str) -> Gate:
+        """Return whether a customer can run here."""
+        answer = self._call(self._stub.Gate, pb.GateRequest(address=address), f"could not ask for {address}")
+        user = GridUser(address=address, uid=answer.uid, gid=answer.gid) if answer.uid else None
+        return Gate(user=user, missing=tuple(answer.missing))
+
+    def hardware(self) -> Hardware:
+        """Return the cluster's nodes."""
+        nodes = self._call(self._stub.Hardware, pb.HardwareRequest(), "could not list nodes").nodes
+        return Hardware(
+            gpus_per_node=tuple(node.gpus for node in nodes),
+            cpus_per_node=tuple(node.cpus for node in nodes),
+            memory_per_node_mb=tuple(node.memory_mb for node in nodes),
+        )
+
+    def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
+        """Return reports with a greater sequence."""
+        request = pb.PullReportsRequest(after=after, wait_s=wait_s)
+        answer = self._call(self._stub.PullReports, request, "could not pull reports", timeout_s=wait_s + _SLACK_S)
+        return tuple(
+            NodeReport(sequence=r.sequence, event=r.event, slurm_job_id=r.slurm_job_id, uid=r.uid, at=r.at)
+            for r in answer.reports
+        )
+
+    def _call(
+        self, method: Callable[..., Answer], request: object, what: str, *, timeout_s: float = _TIMEOUT_S
+    ) -> Answer:
+        try:
+            return method(request, timeout=timeout_s)
+        except grpc.RpcError as err:
+            raise _error(what, err) from err
+
+
+def _error(what: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
+    detail = f"agent: {err.code().name}: {err.details()}"
+    match err.code():
+        case grpc.StatusCode.INVALID_ARGUMENT:
+            return InvalidInput(what, detail=detail)
+        case grpc.StatusCode.FAILED_PRECONDITION:
+            return SubmitRejected(what, detail=detail)
+        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+            return NotAllowed(
+                what, detail=detail, hint="The agent's allowed_client names the certificate that may call."
+            )
+        case grpc.StatusCode.INTERNAL:
+            return UnexpectedOutput(_SOURCE, err.details() or "")
+        case _:
+            return SchedulerUnavailable(what, detail=detail)
+
+
+def _attempt(message: pb.Attempt) -> Attempt:
+    return Attempt(
+        slurm_job_id=message.slurm_job_id,
+        name=message.name,
+        proof=parse_proof(message.admin_comment),
+        user=message.user,
+        state=check_state(message.state, source=_SOURCE),
+        submitted_at=message.submitted_at,
+        started_at=message.started_at or None,
+        ended_at=message.ended_at or None,
+        suspended_s=message.suspended_s,
+        exit_code=message.exit_code,
+        time_limit_min=message.time_limit_min or None,
+    )

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm, users and directories of the host we run on: for the agent, which runs as SlurmUser on the controller."""
+
+from __future__ import annotations
+
+import pwd
+import stat
+import subprocess
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead.adapters.slurm import read, text
+from gridstead.adapters.slurm.command import Command, Outcome, Runner, answer
+from gridstead.adapters.slurm.rest import Slurmrestd
+from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.job import Hardware
+from gridstead.domain.submission import GridUser, Submission
+from gridstead.errors import SchedulerUnavailable
+from gridstead.ports import Clock
+
+_TIMEOUT_S = 30.0
+
+
+class LocalRunner:
+    """Runs commands on this host. Implements ``Runner``."""
+
+    def run(self, command: Command) -> Outcome:
+        """Run the command to its end; killed after 30 s."""
+        try:
+            done = subprocess.run(
+                command.argv,
+                env=dict(command.environment),
+                input=command.stdin.encode(),
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as err:
+            raise SchedulerUnavailable(f"could not run {command.argv[0]}", detail=str(err)) from err
+        return Outcome(
+            exit_status=done.returncode,
+            stdout=done.stdout.decode(errors="replace"),
+            stderr=done.stderr.decode(errors="replace"),
+        )
+
+
+class LocalSlurm:
+    """Implements port ``Slurm``: reads with Slurm's commands, changes through slurmrestd."""
+
+    def __init__(self, *, runner: Runner, rest: Slurmrestd, clock: Clock) -> None:
+        self._runner = runner
+        self._rest = rest
+        self._clock = clock
+
+    def submit(self, submission: Submission) -> int:
+        """Queue an attempt."""
+        return self._rest.submit(submission)
+
+    def find(self, slurm_job_id: int) -> Attempt | None:
+        """Return a job that slurmctld lists."""
+        return read.find(self._runner, slurm_job_id)
+
+    def cancel(self, slurm_job_id: int) -> None:
+        """Ask Slurm to end a job."""
+        self._rest.cancel(slurm_job_id)
+
+    def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
+        """Set a job's time limit."""
+        self._rest.set_time_limit(slurm_job_id, time_limit_min)
+
+    def live(self) -> LiveSample:
+        """Return what slurmctld lists now."""
+        return read.live(self._runner, self._clock)
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return what slurmdbd has."""
+        return read.accounting(self._runner, self._clock, names, since=since)
+
+    def hardware(self) -> Hardware:
+        """Return the nodes."""
+        return text.parse_nodes(answer(self._runner, text.nodes()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Parents of the users' directories: homes by address, caches by uid and by user-uid."""
+
+    homes: Path
+    shared_cache: Path
+    persistent_cache: Path
+
+    def of(self, user: GridUser) -> tuple[Path, ...]:
+        """Return the directories that a user must have."""
+        return (
+            self.homes / user.address,
+            self.shared_cache / str(user.uid),
+            self.persistent_cache / f"user-{user.uid}",
+        )
+
+
+class LocalAccounts:
+    """Implements port ``Accounts`` with this host's name service, file systems and sacctmgr."""
+
+    def __init__(self, *, runner: Runner, storage: Storage, account: str) -> None:
+        self._runner = runner
+        self._storage = storage
+        self._account = account
+        self._associated: set[str] = set()
+        self._lock = threading.Lock()
+
+    def user(self, address: str) -> GridUser | None:
+        """Return the account that the name resolves to."""
+        try:
+            entry = pwd.getpwnam(address)
+        except KeyError:
+            return None
+        return GridUser(address=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
+
+    def missing_directories(self, user: GridUser) -> tuple[str, ...]:
+        """Return the user's directories that are not there or not its own."""
+        return tuple(fault for path in self._storage.of(user) if (fault := _fault(path, user.uid)))
+
+    def associate(self, address: str) -> None:
+        """Make sure that Slurm's accounting knows the user."""
+        with self._lock:
+            if address not in self._associated:
+                read.associate(self._runner, address, account=self._account)
+                self._associated.add(address)
+
+
+def _fault(path: Path, uid: int) -> str:
+    try:
+        found = path.lstat()
+    except OSError as err:
+        return f"directory {path} is not there ({err.strerror})"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{path} is no directory"
+    return "" if found.st_uid == uid else f"directory {path} belongs to uid {found.st_uid}"

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MUNGE, through libmunge: opens credentials that other hosts of the cluster sealed."""
+
+from __future__ import annotations
+
+import ctypes
+
+from gridstead.domain.hint import OpenedSeal
+from gridstead.errors import ConfigError, NotAllowed, SchedulerUnavailable
+
+_LIBRARY = "libmunge.so.2"
+_SUCCESS = 0
+_SOCKET_ERROR = 6
+_OPTION_TTL = 4
+_SEALED_MAX_BYTES = 4096
+
+
+class Munge:
+    """Implements port ``Seal``; may be used from several threads.
+
+    Raises:
+        ConfigError: If the library is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            library = ctypes.CDLL(_LIBRARY)
+            self._free = ctypes.CDLL(None).free
+        except OSError as err:
+            raise ConfigError("could not load MUNGE", detail=str(err), hint="Install libmunge2.") from err
+        self._free.argtypes, self._free.restype = [ctypes.c_void_p], None
+        library.munge_ctx_create.restype = ctypes.c_void_p
+        library.munge_strerror.restype = ctypes.c_char_p
+        library.munge_ctx_destroy.argtypes = [ctypes.c_void_p]
+        library.munge_ctx_get.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+        library.munge_decode.argtypes = [ctypes.c_char_p] + [ctypes.c_void_p] * 5
+        self._library = library
+
+    def open(self, sealed: bytes) -> OpenedSeal:
+        """Return what was sealed and by whom; a second time is a replay and refused by munged."""
+        if len(sealed) > _SEALED_MAX_BYTES or b"\0" in sealed:
+            raise NotAllowed("not a MUNGE credential")
+        context = self._library.munge_ctx_create()
+        if not context:
+            raise SchedulerUnavailable("could not open a MUNGE credential", detail="no memory")
+        try:
+            return self._decode(sealed, context)
+        finally:
+            self._library.munge_ctx_destroy(context)
+
+    def _decode(self, sealed: bytes, context: int) -> OpenedSeal:
+        payload, length = ctypes.c_void_p(), ctypes.c_int()
+        uid, gid, life_s = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int()
+        status = self._library.munge_decode(
+            sealed, context, ctypes.byref(payload), ctypes.byref(length), ctypes.byref(uid), ctypes.byref(gid)
+        )
+        try:
+            content = ctypes.string_at(payload.value, length.value) if payload.value else b""
+        finally:
+            self._free(payload)
+        if status != _SUCCESS:
+            raise self._failure(status)
+        status = self._library.munge_ctx_get(context, _OPTION_TTL, ctypes.byref(life_s))
+        if status != _SUCCESS:
+            raise self._failure(status)
+        return OpenedSeal(payload=content, uid=uid.value, life_s=life_s.value)
+
+    def _failure(self, status: int) -> NotAllowed | SchedulerUnavailable:
+        reason = self._library.munge_strerror(status).decode(errors="replace")
+        if status == _SOCKET_ERROR:
+            return SchedulerUnavailable("could not reach munged", detail=reason)
+        return NotAllowed("refused a MUNGE credential", detail=reason)

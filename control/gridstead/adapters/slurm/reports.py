@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's memory of reports: one SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from gridstead.domain.attempt import NodeReport
+from gridstead.domain.hint import Hint
+from gridstead.errors import ConfigError
+from gridstead.ports import Clock
+
+_BATCH = 1000
+_MS_PER_S = 1000
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS report (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  event TEXT NOT NULL,
+  slurm_job_id INTEGER NOT NULL,
+  uid INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  stored_at INTEGER NOT NULL,
+  UNIQUE (slurm_job_id, uid, event, at)
+)
+"""
+
+
+class SqliteReports:
+    """Implements port ``ReportStore``; may be used from several threads.
+
+    A new file counts from the present time in milliseconds, so sequences grow even if the file is lost.
+
+    Raises:
+        ConfigError: If the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        try:
+            self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute(_SCHEMA)
+            self._start_counting()
+        except sqlite3.OperationalError as err:
+            raise ConfigError(f"could not open {path}", detail=str(err)) from err
+
+    def add(self, hints: Iterable[Hint]) -> None:
+        """Store hints, all in one transaction, and wake who waits."""
+        now = self._clock.now()
+        rows = [(hint.event, hint.slurm_job_id, hint.uid, hint.at, now) for hint in hints]
+        if not rows:
+            return
+        with self._changed:
+            with self._database:
+                self._database.execute("BEGIN")
+                self._database.executemany(
+                    "INSERT OR IGNORE INTO report (event, slurm_job_id, uid, at, stored_at) VALUES (?, ?, ?, ?, ?)",
+                    rows,
+                )
+            self._changed.notify_all()
+
+    def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
+        """Return reports with a greater sequence, at most a thousand."""
+        with self._changed:
+            reports = self._select(sequence)
+            if not reports and wait_s > 0:
+                self._changed.wait(wait_s)
+                reports = self._select(sequence)
+            return reports
+
+    def forget(self, *, before: int) -> None:
+        """Delete what was stored before then."""
+        with self._changed:
+            self._database.execute("DELETE FROM report WHERE stored_at < ?", (before,))
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._changed:
+            self._database.close()
+
+    def _select(self, sequence: int) -> tuple[NodeReport, ...]:
+        rows = self._database.execute(
+            "SELECT sequence, event, slurm_job_id, uid, at FROM report WHERE sequence > ? ORDER BY sequence LIMIT ?",
+            (sequence, _BATCH),
+        )
+        return tuple(
+            NodeReport(sequence=row[0], event=row[1], slurm_job_id=row[2], uid=row[3], at=row[4]) for row in rows
+        )
+
+    def _start_counting(self) -> None:
+        if self._database.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'report'").fetchone() is None:
+            first = self._clock.now() * _MS_PER_S
+            self._database.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (first,))

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster agent's two doors: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
+
+Nothing is decided here: messages become values, values become messages, errors become status codes.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+
+from gridstead.domain.attempt import Attempt
+from gridstead.domain.billing import Resources
+from gridstead.domain.ids import parse_proof
+from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.errors import (
+    ConfigError,
+    GridsteadError,
+    InvalidInput,
+    NotAllowed,
+    SubmitRejected,
+    Transient,
+)
+from gridstead.ports import Reports, Scheduler
+from gridstead.proto import agent_pb2 as pb
+from gridstead.proto import agent_pb2_grpc
+from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
+
+_THREADS = 12
+_DATAGRAM_MAX_BYTES = 4096
+_POLL_S = 0.5
+_BUFFER_BYTES = 4 * 1024 * 1024
+
+_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
+    (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
+    (SubmitRejected, grpc.StatusCode.FAILED_PRECONDITION),
+    (NotAllowed, grpc.StatusCode.PERMISSION_DENIED),
+    (Transient, grpc.StatusCode.UNAVAILABLE),
+)
+
+
+def agent_server(
+    scheduler: Scheduler, reports: Reports, *, address: str, files: TlsFiles, allowed: str
+) -> tuple[grpc.Server, int]:
+    """Return a server that is bound and not yet started, and its port.
+
+    Args:
+        scheduler: Carries out the calls.
+        reports: Is pulled from.
+        address: ``host:port``; port 0 takes a free one.
+        files: Our certificate and the CA of the callers'; mutual TLS is not optional.
+        allowed: Common name of the one certificate that may call.
+
+    Raises:
+        ConfigError: If there is no client CA, a file cannot be read or the address cannot be listened on.
+    """
+    if files.client_ca is None:
+        raise ConfigError("agent cannot serve without a client CA")
+    server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
+    agent_pb2_grpc.add_ClusterAgentServicer_to_server(_Servicer(scheduler, reports), server)  # type: ignore[no-untyped-call]
+    return server, bind(server, address, files)
+
+
+class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
+    def __init__(self, scheduler: Scheduler, reports: Reports) -> None:
+        self._scheduler = scheduler
+        self._reports = reports
+
+    def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
+        with _status(context):
+            return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_submission(request)))
+
+    def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
+        with _status(context):
+            self._scheduler.cancel(request.slurm_job_id, proof=request.proof)
+            return pb.CancelResponse()
+
+    def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
+        with _status(context):
+            self._scheduler.extend(request.slurm_job_id, proof=request.proof, time_limit_min=request.time_limit_min)
+            return pb.ExtendResponse()
+
+    def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
+        with _status(context):
+            sample = self._scheduler.live()
+            return pb.LiveResponse(taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts))
+
+    def Accounting(  # noqa: N802
+        self, request: pb.AccountingRequest, context: grpc.ServicerContext
+    ) -> pb.AccountingResponse:
+        with _status(context):
+            sample = self._scheduler.accounting(request.names, since=request.since)
+            return pb.AccountingResponse(
+                taken_at=sample.taken_at, complete=sample.complete, attempts=map(_attempt, sample.attempts)
+            )
+
+    def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
+        with _status(context):
+            gate = self._scheduler.gate(request.address)
+            uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
+            return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
+
+    def Hardware(self, _request: pb.HardwareRequest, context: grpc.ServicerContext) -> pb.HardwareResponse:  # noqa: N802
+        with _status(context):
+            hardware = self._scheduler.hardware()
+            rows = zip(hardware.cpus_per_node, hardware.memory_per_node_mb, hardware.gpus_per_node, strict=True)
+            return pb.HardwareResponse(nodes=[pb.Node(cpus=c, memory_mb=m, gpus=g) for c, m, g in rows])
+
+    def PullReports(  # noqa: N802
+        self, request: pb.PullReportsRequest, context: grpc.ServicerContext
+    ) -> pb.PullReportsResponse:
+        with _status(context):
+            reports = self._reports.pull(after=request.after, wait_s=request.wait_s)
+            return pb.PullReportsResponse(
+                reports=[
+                    pb.Report(sequence=r.sequence, event=r.event, slurm_job_id=r.slurm_job_id, uid=r.uid, at=r.at)
+                    for r in reports
+                ]
+            )
+
+
+class DatagramReceiver:
+    """Listens on a UDP address and gives each datagram and its sender's address to ``receive``, in one thread.
+
+    Raises:
+        ConfigError: If the address cannot be listened on.
+    """
+
+    def __init__(self, address: str, receive: Callable[[bytes, str], None]) -> None:
+        host, _, port = address.rpartition(":")
+        self._receive = receive
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        self._socket.settimeout(_POLL_S)
+        try:
+            self._socket.bind((host, int(port)))
+        except OSError as err:
+            self._socket.close()
+            raise ConfigError(f"could not listen on udp {address}", detail=str(err)) from err
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reports")
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._socket.getsockname()[1])
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End within half a second, and return when it has."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                datagram, source = self._socket.recvfrom(_DATAGRAM_MAX_BYTES)
+            except TimeoutError:
+                continue
+            self._receive(datagram, source[0])
+
+
+@contextmanager
+def _status(context: grpc.ServicerContext) -> Iterator[None]:
+    """End the call with the status that says who must act."""
+    try:
+        yield
+    except GridsteadError as error:
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+        context.abort(code, str(error))
+
+
+def _submission(request: pb.SubmitRequest) -> Submission:
+    proof = parse_proof(request.proof)
+    if proof is None:
+        raise InvalidInput(f"invalid proof {request.proof[:200]!r}")
+    return Submission(
+        proof=proof,
+        user=GridUser(address=request.user, uid=request.uid, gid=request.gid),
+        resources=Resources(
+            gpus=request.gpus,
+            tasks=request.tasks,
+            cpus_per_task=request.cpus_per_task,
+            memory_per_cpu_mb=request.memory_per_cpu_mb,
+        ),
+        time_limit_min=request.time_limit_min,
+        script=Script(text=request.script, environment=dict(request.environment)),
+    )
+
+
+def _attempt(attempt: Attempt) -> pb.Attempt:
+    return pb.Attempt(
+        slurm_job_id=attempt.slurm_job_id,
+        name=attempt.name,
+        admin_comment=str(attempt.proof) if attempt.proof else "",
+        user=attempt.user,
+        state=attempt.state,
+        submitted_at=attempt.submitted_at,
+        started_at=attempt.started_at or 0,
+        ended_at=attempt.ended_at or 0,
+        suspended_s=attempt.suspended_s,
+        exit_code=attempt.exit_code,
+        time_limit_min=attempt.time_limit_min or 0,
+    )

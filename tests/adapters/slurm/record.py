@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what a real Slurm prints, one file per command, for the tests of the parsers.
+
+Usage: record.py SSH_CONFIG [CONTROLLER]; needs a lab with a running cluster, two wallet users and an empty queue.
+Takes about two minutes: a time limit and a job of each kind of end.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from gridstead.adapters.slurm import text
+from gridstead.adapters.slurm.command import Command
+
+ACCOUNT = "grid"
+USER = f"0x{1:040d}"
+UID, GID = 200001, 100000
+CHAIN = f"179188/0x{0xC0FFEE:040x}"
+HOSTILE = "a|b\nc  200001 COMPLETED\t'\"$(id)é"
+
+
+class Lab:
+    """The controller of a lab, over ssh as root."""
+
+    def __init__(self, ssh_config: str, host: str) -> None:
+        self._ssh = ["ssh", "-F", ssh_config, host]
+
+    def run(self, *argv: str, stdin: str = "", environment: dict[str, str] | None = None) -> str:
+        """Return what a program prints."""
+        words = ["env", *(f"{key}={value}" for key, value in (environment or {}).items()), *argv]
+        line = " ".join(shlex.quote(word) for word in words)
+        return subprocess.run([*self._ssh, line], input=stdin, capture_output=True, text=True, check=True).stdout
+
+    def ask(self, command: Command) -> str:
+        """Return what a command of ours prints."""
+        return self.run(*command.argv, environment=dict(command.environment))
+
+    def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
+        """Queue a job with its proof and return its Slurm job id."""
+        slurm_name = f"0x{number:064x}"
+        slurm_job_id = self.run(
+            "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}", "--chdir=/tmp",
+            "--output=/dev/null", "--export=NONE", "--no-requeue", f"--job-name={name or slurm_name}",
+            f"--comment={CHAIN}/{slurm_name}/recorded-{number}", *options,
+            stdin=f"#!/bin/bash\n{body}\n",
+        ).strip()  # fmt: skip
+        self.run("scontrol", "update", f"JobId={slurm_job_id}", f"AdminComment={CHAIN}/{slurm_name}/recorded-{number}")
+        return slurm_job_id
+
+
+def make_situations(lab: Lab) -> list[str]:
+    """Bring about every kind of job that can be had at will, and return the Slurm job ids in order."""
+    jobs = [
+        lab.submit(1, "sleep 2"),
+        lab.submit(2, "sleep 1; exit 3"),
+        lab.submit(3, "sleep 1; exit 137"),
+        lab.submit(4, "kill -9 $$"),
+        lab.submit(5, "sleep 600", "--time=1"),
+        lab.submit(6, "sleep 600", "--time=2-03:04:00"),
+        lab.submit(7, "sleep 600", "--time=1:00"),
+        lab.submit(8, "sleep 600", "--hold"),
+        lab.submit(9, "sleep 600", "--begin=now+1hour"),
+        lab.submit(10, "sleep 600", name=HOSTILE),
+        lab.submit(11, "sleep 6"),
+        lab.submit(12, "python3 -c 'x = bytearray(200 << 20)'; sleep 1", "--mem=40"),
+    ]
+    time.sleep(2)
+    lab.run("scontrol", "suspend", jobs[10])
+    lab.run("scancel", jobs[6])
+    lab.run("scancel", jobs[7])
+    time.sleep(4)
+    return jobs
+
+
+def main() -> None:
+    """Record everything into the folder of the cluster's version."""
+    lab = Lab(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "controller")
+    version = lab.run("squeue", "--version").split()[1]
+    folder = Path(__file__).parent / "recorded" / version
+    folder.mkdir(parents=True, exist_ok=True)
+    since = int(time.time()) - 5
+
+    def record(situation: str, content: str) -> None:
+        (folder / f"{situation}.txt").write_text(content, encoding="utf-8")
+
+    jobs = make_situations(lab)
+    record("squeue-while-running", lab.ask(text.squeue()))
+    record("sdiag", lab.ask(text.sdiag()))
+    lab.run("scontrol", "resume", jobs[10])
+    time.sleep(100)
+    names = [f"0x{number:064x}" for number in range(1, 13)]
+    record("squeue-after-the-end", lab.ask(text.squeue()))
+    record("squeue-one", lab.ask(text.squeue_one(int(jobs[0]))))
+    record("sacct", lab.ask(text.sacct(names, since=since)))
+    record("sacct-json", lab.ask(text.sacct_json([int(jobs[2]), int(jobs[1])], since=since)))
+    record("nodes", lab.ask(text.nodes()))
+    record("associations", lab.ask(text.associations(USER, account=ACCOUNT)))
+    record("helpstate", lab.run("squeue", "--helpstate"))
+    record("token", "SLURM_JWT=header.claims.signature\n")
+    lab.run("scancel", *jobs)
+
+
+if __name__ == "__main__":
+    main()
