@@ -20,9 +20,7 @@ from gridstead.adapters.chain.wallet import Wallet
 CHAIN_ID = 179188
 COIN = 10**18
 ROOT = Path(__file__).parents[1]
-ANVIL = Path(
-    os.environ.get("GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil")
-)
+ANVIL = Path(os.environ.get("GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"))
 
 
 def wallet(number: int) -> Wallet:

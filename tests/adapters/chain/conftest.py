@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real chain, and the same grid on it and in memory."""
+
+from __future__ import annotations
+
+import pytest
+from tests.devnet import COIN, Devnet
+from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
+
+from gridstead.adapters.chain.account import ChainAccount
+from gridstead.adapters.chain.customer import Customer, JobRequest
+from gridstead.adapters.chain.encode import encode
+from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.domain.billing import Resources
+from gridstead.domain.calls import ClaimJobs, Match, Refuse, Register, SetRunning, Settle
+from gridstead.domain.lifecycle import JobState
+
+NO_EVIDENCE = "0x" + "00" * 32
+
+
+@pytest.fixture(scope="session")
+def devnet(tmp_path_factory):
+    """A chain for the whole session."""
+    made = Devnet(tmp_path_factory.mktemp("devnet"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def chain(devnet):
+    """The chain as it was after the contracts were deployed."""
+    snapshot = devnet.anvil.rpc("evm_snapshot")
+    yield devnet
+    devnet.anvil.rpc("evm_setAutomine", True)
+    devnet.anvil.rpc("anvil_dropAllTransactions")
+    devnet.anvil.rpc("evm_revert", snapshot)
+
+
+class FakeGrid:
+    """The grid in memory."""
+
+    def __init__(self):
+        self.ledger = FakeLedger()
+        self.provider, self.customer = "0x" + "a1" * 20, "0x" + "c1" * 20
+
+    def register(self, labels=()):
+        self.ledger.act(self.provider, Register(hardware=HARDWARE, prices=PRICES, labels=tuple(labels)))
+
+    def approve(self):
+        self.ledger.approve(self.provider)
+
+    def request(self, script, *, lock=200 * COIN, resources=SMALL, **fields):
+        return self.ledger.request(self.customer, script=script, lock=lock, resources=resources, **fields).id.number
+
+    def match(self, number):
+        self.ledger.match(number, self.provider)
+
+    def claim(self):
+        self.ledger.claim(self.provider)
+
+    def run(self, number, started_at):
+        self.ledger.run(number, started_at)
+
+    def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
+        self.ledger.settle(number, state, seconds=seconds, exit_code=exit_code)
+
+    def refuse(self, number):
+        self.ledger.refuse(number)
+
+    def cancel(self, number):
+        self.ledger.cancel(number)
+
+    def pass_time(self, seconds):
+        self.ledger.clock.advance(seconds)
+
+    def mine(self, count=1):
+        self.ledger.mine(count)
+
+    def reorg(self, depth):
+        self.ledger.reorg(depth)
+
+    def balances(self):
+        return self.ledger.balance(self.customer), self.ledger.balance(self.provider)
+
+
+class RealGrid:
+    """The grid on anvil."""
+
+    def __init__(self, devnet):
+        self.devnet = devnet
+        self.ledger = ChainLedger(devnet.node, devnet.contracts)
+        self.provider, self.customer = devnet.provider.address, devnet.customer.address
+        self._lock = 200 * COIN
+
+    def _act(self, wallet, call):
+        """Send one call as its wallet would, outside of any outbox."""
+        sender = Customer(self.devnet.node, self.devnet.contracts, wallet)
+        payload = encode([call], self.devnet.contracts)
+        sender._direct.transact(payload.to, payload.data, name=type(call).__name__)
+
+    def _proof(self, number):
+        return self.ledger.jobs([number], at=self.ledger.head())[number].proof
+
+    def register(self, labels=()):
+        self._act(self.devnet.provider, Register(hardware=HARDWARE, prices=PRICES, labels=tuple(labels)))
+
+    def approve(self):
+        self.devnet.as_admin.approve_provider(self.provider)
+
+    def request(self, script, *, lock=200 * COIN, resources=SMALL, **fields):
+        request = JobRequest(resources=resources, batch_location_hash=script, lock=lock, **fields)
+        return self.devnet.as_customer.request_job(request)
+
+    def match(self, number):
+        self._act(self.devnet.operator, Match(proof=self._proof(number), provider=self.provider))
+
+    def claim(self):
+        self._act(self.devnet.provider, ClaimJobs(limit=50))
+
+    def run(self, number, started_at):
+        self._act(self.devnet.provider, SetRunning(proof=self._proof(number), started_at=started_at))
+
+    def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
+        call = Settle(
+            proof=self._proof(number),
+            state=state,
+            seconds=seconds,
+            exit_code=exit_code,
+            error="",
+            evidence=NO_EVIDENCE,
+        )
+        self._act(self.devnet.provider, call)
+
+    def refuse(self, number):
+        self._act(self.devnet.provider, Refuse(proof=self._proof(number)))
+
+    def cancel(self, number):
+        self.devnet.as_customer.cancel_job(number)
+
+    def pass_time(self, seconds):
+        self.devnet.anvil.rpc("evm_increaseTime", seconds)
+
+    def mine(self, count=1):
+        self.devnet.anvil.mine(count)
+
+    def reorg(self, depth):
+        self.devnet.anvil.reorg(depth)
+
+    def balances(self):
+        return self.devnet.as_customer.balance(self.customer), self.devnet.as_customer.balance(self.provider)
+
+
+@pytest.fixture(params=["fake", "anvil"])
+def grid(request):
+    """The grid in memory and on a real chain."""
+    if request.param == "fake":
+        made = FakeGrid()
+        made.ledger.mint(made.customer, 10**6 * COIN)
+        return made
+    return RealGrid(request.getfixturevalue("chain"))
+
+
+@pytest.fixture
+def provider_account(chain):
+    """The provider's write side."""
+    return ChainAccount(chain.node, chain.contracts, chain.provider)
+
+
+@pytest.fixture
+def big():
+    """What a larger job asks for."""
+    return Resources(gpus=1, tasks=2, cpus_per_task=3, memory_per_cpu_mb=500)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Port Ledger: the same contract for the grid in memory and on a real chain."""
+
+from __future__ import annotations
+
+import pytest
+from tests.devnet import COIN
+from tests.fakes.ledger import HARDWARE, PRICES, SMALL
+
+from gridstead.domain.billing import price_per_minute, settle
+from gridstead.domain.events import EventKind
+from gridstead.domain.job import Affinity, Label, QueueSizes
+from gridstead.domain.lifecycle import JobState
+from gridstead.errors import ChainUnavailable, TransactionReverted
+
+
+def job(grid, number):
+    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+
+
+def provider(grid):
+    return grid.ledger.providers([grid.provider], at=grid.ledger.head()).get(grid.provider)
+
+
+@pytest.fixture
+def joined(grid):
+    grid.register()
+    grid.approve()
+    return grid
+
+
+@pytest.fixture
+def claimed(joined):
+    number = joined.request("script-1")
+    joined.match(number)
+    joined.claim()
+    return number
+
+
+def test_unknown_jobs_are_left_out(grid):
+    number = grid.request("script-1")
+
+    assert set(grid.ledger.jobs([0, number, number + 1, 10**30], at=grid.ledger.head())) == {number}
+
+
+def test_job_says_what_was_asked(grid, big):
+    uses = (Label(key="os", value="linux"),)
+    affinity = (Affinity(key="cpu", operator=">=", value="8"), Affinity(key="gpu", operator="==", value="none"))
+    number = grid.request("script-1", resources=big, name="my job", uses=uses, affinity=affinity)
+
+    found = job(grid, number)
+
+    assert found.state is JobState.PENDING
+    assert found.id.number == number
+    assert (found.customer, found.provider) == (grid.customer, "")
+    assert (found.resources, found.uses, found.affinity) == (big, uses, affinity)
+    assert (found.batch_location_hash, found.name) == ("script-1", "my job")
+    assert (found.lock, found.final_cost, found.price_per_min) == (200 * COIN, 0, 0)
+    assert found.submitted_at == grid.ledger.head().timestamp
+    assert found.state_block == grid.ledger.head().number
+
+
+def test_bare_equals_sign_is_the_operator_of_equality(grid):
+    if not hasattr(grid, "devnet"):
+        pytest.skip("the fake stores operators as domain values")
+    number = grid.request("script-1", affinity=(Affinity(key="a", operator="=", value="b"),))
+
+    assert job(grid, number).affinity == (Affinity(key="a", operator="==", value="b"),)
+
+
+def test_provider_that_never_registered_is_left_out(grid):
+    assert provider(grid) is None
+    assert grid.ledger.waiting_provider(grid.provider, at=grid.ledger.head()) is None
+
+
+def test_registered_provider_waits_for_approval(grid):
+    labels = (Label(key="zone", value="b"), Label(key="os", value="linux"))
+    grid.register(labels)
+
+    found = provider(grid)
+
+    assert (found.joined, found.waiting, found.banned) == (False, True, False)
+    assert (found.address, found.hardware, found.prices) == (grid.provider, HARDWARE, PRICES)
+    assert found.labels == (labels[1], labels[0])
+    assert grid.ledger.waiting_provider(grid.provider, at=grid.ledger.head()) == found
+
+
+def test_approved_provider_has_joined(joined):
+    found = provider(joined)
+
+    assert (found.joined, found.waiting, found.banned) == (True, False, False)
+    assert joined.ledger.waiting_provider(joined.provider, at=joined.ledger.head()) is None
+
+
+def test_match_fixes_the_price_and_fills_the_queue(joined):
+    number = joined.request("script-1")
+
+    joined.match(number)
+
+    found = job(joined, number)
+    assert (found.state, found.provider) == (JobState.META_SCHEDULED, joined.provider)
+    assert found.price_per_min == price_per_minute(SMALL, PRICES)
+    sizes = joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head())
+    assert sizes == QueueSizes(claimable=1, cancelling=0, top_up=0)
+
+
+def test_claim_empties_the_queue(joined, claimed):
+    assert job(joined, claimed).state is JobState.SCHEDULED
+    sizes = joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head())
+    assert sizes == QueueSizes(claimable=0, cancelling=0, top_up=0)
+
+
+def test_start_is_within_claim_and_now(joined, claimed):
+    claimed_at = joined.ledger.head().timestamp
+    joined.pass_time(100)
+    joined.run(claimed, claimed_at + 40)
+
+    assert job(joined, claimed).state is JobState.RUNNING
+    assert job(joined, claimed).started_at == claimed_at + 40
+
+
+def test_settlement_divides_the_lock_as_our_formula_says(joined, claimed):
+    customer, earned = joined.balances()
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.pass_time(1000)
+    joined.settle(claimed, JobState.FAILED, seconds=61, exit_code=3 << 8)
+
+    found = job(joined, claimed)
+    bill = settle(lock=found.lock, seconds=61, price_per_min=found.price_per_min, fee_percent=20)
+    assert (found.state, found.exit_code, found.final_cost) == (JobState.FAILED, 3 << 8, bill.cost)
+    assert joined.balances() == (customer + bill.refund, earned + bill.provider)
+
+
+def test_panicked_job_costs_nothing(joined, claimed):
+    customer, earned = joined.balances()
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.pass_time(1000)
+    joined.settle(claimed, JobState.PANICKED, seconds=500)
+
+    assert joined.balances() == (customer + 200 * COIN, earned)
+
+
+def test_refused_job_is_pending_again(joined, claimed):
+    joined.refuse(claimed)
+
+    found = job(joined, claimed)
+    assert (found.state, found.provider, found.price_per_min) == (JobState.PENDING, "", 0)
+
+
+def test_cancelled_running_job_waits_in_the_cancelling_queue(joined, claimed):
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.cancel(claimed)
+
+    assert job(joined, claimed).state is JobState.RUNNING
+    assert job(joined, claimed).cancel_requested
+    assert joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head()).cancelling == 1
+
+
+def test_cancelled_pending_job_is_refunded(grid):
+    customer, _ = grid.balances()
+    number = grid.request("script-1")
+    grid.cancel(number)
+
+    assert job(grid, number).state is JobState.CANCELLED
+    if hasattr(grid, "devnet"):
+        assert grid.balances()[0] == customer
+
+
+def test_cancelling_an_ended_job_reverts(grid):
+    number = grid.request("script-1")
+    grid.cancel(number)
+
+    with pytest.raises(TransactionReverted, match="JobHotStatusOnly"):
+        grid.cancel(number)
+
+
+def test_events_tell_the_life_of_a_job_in_order(joined):
+    first = joined.ledger.head().number + 1
+    number = joined.request("script-1")
+    joined.match(number)
+    joined.claim()
+    joined.refuse(number)
+
+    events = joined.ledger.events(first=first, last=joined.ledger.head().number)
+
+    telling = [event for event in events if event.kind is not EventKind.JOB_TRANSITION]
+    assert [(event.kind, event.job_number, event.customer, event.provider) for event in telling] == [
+        (EventKind.JOB_REQUESTED, number, joined.customer, ""),
+        (EventKind.JOB_MATCHED, number, "", joined.provider),
+        (EventKind.JOB_CLAIMED, number, joined.customer, joined.provider),
+        (EventKind.JOB_REFUSED, number, joined.customer, joined.provider),
+    ]
+    assert [event.job_number for event in events if event.kind is EventKind.JOB_TRANSITION] == [number] * 3
+    assert [(event.block, event.index) for event in events] == sorted((event.block, event.index) for event in events)
+
+
+def test_events_tell_of_providers(grid):
+    first = grid.ledger.head().number + 1
+    grid.register()
+    grid.approve()
+
+    events = grid.ledger.events(first=first, last=grid.ledger.head().number)
+
+    assert [(event.kind, event.provider) for event in events] == [(EventKind.PROVIDER_CHANGED, grid.provider)] * 2
+
+
+def test_reads_are_pinned_to_their_block(grid):
+    before = grid.ledger.head()
+    number = grid.request("script-1")
+
+    assert grid.ledger.jobs([number], at=before) == {}
+    assert set(grid.ledger.jobs([number], at=grid.ledger.head())) == {number}
+
+
+def test_block_is_none_above_the_head(grid):
+    head = grid.ledger.head()
+
+    assert grid.ledger.block(head.number) == head
+    assert grid.ledger.block(head.number + 1) is None
+
+
+def test_reorg_replaces_blocks_and_what_they_held(grid):
+    grid.mine(3)
+    number = grid.request("script-1")
+    gone = grid.ledger.head()
+
+    grid.reorg(2)
+
+    assert grid.ledger.block(gone.number).hash != gone.hash
+    assert grid.ledger.jobs([number], at=grid.ledger.head()) == {}
+    with pytest.raises(ChainUnavailable):
+        grid.ledger.jobs([number], at=gone)
+
+
+def test_number_is_given_again_after_a_reorg(grid):
+    grid.mine(3)
+    number = grid.request("script-1")
+    grid.reorg(2)
+
+    assert grid.request("script-2") == number
+    assert job(grid, number).batch_location_hash == "script-2"
