@@ -4,48 +4,14 @@ pragma solidity 0.8.37;
 import {Roles} from "./access/Roles.sol";
 import {IJobRepository} from "./interfaces/IJobRepository.sol";
 import {Lifecycle} from "./libraries/Lifecycle.sol";
-import {Affinity, Job, JobCost, JobDefinition, JobId, JobStatus, JobTerms, JobTime, Label} from "./Types.sol";
+import {Record, Records} from "./libraries/Records.sol";
+import {Job, JobCost, JobDefinition, JobId, JobStatus, JobTerms, JobTime} from "./Types.sol";
 
 /// @notice JobRepository as IJobRepository describes it; the interface holds the documentation.
 contract JobRepository is IJobRepository, Roles {
-    bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
+    using Records for Record;
 
-    /// @dev Packed by when a value is written: a move of state costs one slot, a match one more, and so on.
-    struct Record {
-        // Slot 0: written by every move.
-        address customer;
-        JobStatus status;
-        uint40 submitTime;
-        uint32 stateBlock;
-        bool delegateSpendingAuthority;
-        bool hasCancelRequest;
-        // Slot 1: written by a match.
-        address provider;
-        uint96 pricePerMinute;
-        // Slot 2: written once, and by top-ups.
-        uint128 maxCost;
-        uint40 memPerCpu;
-        uint24 gpus;
-        uint24 cpusPerTask;
-        uint24 ntasks;
-        uint8 storageType;
-        bool hasLabels;
-        // Slot 3: written by claim, start and end.
-        uint128 finalCost;
-        uint40 claimTime;
-        uint40 startTime;
-        uint40 endTime;
-        // Slot 4: written by top-ups, cancellations and failures.
-        uint128 pendingTopUp;
-        int64 exitCode;
-        uint40 cancelRequestTime;
-        // One slot each; texts of up to 31 bytes need no more.
-        bytes32 name;
-        string batchLocationHash;
-        string lastError;
-        Label[] uses;
-        Affinity[] affinity;
-    }
+    bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
     uint256 public jobIdCounter;
     mapping(JobId => Record) private _records;
@@ -71,7 +37,7 @@ contract JobRepository is IJobRepository, Roles {
         record.stateBlock = uint32(block.number);
         record.delegateSpendingAuthority = delegateSpendingAuthority;
         record.maxCost = _toUint128(maxCost);
-        _storeDefinition(record, definition);
+        record.setDefinition(definition);
         record.name = jobName;
         emit JobCreated(jobId);
     }
@@ -101,7 +67,7 @@ contract JobRepository is IJobRepository, Roles {
     {
         Record storage record = _move(jobId, JobStatus.SCHEDULED);
         record.claimTime = uint40(block.timestamp);
-        return (record.customer, record.maxCost, record.pricePerMinute, _definition(record));
+        return (record.customer, record.maxCost, record.pricePerMinute, record.toDefinition());
     }
 
     /// @inheritdoc IJobRepository
@@ -169,7 +135,7 @@ contract JobRepository is IJobRepository, Roles {
 
     /// @inheritdoc IJobRepository
     function get(JobId jobId) public view returns (Job memory) {
-        return _view(jobId, _existing(jobId));
+        return _existing(jobId).toJob(jobId);
     }
 
     /// @inheritdoc IJobRepository
@@ -200,7 +166,7 @@ contract JobRepository is IJobRepository, Roles {
     {
         Record storage record = _records[id];
         if (record.customer != address(0)) jobId = id;
-        Job memory job = _view(jobId, record);
+        Job memory job = record.toJob(jobId);
         return (
             jobId,
             job.status,
@@ -218,19 +184,7 @@ contract JobRepository is IJobRepository, Roles {
 
     /// @inheritdoc IJobRepository
     function terms(JobId jobId) public view returns (JobTerms memory) {
-        Record storage record = _existing(jobId);
-        return JobTerms({
-            status: record.status,
-            customer: record.customer,
-            provider: record.provider,
-            pricePerMinute: record.pricePerMinute,
-            maxCost: record.maxCost,
-            claimTime: record.claimTime,
-            startTime: record.startTime,
-            stateBlock: record.stateBlock,
-            delegateSpendingAuthority: record.delegateSpendingAuthority,
-            hasCancelRequest: record.hasCancelRequest
-        });
+        return _existing(jobId).toTerms();
     }
 
     /// @inheritdoc IJobRepository
@@ -324,65 +278,6 @@ contract JobRepository is IJobRepository, Roles {
     function _existing(JobId jobId) private view returns (Record storage record) {
         record = _records[jobId];
         if (record.customer == address(0)) revert InvalidJob();
-    }
-
-    /// @dev The casts are safe within the bounds of Definitions.sol.
-    function _storeDefinition(Record storage record, JobDefinition calldata definition) private {
-        record.gpus = uint24(definition.gpus);
-        record.memPerCpu = uint40(definition.memPerCpu);
-        record.cpusPerTask = uint24(definition.cpusPerTask);
-        record.ntasks = uint24(definition.ntasks);
-        record.storageType = definition.storageType;
-        record.batchLocationHash = definition.batchLocationHash;
-        uint256 uses = definition.uses.length;
-        uint256 affinities = definition.affinity.length;
-        if (uses + affinities == 0) return;
-        record.hasLabels = true;
-        for (uint256 i = 0; i < uses; ++i) {
-            record.uses.push(definition.uses[i]);
-        }
-        for (uint256 i = 0; i < affinities; ++i) {
-            record.affinity.push(definition.affinity[i]);
-        }
-    }
-
-    function _definition(Record storage record) private view returns (JobDefinition memory definition) {
-        definition.gpus = record.gpus;
-        definition.memPerCpu = record.memPerCpu;
-        definition.cpusPerTask = record.cpusPerTask;
-        definition.ntasks = record.ntasks;
-        definition.storageType = record.storageType;
-        definition.batchLocationHash = record.batchLocationHash;
-        if (record.hasLabels) {
-            definition.uses = record.uses;
-            definition.affinity = record.affinity;
-        }
-    }
-
-    function _view(JobId jobId, Record storage record) private view returns (Job memory job) {
-        job.jobId = jobId;
-        job.status = record.status;
-        job.customerAddr = record.customer;
-        job.providerAddr = record.provider;
-        job.definition = _definition(record);
-        job.cost = JobCost({
-            maxCost: record.maxCost,
-            finalCost: record.finalCost,
-            pendingTopUp: record.pendingTopUp,
-            delegateSpendingAuthority: record.delegateSpendingAuthority
-        });
-        job.time = JobTime({
-            submit: record.submitTime,
-            start: record.startTime,
-            end: record.endTime,
-            cancelRequestTimestamp: record.cancelRequestTime,
-            blockNumberStateChange: record.stateBlock,
-            panicTimestamp: record.status == JobStatus.PANICKED ? record.endTime : 0
-        });
-        job.jobName = record.name;
-        job.hasCancelRequest = record.hasCancelRequest;
-        job.lastError = record.lastError;
-        job.exitCode = record.exitCode;
     }
 
     function _toUint128(uint256 amount) private pure returns (uint128) {

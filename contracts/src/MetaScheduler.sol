@@ -8,7 +8,7 @@ import {IJobRepository} from "./interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "./interfaces/IMetaScheduler.sol";
 import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {IProviderManager} from "./interfaces/IProviderManager.sol";
-import {Billing} from "./libraries/Billing.sol";
+import {JobSteps} from "./JobSteps.sol";
 import {Definitions} from "./libraries/Definitions.sol";
 import {Lifecycle} from "./libraries/Lifecycle.sol";
 import {
@@ -23,24 +23,13 @@ import {
 } from "./Types.sol";
 
 /// @notice MetaScheduler as IMetaScheduler describes it; the interface holds the documentation.
-/// @dev Credits are pulled in last: if the pull fails, all that went before it is undone with it. They are paid out
-/// last too, when the record already says that the job has ended, so a token that calls back finds nothing to take.
-contract MetaScheduler is IMetaScheduler, Roles {
+/// Here is who may call what; JobSteps.sol is what it does.
+contract MetaScheduler is JobSteps, Roles {
     using Lifecycle for JobStatus;
 
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
     string public constant version = "2.0.0";
-    uint256 private constant SECONDS_PER_MINUTE = 60;
-    uint256 private constant NEVER = type(uint256).max;
-
-    ICredit public immutable credit;
-    IConstants public immutable constants;
-    IProviderManager public immutable providerManager;
-    IProviderJobQueues public immutable providerJobQueues;
-    IJobRepository public immutable jobs;
-
     bool public enableRequestNewJob = true;
-    uint256 public accruedFees;
 
     constructor(
         ICredit _credit,
@@ -48,13 +37,7 @@ contract MetaScheduler is IMetaScheduler, Roles {
         IProviderManager _providerManager,
         IProviderJobQueues _providerJobQueues,
         IJobRepository _jobs
-    ) {
-        credit = _credit;
-        constants = _constants;
-        providerManager = _providerManager;
-        providerJobQueues = _providerJobQueues;
-        jobs = _jobs;
-    }
+    ) JobSteps(_credit, _constants, _providerManager, _providerJobQueues, _jobs) {}
 
     // For customers.
 
@@ -190,8 +173,7 @@ contract MetaScheduler is IMetaScheduler, Roles {
 
     /// @inheritdoc IMetaScheduler
     function refuseJob(JobId jobId) external {
-        JobTerms memory job = _ofProvider(jobId);
-        _unmatch(jobId, job);
+        _unmatch(jobId, _ofProvider(jobId));
     }
 
     /// @inheritdoc IMetaScheduler
@@ -296,12 +278,7 @@ contract MetaScheduler is IMetaScheduler, Roles {
     function expireJob(JobId jobId) external {
         JobTerms memory job = jobs.terms(jobId);
         if (job.status.isCold()) revert JobHotStatusOnly(job.status);
-        uint256 expiry = _expiry(job);
-        uint256 current = job.status == JobStatus.META_SCHEDULED ? block.number : block.timestamp;
-        if (current <= expiry) revert NotExpired(job.status, expiry);
-
-        if (job.status == JobStatus.META_SCHEDULED) _unmatch(jobId, job);
-        else _endUnpaid(jobId, job, JobStatus.PANICKED, "expired");
+        _expire(jobId, job);
     }
 
     // For the admin.
@@ -318,151 +295,5 @@ contract MetaScheduler is IMetaScheduler, Roles {
         accruedFees = available - amount;
         emit FeesWithdrawn(msg.sender, amount);
         _pay(msg.sender, amount);
-    }
-
-    // Steps of a job's life.
-
-    function _claim(JobId jobId) private {
-        (address customer, uint256 maxCost, uint256 price, JobDefinition memory definition) =
-            jobs.setClaimed(jobId);
-        emit ClaimJobEvent(customer, msg.sender, jobId, Billing.minutesDown(maxCost, price), definition);
-        emit JobClaimed(jobId, msg.sender);
-    }
-
-    function _unmatch(JobId jobId, JobTerms memory job) private {
-        if (job.status != JobStatus.META_SCHEDULED && job.status != JobStatus.SCHEDULED) {
-            revert MetaScheduledScheduledStatusOnly(job.status);
-        }
-        jobs.setUnmatched(jobId);
-        emit JobRefusedEvent(jobId, job.provider, job.customer);
-        emit JobUnmatched(jobId, job.provider);
-    }
-
-    function _start(JobId jobId, JobTerms memory job, uint256 startTime) private {
-        if (startTime > block.timestamp) startTime = block.timestamp;
-        if (startTime < job.claimTime) startTime = job.claimTime;
-        jobs.setRunning(jobId, startTime);
-        providerManager.incJobCount(job.provider);
-        emit JobStarted(jobId, job.provider, uint64(startTime)); // At most the time of the block.
-    }
-
-    function _settle(
-        JobId jobId,
-        JobTerms memory job,
-        JobStatus to,
-        uint256 time,
-        int64 exitCode,
-        string calldata lastError,
-        bytes32 evidence
-    ) private {
-        uint256 cost = 0;
-        uint256 fee = 0;
-        // Who never ran is not billed, and a panic is the provider's own fault.
-        if (job.status == JobStatus.RUNNING && to != JobStatus.PANICKED) {
-            time = _capped(jobId, job, time);
-            cost = Billing.costDown(time, job.pricePerMinute);
-            if (cost > job.maxCost) cost = job.maxCost;
-            fee = Billing.feeDown(cost, constants.deepsquareCut());
-        } else {
-            time = 0;
-        }
-
-        jobs.setEnded(jobId, to, cost, exitCode, lastError);
-        accruedFees += fee;
-        emit JobSettled(jobId, job.provider, to, cost, fee, uint64(time), evidence); // Capped, or 0.
-        _pay(job.provider, cost - fee);
-        _pay(job.customer, job.maxCost - cost);
-    }
-
-    /// @dev The seconds that may be billed: those reported, at most those since the start.
-    function _capped(JobId jobId, JobTerms memory job, uint256 time) private returns (uint256) {
-        uint256 elapsed = block.timestamp - job.startTime;
-        if (time <= elapsed) return time;
-        emit BilledTooMuchEvent(jobId, job.provider, (time + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE);
-        return elapsed;
-    }
-
-    /// @dev Ends a job without a bill and tells its provider, unless a request to cancel told it already.
-    function _endUnpaid(JobId jobId, JobTerms memory job, JobStatus to, string memory lastError) private {
-        jobs.setEnded(jobId, to, 0, 0, lastError);
-        emit JobRefunded(jobId, job.customer, to, job.maxCost);
-        if (job.provider != address(0) && !job.hasCancelRequest) {
-            _queue(IProviderJobQueues.Kind.CANCELLING, job.provider, jobId);
-        }
-        _pay(job.customer, job.maxCost);
-    }
-
-    function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) private {
-        if (job.status != JobStatus.SCHEDULED && job.status != JobStatus.RUNNING) {
-            revert RunningScheduledStatusOnly(job.status);
-        }
-        if (amount == 0) return; // Accepted, for who sends it; there is nothing to tell the provider.
-        bool isFirst = jobs.addTopUp(jobId, amount);
-        emit JobToppedUp(jobId, job.provider, amount);
-        if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);
-        _pull(payer, amount);
-    }
-
-    function _claimCancellation(JobId jobId) private {
-        emit ClaimNextCancellingJobEvent(jobs.terms(jobId).customer, msg.sender, jobId);
-    }
-
-    /// @dev Told are the minutes of the whole lock less those told before, so no fraction is ever lost.
-    function _claimTopUp(JobId jobId) private {
-        (uint256 before, uint256 later, uint256 price) = jobs.takeTopUp(jobId);
-        uint64 told = Billing.minutesDown(later, price) - Billing.minutesDown(before, price);
-        emit ClaimNextTopUpJobEvent(jobId, msg.sender, told);
-    }
-
-    // Helpers.
-
-    function _ofProvider(JobId jobId) private view returns (JobTerms memory job) {
-        job = jobs.terms(jobId);
-        if (msg.sender != job.provider) revert JobProviderOnly(msg.sender, job.provider);
-    }
-
-    /// @dev Calls this contract as the same caller, so one element fails or succeeds as a whole and alone.
-    function _attempt(JobId jobId, bytes memory call) private {
-        (bool ok, bytes memory reason) = address(this).delegatecall(call);
-        if (!ok) emit BatchElementSkipped(jobId, reason);
-    }
-
-    function _expiry(JobTerms memory job) private view returns (uint256) {
-        if (job.status == JobStatus.META_SCHEDULED) return job.stateBlock + constants.claimJobTimeout();
-        if (job.status == JobStatus.SCHEDULED) return job.claimTime + constants.startTimeout();
-        if (job.status == JobStatus.PENDING) return NEVER;
-        uint256 paid = Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
-        return job.startTime + paid + constants.settleGrace();
-    }
-
-    /// @dev The whole minutes that are paid and not yet run; 0 for a job that is overdue.
-    function _remainingMinutes(JobTerms memory job) private view returns (uint256) {
-        uint256 paid = Billing.minutesDown(job.maxCost, job.pricePerMinute);
-        if (job.status != JobStatus.RUNNING) return paid;
-        uint256 run = (block.timestamp - job.startTime) / SECONDS_PER_MINUTE;
-        return run >= paid ? 0 : paid - run;
-    }
-
-    function _queue(IProviderJobQueues.Kind kind, address provider, JobId jobId) private {
-        providerJobQueues.push(kind, provider, jobId);
-    }
-
-    function _next(IProviderJobQueues.Kind kind) private returns (JobId jobId, bool isExhausted) {
-        return providerJobQueues.pop(kind, msg.sender);
-    }
-
-    /// @dev A provider that was removed may still empty its queues; a stranger is told that he is one.
-    function _revertEmpty() private view {
-        if (!providerManager.isJoined(msg.sender)) revert ProviderNotJoined();
-        revert IProviderJobQueues.NoJob();
-    }
-
-    function _pull(address from, uint256 amount) private {
-        require(credit.transferFrom(from, address(this), amount), "MetaScheduler: credits not received");
-    }
-
-    function _pay(address to, uint256 amount) private {
-        if (amount == 0) return;
-        require(credit.transfer(to, amount), "MetaScheduler: credits not sent");
     }
 }

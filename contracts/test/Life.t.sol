@@ -1,129 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
-import {Job, JobDefinition, JobId, JobStatus, JobTerms} from "../src/Types.sol";
+import {JobId, JobStatus, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice From the request to the start of a job, and the way back to PENDING.
+/// @notice From the match to the start of a job, and the way back to PENDING.
 contract LifeTest is Grid {
-    // requestNewJob
-
-    function test_a_closed_set_takes_no_new_job() public {
-        meta.setEnableRequestNewJob(false);
-
-        expectError(IMetaScheduler.NewJobRequestDisabled.selector);
-        request(ALICE, LOCK);
-    }
-
-    function test_a_lock_below_the_minimum_is_refused_with_both_amounts() public {
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 100e18 - 1, 100e18));
-        request(ALICE, 100e18 - 1);
-    }
-
-    function test_a_lock_that_no_record_can_hold_is_refused() public {
-        expectError(IJobRepository.InvalidJob.selector);
-        request(ALICE, 1 << 128);
-    }
-
-    function test_an_invalid_definition_is_refused() public {
-        JobDefinition memory empty;
-
-        expectError(IMetaScheduler.InvalidJobDefinition.selector);
-        vm.prank(ALICE);
-        meta.requestNewJob(empty, LOCK, "job", false);
-    }
-
-    function test_a_customer_without_allowance_is_told_by_the_token() public {
-        vm.prank(ALICE);
-        credit.approve(address(meta), 0);
-
-        expectString("ERC20: insufficient allowance");
-        request(ALICE, LOCK);
-    }
-
-    function test_a_customer_without_credits_is_told_by_the_token() public {
-        expectString("ERC20: transfer amount exceeds balance");
-        request(ALICE, FUNDS + 1);
-    }
-
-    function test_a_request_locks_the_credits_and_stores_the_job() public {
-        vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(labelled(), LOCK, "my job", true);
-
-        Job memory job = jobOf(jobId);
-        assertEq(uint256(JobId.unwrap(jobId)), 1, "first id");
-        assertEq(job.customerAddr, ALICE, "customer");
-        assertEq(job.providerAddr, address(0), "provider");
-        assertEq(keccak256(abi.encode(job.definition)), keccak256(abi.encode(labelled())), "definition");
-        assertEq(job.cost.maxCost, LOCK, "lock");
-        assertTrue(job.cost.delegateSpendingAuthority, "delegate");
-        assertEq(job.time.submit, T0, "submit");
-        assertEq(job.time.blockNumberStateChange, 1000, "block");
-        assertEq(job.jobName, "my job", "name");
-        assertEq(credit.balanceOf(ALICE), FUNDS - LOCK, "customer's credits");
-        assertConserved();
-    }
-
-    function test_a_hash_of_more_than_a_slot_is_kept_whole() public {
-        JobDefinition memory wanted = definition();
-        wanted.batchLocationHash = "https://example.org/a/rather/long/place/for/a/script.json";
-
-        vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(wanted, LOCK, "job", false);
-
-        assertEq(jobOf(jobId).definition.batchLocationHash, wanted.batchLocationHash, "hash");
-    }
-
-    function test_a_permit_saves_the_approval() public {
-        uint256 key = 0xCAFE;
-        address customer = vm.addr(key);
-        credit.transfer(customer, LOCK);
-        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _permit(customer, LOCK, 0));
-
-        vm.prank(customer);
-        meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, v, r, s);
-
-        assertEq(credit.balanceOf(customer), 0, "locked");
-        assertConserved();
-    }
-
-    function test_a_used_permit_is_ignored_when_the_allowance_suffices() public {
-        uint256 key = 0xCAFE;
-        address customer = vm.addr(key);
-        credit.transfer(customer, LOCK);
-        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _permit(customer, LOCK, 0));
-        credit.permit(customer, address(meta), LOCK, block.timestamp, v, r, s);
-
-        vm.prank(customer);
-        meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, v, r, s);
-
-        assertEq(credit.balanceOf(customer), 0, "locked");
-    }
-
-    function test_the_jobs_of_a_customer_are_listed_in_order_and_by_page() public {
-        for (uint256 i = 0; i < 7; ++i) {
-            request(i % 2 == 0 ? ALICE : BOB, LOCK);
-        }
-
-        JobId[] memory all = jobs.getByCustomer(ALICE);
-        (JobId[] memory page, uint256 cursor) = jobs.getByCustomerPage(ALICE, 1, 2);
-        (JobId[] memory none, uint256 behind) = jobs.getByCustomerPage(ALICE, 9, 2);
-
-        assertEq(all.length, 4, "count");
-        assertEq(jobs.jobCountByCustomer(ALICE), 4, "counted");
-        assertEq(JobId.unwrap(all[3]), bytes32(uint256(7)), "newest last");
-        assertEq(JobId.unwrap(jobs.jobIdByCustomer(ALICE, 1)), bytes32(uint256(3)), "second");
-        assertEq(page.length, 2, "page");
-        assertEq(JobId.unwrap(page[0]), bytes32(uint256(3)), "page starts at its cursor");
-        assertEq(cursor, 3, "cursor");
-        assertEq(none.length, 0, "nothing behind the end");
-        assertEq(behind, 9, "cursor stays");
-    }
-
     // metaSchedule
 
     function test_only_the_matching_service_matches() public {
@@ -378,13 +263,5 @@ contract LifeTest is Grid {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, provider);
-    }
-
-    function _permit(address customer, uint256 value, uint256 nonce) private view returns (bytes32) {
-        bytes32 typeHash =
-            keccak256("Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)");
-        bytes32 message =
-            keccak256(abi.encode(typeHash, customer, address(meta), value, nonce, block.timestamp));
-        return keccak256(abi.encodePacked("\x19\x01", credit.DOMAIN_SEPARATOR(), message));
     }
 }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IConstants} from "./interfaces/IConstants.sol";
+import {ICredit} from "./interfaces/ICredit.sol";
+import {IJobRepository} from "./interfaces/IJobRepository.sol";
+import {IMetaScheduler} from "./interfaces/IMetaScheduler.sol";
+import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
+import {IProviderManager} from "./interfaces/IProviderManager.sol";
+import {Billing} from "./libraries/Billing.sol";
+import {JobDefinition, JobId, JobStatus, JobTerms} from "./Types.sol";
+
+/// @notice The steps of a job's life: what each does to records, queues and credits. Who may take a step is
+/// judged by MetaScheduler, before; whether the step is legal by JobRepository, on the way.
+/// @dev Credits are pulled in last: if the pull fails, all that went before it is undone with it. They are paid out
+/// last too, when the record already says that the job has ended, so a token that calls back finds nothing to take.
+abstract contract JobSteps is IMetaScheduler {
+    uint256 internal constant SECONDS_PER_MINUTE = 60;
+    uint256 private constant NEVER = type(uint256).max;
+
+    ICredit public immutable credit;
+    IConstants public immutable constants;
+    IProviderManager public immutable providerManager;
+    IProviderJobQueues public immutable providerJobQueues;
+    IJobRepository public immutable jobs;
+
+    uint256 public accruedFees;
+
+    constructor(
+        ICredit _credit,
+        IConstants _constants,
+        IProviderManager _providerManager,
+        IProviderJobQueues _providerJobQueues,
+        IJobRepository _jobs
+    ) {
+        credit = _credit;
+        constants = _constants;
+        providerManager = _providerManager;
+        providerJobQueues = _providerJobQueues;
+        jobs = _jobs;
+    }
+
+    function _claim(JobId jobId) internal {
+        (address customer, uint256 maxCost, uint256 price, JobDefinition memory definition) =
+            jobs.setClaimed(jobId);
+        emit ClaimJobEvent(customer, msg.sender, jobId, Billing.minutesDown(maxCost, price), definition);
+        emit JobClaimed(jobId, msg.sender);
+    }
+
+    function _unmatch(JobId jobId, JobTerms memory job) internal {
+        if (job.status != JobStatus.META_SCHEDULED && job.status != JobStatus.SCHEDULED) {
+            revert MetaScheduledScheduledStatusOnly(job.status);
+        }
+        jobs.setUnmatched(jobId);
+        emit JobRefusedEvent(jobId, job.provider, job.customer);
+        emit JobUnmatched(jobId, job.provider);
+    }
+
+    function _start(JobId jobId, JobTerms memory job, uint256 startTime) internal {
+        if (startTime > block.timestamp) startTime = block.timestamp;
+        if (startTime < job.claimTime) startTime = job.claimTime;
+        jobs.setRunning(jobId, startTime);
+        providerManager.incJobCount(job.provider);
+        emit JobStarted(jobId, job.provider, uint64(startTime)); // At most the time of the block.
+    }
+
+    function _settle(
+        JobId jobId,
+        JobTerms memory job,
+        JobStatus to,
+        uint256 time,
+        int64 exitCode,
+        string calldata lastError,
+        bytes32 evidence
+    ) internal {
+        uint256 cost = 0;
+        uint256 fee = 0;
+        // Who never ran is not billed, and a panic is the provider's own fault.
+        if (job.status == JobStatus.RUNNING && to != JobStatus.PANICKED) {
+            time = _capped(jobId, job, time);
+            cost = Billing.costDown(time, job.pricePerMinute);
+            if (cost > job.maxCost) cost = job.maxCost;
+            fee = Billing.feeDown(cost, constants.deepsquareCut());
+        } else {
+            time = 0;
+        }
+
+        jobs.setEnded(jobId, to, cost, exitCode, lastError);
+        accruedFees += fee;
+        emit JobSettled(jobId, job.provider, to, cost, fee, uint64(time), evidence); // Capped, or 0.
+        _pay(job.provider, cost - fee);
+        _pay(job.customer, job.maxCost - cost);
+    }
+
+    /// @dev The seconds that may be billed: those reported, at most those since the start.
+    function _capped(JobId jobId, JobTerms memory job, uint256 time) private returns (uint256) {
+        uint256 elapsed = block.timestamp - job.startTime;
+        if (time <= elapsed) return time;
+        emit BilledTooMuchEvent(jobId, job.provider, (time + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE);
+        return elapsed;
+    }
+
+    /// @dev Ends a job without a bill and tells its provider, unless a request to cancel told it already.
+    function _endUnpaid(JobId jobId, JobTerms memory job, JobStatus to, string memory lastError) internal {
+        jobs.setEnded(jobId, to, 0, 0, lastError);
+        emit JobRefunded(jobId, job.customer, to, job.maxCost);
+        if (job.provider != address(0) && !job.hasCancelRequest) {
+            _queue(IProviderJobQueues.Kind.CANCELLING, job.provider, jobId);
+        }
+        _pay(job.customer, job.maxCost);
+    }
+
+    function _expire(JobId jobId, JobTerms memory job) internal {
+        uint256 expiry = _expiry(job);
+        uint256 current = job.status == JobStatus.META_SCHEDULED ? block.number : block.timestamp;
+        if (current <= expiry) revert NotExpired(job.status, expiry);
+
+        if (job.status == JobStatus.META_SCHEDULED) _unmatch(jobId, job);
+        else _endUnpaid(jobId, job, JobStatus.PANICKED, "expired");
+    }
+
+    function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
+        if (job.status != JobStatus.SCHEDULED && job.status != JobStatus.RUNNING) {
+            revert RunningScheduledStatusOnly(job.status);
+        }
+        if (amount == 0) return; // Accepted, for who sends it; there is nothing to tell the provider.
+        bool isFirst = jobs.addTopUp(jobId, amount);
+        emit JobToppedUp(jobId, job.provider, amount);
+        if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);
+        _pull(payer, amount);
+    }
+
+    function _claimCancellation(JobId jobId) internal {
+        emit ClaimNextCancellingJobEvent(jobs.terms(jobId).customer, msg.sender, jobId);
+    }
+
+    /// @dev Told are the minutes of the whole lock less those told before, so no fraction is ever lost.
+    function _claimTopUp(JobId jobId) internal {
+        (uint256 before, uint256 later, uint256 price) = jobs.takeTopUp(jobId);
+        uint64 told = Billing.minutesDown(later, price) - Billing.minutesDown(before, price);
+        emit ClaimNextTopUpJobEvent(jobId, msg.sender, told);
+    }
+
+    // Helpers.
+
+    function _ofProvider(JobId jobId) internal view returns (JobTerms memory job) {
+        job = jobs.terms(jobId);
+        if (msg.sender != job.provider) revert JobProviderOnly(msg.sender, job.provider);
+    }
+
+    /// @dev Calls this contract as the same caller, so one element fails or succeeds as a whole and alone.
+    function _attempt(JobId jobId, bytes memory call) internal {
+        (bool ok, bytes memory reason) = address(this).delegatecall(call);
+        if (!ok) emit BatchElementSkipped(jobId, reason);
+    }
+
+    function _expiry(JobTerms memory job) private view returns (uint256) {
+        if (job.status == JobStatus.META_SCHEDULED) return job.stateBlock + constants.claimJobTimeout();
+        if (job.status == JobStatus.SCHEDULED) return job.claimTime + constants.startTimeout();
+        if (job.status == JobStatus.PENDING) return NEVER;
+        uint256 paid = Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
+        return job.startTime + paid + constants.settleGrace();
+    }
+
+    /// @dev The whole minutes that are paid and not yet run; 0 for a job that is overdue.
+    function _remainingMinutes(JobTerms memory job) internal view returns (uint256) {
+        uint256 paid = Billing.minutesDown(job.maxCost, job.pricePerMinute);
+        if (job.status != JobStatus.RUNNING) return paid;
+        uint256 run = (block.timestamp - job.startTime) / SECONDS_PER_MINUTE;
+        return run >= paid ? 0 : paid - run;
+    }
+
+    function _queue(IProviderJobQueues.Kind kind, address provider, JobId jobId) internal {
+        providerJobQueues.push(kind, provider, jobId);
+    }
+
+    function _next(IProviderJobQueues.Kind kind) internal returns (JobId jobId, bool isExhausted) {
+        return providerJobQueues.pop(kind, msg.sender);
+    }
+
+    /// @dev A provider that was removed may still empty its queues; a stranger is told that he is one.
+    function _revertEmpty() internal view {
+        if (!providerManager.isJoined(msg.sender)) revert ProviderNotJoined();
+        revert IProviderJobQueues.NoJob();
+    }
+
+    function _pull(address from, uint256 amount) internal {
+        require(credit.transferFrom(from, address(this), amount), "MetaScheduler: credits not received");
+    }
+
+    function _pay(address to, uint256 amount) internal {
+        if (amount == 0) return;
+        require(credit.transfer(to, amount), "MetaScheduler: credits not sent");
+    }
+}
