@@ -7,24 +7,20 @@ after a kill at any moment, and silent when there is nothing.
 """
 
 import contextlib
-import shutil
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from gridstead_lab import cgroups, host, image, network, processes, state
 from gridstead_lab.errors import LabError
 from gridstead_lab.image import Say
 from gridstead_lab.locks import held
-from gridstead_lab.names import STORE, Names
+from gridstead_lab.names import Names
+from gridstead_lab.teardown import stop_drivers, tear_down
 from gridstead_lab.topology import Host, Topology
 
 BOOT_S = 60.0
-GRACE_S = 4.0
-KILL_S = 10.0
-NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
 
 
 def up(names: Names, topology: Topology, say: Say) -> None:
@@ -63,14 +59,10 @@ def down(names: Names, say: Say) -> None:
     with the lab's prefix is left. Nothing else was touched.
     """
     _refuse_strangers(names)
-    drivers = [pid for pid in processes.pids() if _is_driver(names, pid)]
-    spared = processes.ancestors()
-    if set(drivers) - spared and not processes.kill_all(lambda pid: _is_driver(names, pid), seconds=KILL_S):
-        message = "could not stop the programs that drive the lab"
-        raise LabError(message)
+    stop_drivers(names)
     with held(names.prefix):
         began = time.monotonic()
-        if _tear_down(names):
+        if tear_down(names):
             say(f"lab {names.lab} is down ({time.monotonic() - began:.1f} s)")
 
 
@@ -110,7 +102,7 @@ def status(names: Names) -> dict[str, object]:
 
 
 def _build(names: Names, topology: Topology, say: Say) -> None:
-    _tear_down(names)
+    tear_down(names)
     layers = image.ensure(image.look(names.checkout), names, say)
     began = time.monotonic()
     say(f"making {len(topology.hosts)} hosts")
@@ -250,52 +242,3 @@ def _running_lab(names: Names, name: str) -> Iterator[state.State]:
             message = f"lab {names.lab} has no host {name}"
             raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
         yield now
-
-
-def _is_driver(names: Names, pid: int) -> bool:
-    """Return whether a process works for the lab from outside: up, ansible, ssh masters, builds."""
-    if processes.is_nspawn_of(pid, names.run / "hosts"):
-        return False
-    return processes.is_marked(pid, names.mark) or processes.is_ssh_master_of(pid, names.sockets)
-
-
-def _is_inside(names: Names, pid: int) -> bool:
-    """Return whether a process runs in a host, or is what runs the host."""
-    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(pid, names.prefix)
-
-
-def _tear_down(names: Names) -> bool:
-    """Remove all objects of a lab; return whether there was anything."""
-    # First: a lab half removed must not look complete to the next up.
-    (names.state / "state.json").unlink(missing_ok=True)
-    found = _stop_hosts(names)
-    groups = cgroups.folders_of(names.prefix)
-    gone = processes.wait_gone(lambda: bool(cgroups.remove(groups)), seconds=KILL_S)
-    found = found or bool(groups) or bool(network.interfaces(names.prefix))
-    network.remove(names.prefix)
-    builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
-    leftovers = list(NSPAWN_LEFTOVERS.glob(f"{names.prefix}-*"))
-    for folder in [names.run, *builds, *leftovers]:
-        found = found or folder.exists()
-        host.unmount_below(folder)
-        host.remove_folder(folder)
-    found = found or names.state.exists()
-    if names.state.exists():
-        shutil.rmtree(names.state)
-    with contextlib.suppress(OSError):  # other labs, or never made
-        names.state.parent.rmdir()
-    if not gone:
-        message = f"could not remove cgroups of {names.prefix}"
-        raise LabError(message)
-    return found
-
-
-def _stop_hosts(names: Names) -> bool:
-    running = processes.nspawns(names)
-    for nspawn in running.values():
-        host.power_off(names, nspawn)
-    processes.wait_gone(lambda: bool(processes.nspawns(names)), seconds=GRACE_S if running else 0)
-    if not processes.kill_all(lambda pid: _is_inside(names, pid), seconds=KILL_S):
-        message = f"could not kill the processes of {names.prefix}"
-        raise LabError(message)
-    return bool(running)
