@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensure that an instance of 389 Directory Server exists and holds its certificate."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: directory_instance
+short_description: An instance of 389 Directory Server
+description:
+  - Creates the instance with an empty suffix, once. The manager's password is random and kept nowhere; the local root
+    user is the manager over the local socket.
+  - Takes the certificate of the server and of its authority into the instance's key store whenever they differ.
+options:
+  name:
+    description: Name of the instance.
+    type: str
+    required: true
+  hostname:
+    description: Name under which the server is reached.
+    type: str
+    required: true
+  suffix:
+    description: Root of its tree.
+    type: str
+    required: true
+  certificate:
+    description: Certificate of the server, PEM.
+    type: path
+    required: true
+  certificate_key:
+    description: Key of the certificate, PEM.
+    type: path
+    required: true
+  ca_certificate:
+    description: Certificate of the authority, PEM.
+    type: path
+    required: true
+author: Gridstead contributors
+"""
+
+EXAMPLES = r"""
+- name: Ensure the directory of the site exists
+  directory_instance:
+    name: site
+    hostname: ldap1
+    suffix: dc=example,dc=org
+    certificate: /etc/ssl/ldap1.crt
+    certificate_key: /etc/ssl/private/ldap1.key
+    ca_certificate: /etc/ssl/ca.crt
+"""
+
+RETURN = r"""
+changes:
+  description: What changed, any of instance, certificate, authority.
+  type: list
+  elements: str
+  returned: always
+"""
+
+SERVER_NICKNAME = "Server-Cert"
+CA_NICKNAME = "Gridstead CA"
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+
+def setup_file(name: str, hostname: str, suffix: str, password: str) -> str:
+    """Return the answers that dscreate asks for."""
+    return f"""\
+[general]
+config_version = 2
+full_machine_name = {hostname}
+start = True
+strict_host_checking = False
+selinux = False
+[slapd]
+instance_name = {name}
+root_password = {password}
+port = 389
+secure_port = 636
+self_sign_cert = False
+[backend-userroot]
+suffix = {suffix}
+create_suffix_entry = True
+sample_entries = no
+"""
+
+
+def first_certificate(text: str) -> str:
+    """Return the body of the first certificate in PEM text without white space, or nothing if there is none."""
+    if BEGIN not in text or END not in text:
+        return ""
+    return "".join(text.split(BEGIN, 1)[1].split(END, 1)[0].split())
+
+
+class Instance:
+    """One instance on this host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self._module = module
+        self._name = module.params["name"]
+        self._folder = Path("/etc/dirsrv") / f"slapd-{self._name}"
+
+    def exists(self) -> bool:
+        """Return whether the instance was created."""
+        return (self._folder / "dse.ldif").exists()
+
+    def create(self) -> None:
+        """The instance exists and runs."""
+        params = self._module.params
+        answers = setup_file(self._name, params["hostname"], params["suffix"], secrets.token_urlsafe(32))
+        with tempfile.NamedTemporaryFile("w", suffix=".inf") as file:
+            file.write(answers)
+            file.flush()
+            self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
+
+    def holds(self, nickname: str, path: str) -> bool:
+        """Return whether the key store holds exactly the certificate of the file under the nickname."""
+        _, out, _ = self._module.run_command(["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"])
+        return first_certificate(out) == first_certificate(Path(path).read_text(encoding="ascii"))
+
+    def trust(self, path: str) -> None:
+        """The key store trusts the authority of the file, and no older one of ours."""
+        store = ["-d", str(self._folder), "-n", CA_NICKNAME, "-f", str(self._folder / "pwdfile.txt")]
+        # There is none to delete the first time.
+        self._module.run_command(["certutil", "-D", *store])
+        self._module.run_command(["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path], check_rc=True)
+
+    def identify(self, certificate: str, key: str) -> None:
+        """The key store holds the server's certificate and key."""
+        command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
+        self._module.run_command(command, check_rc=True)
+
+
+def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
+    """The instance is as asked, unless in check mode; return what changed or would change."""
+    params = module.params
+    changes = []
+    if not instance.exists():
+        changes.append("instance")
+        if module.check_mode:
+            return changes
+        instance.create()
+    if not instance.holds(CA_NICKNAME, params["ca_certificate"]):
+        changes.append("authority")
+        if not module.check_mode:
+            instance.trust(params["ca_certificate"])
+    if not instance.holds(SERVER_NICKNAME, params["certificate"]):
+        changes.append("certificate")
+        if not module.check_mode:
+            instance.identify(params["certificate"], params["certificate_key"])
+    return changes
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "hostname": {"type": "str", "required": True},
+            "suffix": {"type": "str", "required": True},
+            "certificate": {"type": "path", "required": True},
+            "certificate_key": {"type": "path", "required": True, "no_log": False},
+            "ca_certificate": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        changes = ensure(Instance(module), module)
+    except OSError as error:
+        module.fail_json(msg=f"could not read {error.filename}: {error.strerror}")
+    module.exit_json(changed=bool(changes), changes=changes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules of role directory: what they ask of the server, and what they leave alone."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).resolve().parents[2] / "roles" / "directory" / "library"
+
+
+def load(name):
+    specification = importlib.util.spec_from_file_location(name, LIBRARY / f"{name}.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+entries = load("directory_entries")
+instance = load("directory_instance")
+
+
+class FakeDirectory:
+    """A directory in memory that keeps what it was told and counts the writes."""
+
+    def __init__(self, **tree):
+        self.tree = {dn: dict(attributes) for dn, attributes in tree.items()}
+        self.passwords = {}
+        self.writes = 0
+
+    def read(self, dn, names):
+        if dn not in self.tree:
+            return None
+        wanted = {name.lower() for name in [*names, "objectClass"]}
+        return {name.lower(): values for name, values in self.tree[dn].items() if name.lower() in wanted}
+
+    def add(self, dn, attributes):
+        self.writes += 1
+        kept = {name: values for name, values in attributes.items() if values}
+        self.passwords[dn] = kept.pop("userPassword", [None])[0]
+        self.tree[dn] = kept
+
+    def modify(self, dn, changes):
+        self.writes += 1
+        for how, name, values in changes:
+            if name == "userPassword":
+                self.passwords[dn] = values[0]
+                continue
+            before = self.tree[dn].get(name, []) if how == "add" else []
+            self.tree[dn][name] = [*before, *values]
+
+    def accepts(self, dn, password):
+        return self.passwords.get(dn) == password
+
+
+def entry(dn, *, initial=None, password=None, **attributes):
+    return {"dn": dn, "attributes": attributes, "initial": initial or {}, "password": password}
+
+
+def ensure(directory, wanted, *, check=False):
+    return entries.ensure(directory, wanted, check=check)
+
+
+def test_absent_entry_is_added_with_its_initial_values_and_password():
+    directory = FakeDirectory()
+
+    changes = ensure(directory, entry("cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1))
+
+    assert changes == ["cn=x"]
+    assert directory.tree == {"cn=x": {"objectClass": ["top"], "size": ["-1"], "next": ["1"]}}
+    assert directory.accepts("cn=x", "pass")
+
+
+def test_second_run_changes_nothing():
+    wanted = entry("cn=x", password="pass", objectClass=["top", "person"], aci=["b", "a"], size=-1, absent=[])
+    directory = FakeDirectory()
+    ensure(directory, wanted)
+
+    assert ensure(directory, wanted) == []
+    assert directory.writes == 1
+
+
+def test_check_mode_writes_nothing_and_says_what_it_would_do():
+    directory = FakeDirectory(**{"cn=old": {"size": ["1"]}})
+
+    assert ensure(directory, entry("cn=new", size=1), check=True) == ["cn=new"]
+    assert ensure(directory, entry("cn=old", size=2, password="pass"), check=True) == [
+        "cn=old: size",
+        "cn=old: userPassword",
+    ]
+    assert directory.writes == 0
+
+
+def test_initial_values_may_change_later():
+    directory = FakeDirectory(**{"cn=x": {"next": ["17"]}})
+
+    assert ensure(directory, entry("cn=x", initial={"next": 1})) == []
+
+
+def test_password_is_set_again_only_when_it_does_not_log_in():
+    directory = FakeDirectory(**{"cn=x": {}})
+    directory.passwords["cn=x"] = "old"
+
+    assert ensure(directory, entry("cn=x", password="old")) == []
+    assert ensure(directory, entry("cn=x", password="new")) == ["cn=x: userPassword"]
+    assert directory.accepts("cn=x", "new")
+
+
+def test_result_never_holds_a_value():
+    directory = FakeDirectory(**{"cn=x": {"size": ["1"]}})
+
+    changes = ensure(directory, entry("cn=x", size=4711, password="hunter2hunter2"))
+
+    assert not any("4711" in change or "hunter2" in change for change in changes)
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "planned"),
+    [
+        ({}, {"a": ["1"]}, [("replace", "a", ["1"])]),
+        ({"a": ["1"]}, {"A": ["1"]}, []),
+        ({"a": ["2", "1"]}, {"a": ["1", "2"]}, []),
+        ({"a": ["1", "2"]}, {"a": ["1"]}, [("replace", "a", ["1"])]),
+        ({"a": ["1"]}, {"a": []}, [("replace", "a", [])]),
+        ({}, {"a": []}, []),
+        ({"a": ["ON"]}, {"a": ["on"]}, [("replace", "a", ["on"])]),
+        ({"a": ["1"], "b": ["2"]}, {"b": ["3"]}, [("replace", "b", ["3"])]),
+    ],
+)
+def test_plan_makes_an_attribute_exact(current, wanted, planned):
+    assert entries.plan(current, wanted) == planned
+
+
+def test_plan_takes_object_classes_as_a_minimum_in_any_case():
+    current = {"objectclass": ["TOP", "nsContainer", "extensibleObject"]}
+
+    assert entries.plan(current, {"objectClass": ["top", "nscontainer"]}) == []
+    assert entries.plan(current, {"objectClass": ["top", "person"]}) == [("add", "objectClass", ["person"])]
+
+
+def test_plan_knows_a_schema_definition_by_its_number():
+    current = {"attributetypes": ["( 1.2.3 NAME 'mine' DESC 'as the server words it' X-ORIGIN 'user defined' )"]}
+
+    assert entries.plan(current, {"attributeTypes": ["( 1.2.3 NAME 'mine' )"]}) == []
+    assert entries.plan(current, {"attributeTypes": ["( 1.2.30 NAME 'yours' )"]}) == [
+        ("add", "attributeTypes", ["( 1.2.30 NAME 'yours' )"])
+    ]
+
+
+def test_first_certificate_reads_past_white_space_and_chains():
+    pem = "subject=x\r\n-----BEGIN CERTIFICATE-----\r\nAAA\r\nBBB=\r\n-----END CERTIFICATE-----\r\n"
+    chain = "-----BEGIN CERTIFICATE-----\nAAABBB=\n-----END CERTIFICATE-----\n" + pem.replace("AAA", "CCC")
+
+    assert instance.first_certificate(pem) == instance.first_certificate(chain) == "AAABBB="
+    assert instance.first_certificate("certutil: Could not find cert: Server-Cert") == ""
+
+
+class FakeModule:
+    """Runs no program: answers certutil from a key store in memory and notes what else was called."""
+
+    def __init__(self, tmp_path, *, check=False):
+        self.check_mode = check
+        self.store = {}
+        self.called = []
+        self.params = {"name": "t", "hostname": "h", "suffix": "dc=t"}
+        for key, name in {"certificate": "a.crt", "certificate_key": "a.key", "ca_certificate": "ca.crt"}.items():
+            self.params[key] = str(tmp_path / name)
+
+    def run_command(self, command, *, check_rc=False):
+        if command[:2] == ["certutil", "-L"]:
+            return 0, self.store.get(command[command.index("-n") + 1], ""), ""
+        self.called.append(command[:2])
+        return 0, "", ""
+
+
+def write_certificate(path, body):
+    Path(path).write_text(f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+
+
+@pytest.fixture
+def module(tmp_path):
+    fake = FakeModule(tmp_path)
+    write_certificate(fake.params["certificate"], "AAA")
+    write_certificate(fake.params["ca_certificate"], "BBB")
+    return fake
+
+
+@pytest.fixture
+def existing(module, monkeypatch):
+    monkeypatch.setattr(instance.Instance, "exists", lambda self: True)
+    return instance.Instance(module)
+
+
+def test_instance_is_created_once_with_its_certificates(module):
+    assert instance.ensure(instance.Instance(module), module) == ["instance", "authority", "certificate"]
+    assert module.called[0] == ["dscreate", "from-file"]
+
+
+def test_instance_with_the_same_certificates_is_left_alone(existing, module):
+    module.store = {
+        instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
+        instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
+    }
+
+    assert instance.ensure(existing, module) == []
+    assert module.called == []
+
+
+def test_renewed_certificate_is_taken_over(existing, module):
+    module.store = {
+        instance.SERVER_NICKNAME: "-----BEGIN CERTIFICATE-----\nOLD\n-----END CERTIFICATE-----",
+        instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
+    }
+
+    assert instance.ensure(existing, module) == ["certificate"]
+    assert module.called == [["dsctl", "t"]]
+
+
+def test_check_mode_creates_no_instance(module):
+    module.check_mode = True
+
+    assert instance.ensure(instance.Instance(module), module) == ["instance"]
+    assert module.called == []
+
+
+def test_password_of_the_manager_is_new_each_time():
+    first, second = (instance.setup_file("t", "h", "dc=t", instance.secrets.token_urlsafe(32)) for _ in range(2))
+
+    assert first != second
+    assert "root_password = " in first
