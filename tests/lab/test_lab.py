@@ -73,7 +73,7 @@ def test_an_up_with_other_hosts_is_refused(lab):
     done = lab.run("up", "--topology", str(lab.topology), "--hosts", "left", check=False)
 
     assert done.returncode == 1
-    assert "is up with other hosts" in done.stderr
+    assert "is up from another topology" in done.stderr
 
 
 def test_memory_beyond_the_limit_is_refused_by_the_kernel(lab):

@@ -39,7 +39,7 @@ def up(names: Names, topology: Topology, say: Say) -> None:
             _build(names, topology, say)
             return
         if now.topology != topology.digest():
-            message = f"lab {names.lab} is up with other hosts: {' '.join(now.hosts)}"
+            message = f"lab {names.lab} is up from another topology, with {' '.join(now.hosts)}"
             raise LabError(message, "Take it down first, or choose another name with --lab.")
         running = processes.nspawns(names)
         for name in sorted(set(now.hosts) - set(running)):

@@ -115,7 +115,7 @@ def _host(name: str, entry: object) -> Host:
         name=name,
         groups=groups,
         memory_mb=int(_number(entry, "memory_mb", MIN_MEMORY_MB, where)),
-        cores=_number(entry, "cores", MIN_CORES, where),
+        cores=float(_number(entry, "cores", MIN_CORES, where)),
         job_cgroups=_flag(entry, "job_cgroups", where),
     )
 
