@@ -33,6 +33,7 @@ from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
 _THREADS = 12
 _DATAGRAM_MAX_BYTES = 4096
 _POLL_S = 0.5
+_GRACE_S = 3
 _BUFFER_BYTES = 4 * 1024 * 1024
 
 _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
@@ -43,26 +44,35 @@ _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 )
 
 
-def agent_server(
-    scheduler: Scheduler, reports: Reports, *, address: str, files: TlsFiles, allowed: str
-) -> tuple[grpc.Server, int]:
-    """Return a server that is bound and not yet started, and its port.
+class AgentServer:
+    """Serves the supervisor; bound when made.
 
     Args:
-        scheduler: Carries out the calls.
-        reports: Is pulled from.
         address: ``host:port``; port 0 takes a free one.
         files: Our certificate and the CA of the callers'; mutual TLS is not optional.
+        scheduler: Carries out the calls.
+        reports: Is pulled from.
         allowed: Common name of the one certificate that may call.
 
     Raises:
         ConfigError: If there is no client CA, a file cannot be read or the address cannot be listened on.
     """
-    if files.client_ca is None:
-        raise ConfigError("agent cannot serve without a client CA")
-    server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
-    agent_pb2_grpc.add_ClusterAgentServicer_to_server(_Servicer(scheduler, reports), server)  # type: ignore[no-untyped-call]
-    return server, bind(server, address, files)
+
+    def __init__(self, address: str, files: TlsFiles, *, scheduler: Scheduler, reports: Reports, allowed: str) -> None:
+        if files.client_ca is None:
+            raise ConfigError("agent cannot serve without a client CA")
+        self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
+        servicer = _Servicer(scheduler, reports)
+        agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
+        self.port = bind(self._server, address, files)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """End: calls in progress get some seconds."""
+        self._server.stop(_GRACE_S).wait()
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):

@@ -6,6 +6,8 @@ Nothing here is ever answered, and nothing that is wrong with a report stops any
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import structlog
 
 from gridstead.domain.hint import Hint, RateLimit, admit, parse_completion, parse_report
@@ -14,8 +16,9 @@ from gridstead.ports import Clock, CompletionSpool, ReportStore, Seal
 
 KEEP_S = 86_400
 FORGET_EVERY_S = 3_600
-RATE_PER_S = 500.0
-BURST = 2_000.0
+TELL_EVERY_S = 60
+RATE_PER_S = 200.0  # of one node: a job that floods silences its own node at most
+BURST = 1_000.0
 
 log = structlog.get_logger()
 
@@ -37,26 +40,29 @@ class ReportIntake:
         reports: ReportStore,
         seal: Seal,
         spool: CompletionSpool | None,
-        sources: frozenset[str],
+        sources: Iterable[str],
         clock: Clock,
     ) -> None:
         self._reports = reports
         self._seal = seal
         self._spool = spool
-        self._sources = sources
         self._clock = clock
-        self._rate = RateLimit(per_second=RATE_PER_S, burst=BURST)
+        self._rates = {source: RateLimit(per_second=RATE_PER_S, burst=BURST) for source in sources}
         self._forget_at = 0
+        self._dropped = 0
+        self._drop_reason = ""
+        self._tell_at = 0
 
     def receive(self, datagram: bytes, source: str) -> None:
         """Store the report that a datagram holds if its sender, its seal and the rate allow it."""
-        if source not in self._sources or not self._rate.allows(self._clock.now()):
-            log.debug("report_dropped", reason="source or rate", source=source)
+        rate = self._rates.get(source)
+        if rate is None or not rate.allows(self._clock.now()):
+            self._drop(f"{source} may not report, or not so fast")
             return
         try:
             hint = parse_report(admit(self._seal.open(datagram)))
         except (NotAllowed, UnexpectedOutput, SchedulerUnavailable) as error:
-            log.warning("report_dropped", reason=str(error), source=source)
+            self._drop(f"{source}: {error}")
             return
         if hint is not None:
             self._reports.add([hint])
@@ -66,9 +72,17 @@ class ReportIntake:
         if self._spool is not None:
             self._read(self._spool)
         now = self._clock.now()
+        if self._dropped and now >= self._tell_at:
+            log.warning("reports_dropped", count=self._dropped, reason=self._drop_reason)
+            self._dropped, self._tell_at = 0, now + TELL_EVERY_S
         if now >= self._forget_at:
             self._reports.forget(before=now - KEEP_S)
             self._forget_at = now + FORGET_EVERY_S
+
+    def _drop(self, reason: str) -> None:
+        """Count a report that may not pass; a flood of them must not flood the log."""
+        self._dropped += 1
+        self._drop_reason = reason
 
     def _read(self, spool: CompletionSpool) -> None:
         lines = spool.take()

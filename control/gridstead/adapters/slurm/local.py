@@ -87,9 +87,9 @@ class LocalSlurm:
 class Storage:
     """Parents of the users' directories: homes by address, caches by uid and by user-uid."""
 
-    homes: Path
-    shared_cache: Path
-    persistent_cache: Path
+    homes: Path = Path("/home/ldap-users")
+    shared_cache: Path = Path("/opt/cache/shared")
+    persistent_cache: Path = Path("/opt/cache/persistent")
 
     def of(self, user: GridUser) -> tuple[Path, ...]:
         """Return the directories that a user must have."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from gridstead.adapters.slurm.job import environment
 from gridstead.domain.submission import Submission
 from gridstead.errors import GridsteadError, SchedulerUnavailable, SubmitRejected
 from gridstead.ports import Clock
@@ -30,8 +31,6 @@ _BASE = "http://slurmrestd/slurm/v0.0.42"
 _REFUSALS = frozenset(range(2000, 3000)) | frozenset(range(9000, 10000))
 _NOT_NOW = frozenset({2007, 2019, 2020, 2027, 2037, 2045, 2131})
 _ALREADY_ENDED = frozenset({2017, 2021})  # invalid job id, already done
-
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class Slurmrestd:
@@ -147,19 +146,6 @@ class Slurmrestd:
                 self._token = self._new_token()
                 self._renew_at = now + TOKEN_LIFE_S - _RENEW_BEFORE_S
             return self._token
-
-
-def environment(submission: Submission, *, home: Path) -> dict[str, str]:
-    """Return the whole environment of a job: who it is, and what its script brought."""
-    address = submission.user.address
-    return {
-        **submission.script.environment,
-        "HOME": str(home),
-        "USER": address,
-        "LOGNAME": address,
-        "SHELL": "/bin/bash",
-        "PATH": _PATH,
-    }
 
 
 def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> GridsteadError:

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm through ssh to the login node. Implements port ``Scheduler``.
+
+Rule 1: one connection is kept and shared; a command gets a channel of its own. Rule 2: the server's key is pinned, an
+unknown one is refused. Rule 3: only what failed before the command was sent is tried again.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import fabric
+import paramiko
+
+from gridstead.adapters.slurm import read, text, wrapper
+from gridstead.adapters.slurm.command import Command, Outcome, answer
+from gridstead.adapters.slurm.job import environment
+from gridstead.adapters.slurm.local import Storage
+from gridstead.domain.accounts import WalletRange
+from gridstead.domain.attempt import AccountingSample, LiveSample
+from gridstead.domain.ids import is_address, parse_proof, parse_slurm_name
+from gridstead.domain.job import Hardware
+from gridstead.domain.submission import Gate, Submission
+from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected
+from gridstead.ports import Clock
+
+_CONNECT_TIMEOUT_S = 10
+_TIMEOUT_S = 30.0
+_CHANNELS = 4  # sshd counts closing ones; eight at once fail
+_KEEPALIVE_S = 30
+_CHUNK_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshAccess:
+    """How the login node is reached.
+
+    Attributes:
+        endpoint: ``host:port`` of sshd; the host as it stands in the known hosts.
+        user: Operator account.
+        key_file: OpenSSH private key.
+        known_hosts_file: File with the host's key.
+    """
+
+    endpoint: str
+    user: str
+    key_file: Path
+    known_hosts_file: Path
+
+
+class SshRunner:
+    """Runs commands on the login node. Implements ``Runner``; may be used from several threads."""
+
+    def __init__(self, access: SshAccess) -> None:
+        self._access = access
+        self._connection: fabric.Connection | None = None
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(_CHANNELS)
+
+    def run(self, command: Command) -> Outcome:
+        """Run the command to its end."""
+        variables = [f"{name}={value}" for name, value in command.environment.items()]
+        line = shlex.join(["env", "-i", *variables, *command.argv])
+        with self._slots:
+            try:
+                return _exchange(self._session(), line, command.stdin.encode())
+            except (OSError, EOFError, paramiko.SSHException) as err:
+                self.close()
+                raise SchedulerUnavailable(
+                    f"could not run {command.argv[0]} on {self._access.endpoint}", detail=f"{type(err).__name__}: {err}"
+                ) from err
+
+    def close(self) -> None:
+        """Drop the connection; the next command opens a new one."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _session(self) -> paramiko.Channel:
+        """Return a new channel, over a new connection if the old one turns out to be dead."""
+        with self._lock:
+            if self._connection is not None:
+                try:
+                    return self._connection.create_session()
+                except (OSError, EOFError, paramiko.SSHException):
+                    self._connection.close()
+            self._connection = _connect(self._access)
+            return self._connection.create_session()
+
+
+class SshScheduler:
+    """Implements port ``Scheduler``.
+
+    Args:
+        access: How the login node is reached.
+        clock: Wall time.
+        wallets: The ids that jobs may run as.
+        storage: Parents of the users' directories, as the login node mounts them.
+        account: Parent account of the wallets' associations.
+    """
+
+    def __init__(
+        self,
+        access: SshAccess,
+        clock: Clock,
+        *,
+        wallets: WalletRange | None = None,
+        storage: Storage | None = None,
+        account: str = "grid",
+    ) -> None:
+        self._runner = SshRunner(access)
+        self._clock = clock
+        self._wallets = wallets or WalletRange()
+        self._storage = storage or Storage()
+        self._account = account
+        self._associated: set[str] = set()
+
+    def submit(self, submission: Submission) -> int:
+        """Queue an attempt and return its Slurm job id."""
+        what = f"could not submit job {submission.proof.job_id.slurm_name}"
+        if not self._wallets.holds(submission.user):
+            raise SubmitRejected(what, detail=f"{submission.user} is no wallet's account")
+        home = self._storage.homes / submission.user.address
+        outcome = self._runner.run(wrapper.submit(submission, environment(submission, home=home)))
+        return wrapper.parse_submitted(outcome, what)
+
+    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
+        """End an attempt that carries this proof."""
+        _check_proof(proof)
+        outcome = self._runner.run(wrapper.cancel(slurm_job_id, proof=proof))
+        wrapper.check_done(outcome, f"could not cancel {slurm_job_id}")
+
+    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
+        """Raise the limit of an attempt that carries this proof."""
+        _check_proof(proof)
+        outcome = self._runner.run(wrapper.extend(slurm_job_id, proof=proof, time_limit_min=time_limit_min))
+        wrapper.check_done(outcome, f"could not extend {slurm_job_id}")
+
+    def live(self) -> LiveSample:
+        """Return what slurmctld lists now."""
+        return read.live(self._runner, self._clock)
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return what slurmdbd has under these names."""
+        wanted = sorted(set(names))
+        if any(parse_slurm_name(name) is None for name in wanted):
+            raise InvalidInput("invalid look-up of job names")
+        return read.accounting(self._runner, self._clock, wanted, since=since)
+
+    def gate(self, address: str) -> Gate:
+        """Return whether a customer can run here."""
+        if not is_address(address):
+            raise InvalidInput(f"invalid address {address[:80]!r}")
+        user = wrapper.parse_user(self._runner.run(wrapper.user(address)), address)
+        if user is None:
+            return Gate(user=None, missing=(f"user {address} does not resolve",))
+        if not self._wallets.holds(user):
+            return Gate(user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",))
+        paths = self._storage.of(user)
+        missing = wrapper.parse_missing(self._runner.run(wrapper.directories(paths)), paths, uid=user.uid)
+        if not missing and address not in self._associated:
+            self._associate(address)
+        return Gate(user=user, missing=missing)
+
+    def hardware(self) -> Hardware:
+        """Return the cluster's nodes."""
+        return text.parse_nodes(answer(self._runner, text.nodes()))
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._runner.close()
+
+    def _associate(self, address: str) -> None:
+        listing = answer(self._runner, text.associations(address, account=self._account))
+        if not text.parse_associated(listing, address, account=self._account):
+            wrapper.check_done(self._runner.run(wrapper.associate(address)), f"could not associate {address}")
+        self._associated.add(address)
+
+
+def _check_proof(proof: str) -> None:
+    if parse_proof(proof) is None:
+        raise InvalidInput(f"invalid proof {proof[:200]!r}")
+
+
+def _connect(access: SshAccess) -> fabric.Connection:
+    host, _, port = access.endpoint.rpartition(":")
+    connection = fabric.Connection(
+        host,
+        user=access.user,
+        port=int(port),
+        config=fabric.Config(lazy=True, overrides={"load_ssh_configs": False}),
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        connect_kwargs={"key_filename": str(access.key_file), "look_for_keys": False, "allow_agent": False},
+    )
+    connection.client.load_host_keys(str(access.known_hosts_file))
+    connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    connection.open()
+    connection.transport.set_keepalive(_KEEPALIVE_S)
+    return connection
+
+
+def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> Outcome:
+    """Run a command line on a fresh channel; standard error must fit the channel's window (2 MiB)."""
+    with channel:
+        channel.settimeout(_TIMEOUT_S)
+        channel.exec_command(line)
+        if stdin:
+            channel.sendall(stdin)
+        channel.shutdown_write()
+        stdout = b"".join(iter(lambda: channel.recv(_CHUNK_BYTES), b""))
+        stderr = b"".join(iter(lambda: channel.recv_stderr(_CHUNK_BYTES), b""))
+        if not channel.status_event.wait(_TIMEOUT_S):
+            raise paramiko.SSHException("no exit status")
+        return Outcome(
+            exit_status=channel.recv_exit_status(),
+            stdout=stdout.decode(errors="replace"),
+            stderr=stderr.decode(errors="replace"),
+        )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gridstead agent run."""
+
+from __future__ import annotations
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.slurm import text
+from gridstead.adapters.slurm.command import answer
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, LocalSlurm, Storage
+from gridstead.adapters.slurm.munge import Munge
+from gridstead.adapters.slurm.reports import SqliteReports
+from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
+from gridstead.adapters.spool import FileSpool
+from gridstead.config import AgentSettings
+from gridstead.domain.accounts import WalletRange
+from gridstead.rpc.agent import AgentServer, DatagramReceiver
+from gridstead.rpc.tls import TlsFiles
+from gridstead.services.agent import Agent
+from gridstead.services.report_intake import ReportIntake
+from gridstead.wiring import loop
+
+SPOOL_S = 0.1
+
+
+def run(settings: AgentSettings) -> None:
+    """Run the cluster agent until it is stopped."""
+    clock = SystemClock()
+    reports = SqliteReports(settings.state_file, clock)
+    agent = open_agent(settings, reports)
+    intake = ReportIntake(
+        reports=reports,
+        seal=Munge(),
+        spool=FileSpool(settings.spool_file) if settings.spool_file else None,
+        sources=settings.report_sources,
+        clock=clock,
+    )
+    tls = settings.tls
+    files = TlsFiles(certificate=tls.certificate_file, key=tls.key_file, client_ca=tls.ca_file)
+    server = AgentServer(settings.listen, files, scheduler=agent, reports=agent, allowed=settings.allowed_client)
+    close = [reports.close, server.stop]
+    if settings.report_listen is not None:
+        receiver = DatagramReceiver(settings.report_listen, intake.receive)
+        receiver.start()
+        close.append(receiver.stop)
+    server.start()
+    loop.run((loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S),), close=tuple(close))
+
+
+def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
+    """Return the agent on this host's Slurm."""
+    runner, clock = LocalRunner(), SystemClock()
+    rest = Slurmrestd(
+        socket=settings.slurmrestd_socket,
+        new_token=lambda: text.parse_token(answer(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S))),
+        clock=clock,
+        partition=settings.partition,
+        account=settings.account,
+        homes=settings.storage.homes,
+    )
+    places, ids = settings.storage, settings.wallet_ids
+    storage = Storage(homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache)
+    return Agent(
+        slurm=LocalSlurm(runner=runner, rest=rest, clock=clock),
+        accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),
+        reports=reports,
+        wallets=WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+    )
