@@ -116,6 +116,22 @@ contract BasicsTest is Grid {
 
     // Owners and roles
 
+    function test_only_an_owner_hands_over_or_gives_up() public {
+        vm.startPrank(ALICE);
+        expectString("Ownable: caller is not the owner");
+        constants.transferOwnership(ALICE);
+        expectString("Ownable: caller is not the owner");
+        constants.renounceOwnership();
+    }
+
+    function test_only_the_admin_gives_and_takes_roles() public {
+        vm.startPrank(ALICE);
+        (bool given,) = address(meta).call(abi.encodeCall(meta.grantRole, (ROLE, ALICE)));
+        (bool taken,) = address(meta).call(abi.encodeCall(meta.revokeRole, (ROLE, MATCHER)));
+
+        assertTrue(!given && !taken, "refused");
+    }
+
     function test_an_owner_hands_over_and_gives_up() public {
         expectString("Ownable: new owner is the zero address");
         constants.transferOwnership(address(0));

@@ -79,6 +79,29 @@ contract BatchesTest is Grid {
         meta.claimNextJob();
     }
 
+    function test_stale_cancellations_and_top_ups_are_cleared_away_too() public {
+        uint256 stale = queues.MAX_SKIPPED() + 1;
+        for (uint256 i = 0; i < stale; ++i) {
+            JobId jobId = running(LOCK);
+            vm.startPrank(ALICE);
+            meta.topUpJob(jobId, 1e18);
+            meta.cancelJob(jobId);
+            vm.stopPrank();
+            settle(jobId, JobStatus.FINISHED, 0);
+        }
+
+        vm.startPrank(PROVIDER);
+        meta.claimNextCancellingJob();
+        meta.claimNextTopUpJob();
+
+        assertEq(queues.getCancellingJobQueueSize(PROVIDER), 1, "cancellations");
+        assertEq(queues.getTopUpJobQueueSize(PROVIDER), 1, "top-ups");
+        expectError(IProviderJobQueues.NoJob.selector);
+        meta.claimNextCancellingJob();
+        expectError(IProviderJobQueues.NoJob.selector);
+        meta.claimNextTopUpJob();
+    }
+
     function test_a_bad_start_is_skipped_and_told() public {
         JobId first = claimed(LOCK);
         JobId second = claimed(LOCK);

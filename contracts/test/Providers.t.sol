@@ -225,6 +225,9 @@ contract ProvidersTest is Grid {
         assertEq(rest, 1, "second page");
         assertEq(second[0], _word(NEW), "newest");
         assertEq(end, 0, "end");
+
+        (, uint256 all,) = providers.fetchPage(0, 99);
+        assertEq(all, 3, "more than there are");
     }
 
     function test_the_list_closes_over_who_is_removed() public {
