@@ -38,6 +38,7 @@ from gridstead.workflow.render import Site, render
 MAX_NONCES = 100_000
 NONCE_BYTES = 16
 SALT_BYTES = 16
+MAX_CHALLENGE_BYTES = 256  # ours are shorter; what is long may be nested so deeply that parsing it ends the process
 
 log = structlog.get_logger()
 
@@ -213,9 +214,11 @@ class JobDefinitions:
 
 def _nonce(challenge: bytes) -> str:
     """Return the nonce in a challenge, an empty text if it is none."""
+    if len(challenge) > MAX_CHALLENGE_BYTES:
+        return ""
     try:
         content = json.loads(challenge)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ""
     nonce = content.get("nonce") if isinstance(content, dict) else None
     return nonce if isinstance(nonce, str) else ""

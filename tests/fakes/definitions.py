@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scripts and logs in memory, a ledger with one job, and a wallet: what the tests of these services stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_account.signers.local import LocalAccount
+
+from gridstead.domain.billing import Resources
+from gridstead.domain.ids import JobId
+from gridstead.domain.job import Block, Job
+from gridstead.domain.lifecycle import JobState
+from gridstead.errors import ChainUnavailable, LogFull
+
+CONTRACT = "0x" + "5c" * 20
+
+
+@dataclass
+class MemoryScripts:
+    """Port ScriptStore."""
+
+    records: dict[str, str] = field(default_factory=dict)
+
+    def put(self, batch_location_hash: str, record: str) -> None:
+        self.records.setdefault(batch_location_hash, record)
+
+    def get(self, batch_location_hash: str) -> str | None:
+        return self.records.get(batch_location_hash)
+
+
+@dataclass
+class MemoryLogs:
+    """Port LogSink; ``synced`` is what would survive a power cut."""
+
+    max_bytes: int = 10**6
+    lines: dict[tuple[str, str], list[tuple[bytes, int]]] = field(default_factory=dict)
+    synced: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def append(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
+        lines = self.lines.setdefault((owner, log_name), [])
+        if sum(len(line) for line, _ in lines) + len(data) > self.max_bytes:
+            raise LogFull(f"log {log_name} is full")
+        lines.append((data, timestamp_ns))
+
+    def sync(self, owner: str, log_name: str) -> None:
+        self.synced[owner, log_name] = len(self.lines.get((owner, log_name), []))
+
+    def read(self, owner: str, log_name: str, *, after: int) -> tuple[tuple[int, bytes, int], ...]:
+        lines = self.lines.get((owner, log_name), [])
+        return tuple((number + 1, data, at) for number, (data, at) in enumerate(lines) if number >= after)
+
+    def names(self, owner: str) -> tuple[str, ...]:
+        return tuple(sorted(name for of, name in self.lines if of == owner))
+
+
+@dataclass
+class Wallet:
+    """A key that signs as wallets do; ``low_v`` writes v as 0 or 1."""
+
+    account: LocalAccount = field(default_factory=Account.create)
+    low_v: bool = False
+
+    @property
+    def address(self) -> str:
+        return str(self.account.address).lower()
+
+    def sign(self, message: bytes) -> bytes:
+        signature = bytes(self.account.sign_message(encode_defunct(primitive=message)).signature)
+        return signature[:-1] + bytes([signature[-1] - 27]) if self.low_v else signature
+
+
+@dataclass
+class OneJobLedger:
+    """The part of port Ledger that is asked for one job."""
+
+    job: Job | None = None
+    down: bool = False
+
+    def head(self) -> Block:
+        if self.down:
+            raise ChainUnavailable("could not reach the chain")
+        return Block(number=7, hash="0x" + "00" * 32, timestamp=1_800_000_000)
+
+    def jobs(self, numbers: Iterable[int], *, at: Block) -> dict[int, Job]:
+        return {self.job.id.number: self.job} if self.job and self.job.id.number in numbers else {}
+
+
+def matched_job(customer: str, provider: str, batch_location_hash: str, state: JobState = JobState.SCHEDULED) -> Job:
+    """A job that the chain has given to the provider."""
+    return Job(
+        id=JobId(chain_id=179188, contract=CONTRACT, number=5),
+        state=state, customer=customer, provider=provider, batch_location_hash=batch_location_hash,
+        resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64),
+        lock=10**18, submitted_at=1_800_000_000, state_block=6,
+    )  # fmt: skip
+
+
+def wire_workflow(**changes: object) -> dict[str, object]:
+    """A small workflow as the wire has it."""
+    resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
+    return {"resources": resources, "steps": [{"name": "hello", "run": {"command": "echo hello"}}], **changes}
