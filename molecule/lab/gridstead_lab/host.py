@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridstead_lab import cgroups, commands, processes
+from gridstead_lab import cgroups, commands, namespaces, processes
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import Names
 
@@ -71,7 +71,8 @@ def boot(names: Names, place: Place) -> None:
     folder, recipe = names.host(place.name), place.recipe
     binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
     argv = [
-        *recipe.launcher, "systemd-nspawn", "--quiet", f"--directory={names.root(place.name)}",
+        *recipe.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
+        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(place.name)}",
         "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
         f"--machine={names.machine(place.name)}", f"--hostname={place.name}", "--resolv-conf=off",
         "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU on which a host is started."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from gridstead_lab import namespaces
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [({0: 7}, 0), ({0: 3357, 1: 7197}, 0), ({0: 12289, 1: 7197, 2: 16385}, 1)],
+)
+def test_host_is_started_where_namespaces_have_the_lowest_ids(ids, expected):
+    assert namespaces.cpu_of_lowest(ids) == expected
+
+
+def test_host_may_use_every_cpu_afterwards():
+    assert namespaces.payload_cpus() == ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="making a mount namespace needs root")
+def test_program_measures_every_cpu_or_none():
+    done = subprocess.run([sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True)
+
+    measured = {int(line.split()[0]) for line in done.stdout.splitlines()}
+    assert measured in (set(), os.sched_getaffinity(0))
