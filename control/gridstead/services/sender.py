@@ -7,7 +7,7 @@ queued or signed bytes that the next tick sends. What to do is decided by ``doma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -134,9 +134,7 @@ class Sender:
         self._desk.transactions.record(
             name, changes=decided.changes, withdrawn=decided.withdrawn, closed=decided.closed
         )
-        for change in decided.changes:
-            if change.state in {SendState.FINAL, SendState.REJECTED}:
-                log.info("call_closed", entry=change.entry_id, state=change.state.value, reason=change.reason)
+        _tell(decided.changes)
         for nonce in decided.withdrawn:
             log.warning("transaction_withdrawn", nonce=nonce)
         self._at("outcome_stored")
@@ -170,8 +168,7 @@ class Sender:
     def _reject(self, name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         changes = [EntryChange(entry_id=one, state=SendState.REJECTED, reason=reason) for one in entry_ids]
         self._desk.transactions.record(name, changes=changes, withdrawn=(), closed=())
-        for change in changes:
-            log.info("call_closed", entry=change.entry_id, state=change.state.value, reason=reason)
+        _tell(changes)
 
     def _send_new(self, name: str, transaction: Transaction) -> None:
         self._desk.transactions.add(name, transaction)
@@ -188,3 +185,13 @@ class Sender:
         if transaction.sent_at is None and taken is Taken.TAKEN:
             self._desk.transactions.mark_sent([transaction.hash], at=now)
             log.info("transaction_sent", tx=transaction.hash, nonce=transaction.nonce, calls=len(transaction.entry_ids))
+
+
+def _tell(changes: Iterable[EntryChange]) -> None:
+    final = 0
+    for change in changes:
+        final += change.state is SendState.FINAL
+        if change.state is SendState.REJECTED:
+            log.warning("call_rejected", entry=change.entry_id, reason=change.reason)
+    if final:
+        log.info("calls_finished", calls=final)

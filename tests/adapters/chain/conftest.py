@@ -34,6 +34,7 @@ def chain(devnet):
     devnet.anvil.rpc("evm_setAutomine", True)
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_revert", snapshot)
+    devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
 
 
 class FakeGrid:

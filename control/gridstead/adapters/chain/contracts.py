@@ -8,7 +8,7 @@ from typing import Any
 
 from gridstead.adapters.chain.abi import artifact, text
 from gridstead.adapters.chain.node import Node, Read, RpcError, to_block
-from gridstead.errors import ConfigError
+from gridstead.errors import ChainUnavailable, ConfigError
 
 COMPATIBLE_VERSION = "2"
 
@@ -29,7 +29,13 @@ class Contract:
         return artifact(self.name).functions[function].encode(*arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:  # noqa: ANN401
-        """Return what a view answered: the value, or a tuple if there are several."""
+        """Return what a view answered: the value, or a tuple if there are several.
+
+        Raises:
+            ChainUnavailable: If nothing answered, as on a fresh chain before its contracts are there.
+        """
+        if not answer:
+            raise ChainUnavailable(f"could not read {function}", detail=f"there is no contract at {self.address}")
         values = artifact(self.name).functions[function].decode(answer)
         return values[0] if len(values) == 1 else values
 

@@ -31,12 +31,12 @@ NO_EVIDENCE = bytes(32)
 
 # Ceilings of what a batch can use, measured on our contracts and held by a test; what is not used is not paid.
 GAS_BASE = 80_000
-GAS_PER_ERROR_BYTE = 900
+GAS_PER_ERROR_BYTE = 850
 GAS_PER_CALL: dict[type[Call], int] = {
-    Match: 220_000,
-    SetRunning: 130_000,
-    Settle: 230_000,
-    Refuse: 120_000,
+    Match: 90_000,
+    SetRunning: 50_000,
+    Settle: 130_000,
+    Refuse: 50_000,
 }
 
 
