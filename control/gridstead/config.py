@@ -191,6 +191,10 @@ class SupervisorSettings(Service):
     slurm: Slurm
     prices_per_minute: PricesPerMinute
     labels: Annotated[dict[str, str], Field(description="What the provider says of itself.")] = {}
+    logger_ca_file: Annotated[
+        str | None,
+        Field(description="Path, on compute nodes, of the CA of the grid's logger; absent: well-known ones."),
+    ] = None
     ssh_keys: Annotated[SshKeys | None, Field(description="Absent: SshAPI is not served.")] = None
     claim_limit: Annotated[PositiveInt, Field(le=200, description="Jobs in one claim.")] = 50
     max_attempts: Annotated[PositiveInt, Field(description="Submissions of one job before it is given up as lost.")] = 3
@@ -286,11 +290,13 @@ class AgentSettings(Service):
 
 
 class ClientSettings(Settings):
-    """The command line of a grid user: ~/.config/gridstead/client.toml, or the file that --config or GRIDSTEAD_CONFIG names."""
+    """The command line of a grid user."""
 
     chain: Chain
     wallet: Wallet
-    job_definitions_url: Annotated[str, Field(pattern=r"^https://", description="GraphQL address.", examples=["https://control:8443/graphql"])]
+    job_definitions_url: Annotated[
+        str, Field(pattern=r"^https://", description="GraphQL address.", examples=["https://control:8443/graphql"])
+    ]
     logger: Peer
     queue_url: Annotated[str | None, Field(description="Address of the meta-scheduler's queue view.")] = None
     ca_file: Annotated[Path | None, Field(description="PEM of a CA to trust beside the system's.")] = None

@@ -37,7 +37,7 @@ class Tick:
     every_s: float
 
 
-def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], None], ...] = ()) -> None:
+def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()) -> None:
     """Run the ticks until SIGTERM or SIGINT, then close what was opened, last first.
 
     Raises:

@@ -104,7 +104,9 @@ def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
     Raises:
         TransactionReverted: The contract would refuse the call as the chain stands.
     """
-    transaction = {"from": sender, "data": payload.data} | ({"to": payload.to} if payload.to else {})
+    transaction = {"from": sender, "data": payload.data, "value": hex(payload.value)} | (
+        {"to": payload.to} if payload.to else {}
+    )
     (answer,) = node.batch([("eth_estimateGas", [transaction])])
     if isinstance(answer, RpcError):
         if answer.is_revert:
@@ -122,7 +124,7 @@ def to_fields(payload: Payload, *, chain_id: int, nonce: int, gas: int, fees: Fe
         "gas": gas,
         "maxFeePerGas": fees.max_fee,
         "maxPriorityFeePerGas": fees.tip,
-        "value": 0,
+        "value": payload.value,
         "data": payload.data,
     }
     if payload.to:

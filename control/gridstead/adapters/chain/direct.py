@@ -45,7 +45,13 @@ class DirectSender:
             ChainUnavailable: It is not known whether it was or will be mined.
             ConfigError: The wallet cannot pay for it.
         """
-        payload = Payload(to=to, data=data, gas=None)
+        return self._send(Payload(to=to, data=data, gas=None), name)
+
+    def transfer(self, to: str, value: int) -> None:
+        """Give a wallet some of our coins, wei."""
+        self._send(Payload(to=to, data="0x", gas=None, value=value), "transfer of coins")
+
+    def _send(self, payload: Payload, name: str) -> dict[str, Any]:
         gas = estimate(self._node, self.address, payload, name)
         for _ in range(3):
             nonce = int(self._node.ask("eth_getTransactionCount", self.address, "pending"), 16)

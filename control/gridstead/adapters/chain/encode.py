@@ -42,11 +42,12 @@ GAS_PER_CALL: dict[type[Call], int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a transaction does: contract address and data, and the gas it can use; None if that must be asked for."""
+    """What a transaction does: contract address and data, the gas it can use (None: ask), coins to send along (wei)."""
 
     to: str
     data: str
     gas: int | None
+    value: int = 0
 
 
 def encode(calls: Sequence[Call], contracts: Contracts) -> Payload:

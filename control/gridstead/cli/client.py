@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands of a grid user share: settings, the customer's view of the contracts, how a job is shown."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gridstead.config import ClientSettings, load
+from gridstead.domain.billing import cost_floor
+from gridstead.domain.job import Job
+from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.errors import ConfigError, InvalidInput
+
+if TYPE_CHECKING:  # the chain's library takes seconds to import; only commands that need it do
+    from gridstead.adapters.chain.customer import Customer
+    from gridstead.adapters.chain.ledger import ChainLedger
+    from gridstead.adapters.chain.wallet import Wallet
+
+CONFIG_VARIABLE = "GRIDSTEAD_CONFIG"
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help=f"Settings file; else ${CONFIG_VARIABLE}, else ~/.config/gridstead/client.toml."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JobNumber = Annotated[str, typer.Argument(help="Job number, decimal or 0x and hexadecimal digits.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A grid user at a terminal."""
+
+    settings: ClientSettings
+    wallet: Wallet
+    customer: Customer
+    ledger: ChainLedger
+
+    def job(self, number: int) -> Job:
+        """Return a job as the newest block has it.
+
+        Raises:
+            InvalidInput: There is no such job.
+        """
+        job = self.ledger.jobs([number], at=self.ledger.head()).get(number)
+        if job is None:
+            raise InvalidInput(f"there is no job {number}", hint="`gridstead job list` shows yours.")
+        return job
+
+
+def settings_file(config: Path | None) -> Path:
+    """Return where the user's settings are."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    return config or (Path(named) if named else Path("~/.config/gridstead/client.toml").expanduser())
+
+
+def open_client(config: Path | None) -> Client:
+    """Return the user that the settings describe, connected."""
+    from gridstead.wiring.client import open_customer  # noqa: PLC0415 - see above
+
+    path = settings_file(config)
+    if not path.exists():
+        raise ConfigError(
+            f"cannot read {path}",
+            detail="it does not exist",
+            hint=f"Give --config FILE or set ${CONFIG_VARIABLE}; docs/reference/settings.md shows a client's settings.",
+        )
+    settings = load(ClientSettings, path)
+    wallet, customer, ledger = open_customer(settings)
+    return Client(settings=settings, wallet=wallet, customer=customer, ledger=ledger)
+
+
+def parse_job_number(text: str) -> int:
+    """Return a job number.
+
+    Raises:
+        InvalidInput: It is neither a decimal nor a hexadecimal number.
+    """
+    try:
+        number = int(text, 16) if text.startswith("0x") else int(text)
+    except ValueError as error:
+        raise InvalidInput(f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7.") from error
+    if not 0 <= number < 2**256:
+        raise InvalidInput(f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7.")
+    return number
+
+
+def exit_code(job: Job) -> int:
+    """Return what a shell would say of the job's end: its code, or 128 and the signal that ended it."""
+    code, signal = job.exit_code >> 8, job.exit_code & 0x7F
+    return code or (128 + signal if signal else 0)
+
+
+def cost_so_far(job: Job, now: int) -> int:
+    """Return what the job has cost, wei: settled, or by the running clock."""
+    if job.state in COLD:
+        return job.final_cost
+    if job.state is not JobState.RUNNING:
+        return 0
+    return min(job.lock, cost_floor(max(0, now - job.started_at), job.price_per_min))
+
+
+def to_json(job: Job) -> dict[str, object]:
+    """Return a job for machines. Units: wei, Unix seconds, MB."""
+    resources = job.resources
+    return {
+        "number": job.id.number,
+        "id": job.id.slurm_name,
+        "name": job.name,
+        "state": job.state.name,
+        "customer": job.customer,
+        "provider": job.provider or None,
+        "resources": {
+            "tasks": resources.tasks,
+            "cpus_per_task": resources.cpus_per_task,
+            "memory_per_cpu_mb": resources.memory_per_cpu_mb,
+            "gpus": resources.gpus,
+        },
+        "batch_location_hash": job.batch_location_hash,
+        "lock_wei": job.lock,
+        "price_per_min_wei": job.price_per_min,
+        "cost_wei": job.final_cost,
+        "submitted_at": job.submitted_at,
+        "started_at": job.started_at or None,
+        "ended_at": job.ended_at or None,
+        "cancel_requested": job.cancel_requested,
+        "exit_code": exit_code(job) if job.state in COLD else None,
+        "last_error": job.last_error,
+    }

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead <service> run` and `gridstead check-config <service>`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridstead.cli.output import console
+from gridstead.config import SERVICES, load
+from gridstead.errors import InvalidInput
+from gridstead.logs import set_up
+
+Config = Annotated[
+    Path | None, typer.Option("--config", help="Settings file; /etc/gridstead/<service>.toml if not given.")
+]
+
+_HELP = {
+    "agent": "On the controller: the supervisor's only way into Slurm.",
+    "job-definitions": "Takes workflows, keeps scripts, hands them to the provider that holds the job.",
+    "ldap-connector": "Makes a directory user of each wallet that asks for a job.",
+    "logger": "Keeps jobs' output and streams it to its owner.",
+    "meta-scheduler": "Matches pending jobs to providers.",
+    "supervisor": "Claims jobs, runs them in Slurm, settles them.",
+    "user-directories": "Makes homes and caches on the shared storage.",
+}
+
+
+def settings_path(service: str, config: Path | None) -> Path:
+    """Return where a service's settings are."""
+    return config or Path("/etc/gridstead") / f"{service}.toml"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add a group with a run command for each service."""
+    for service, text in _HELP.items():
+        group = typer.Typer(help=text, no_args_is_help=True)
+        group.command("run", help=f"{text} Runs until it is stopped; logs JSON lines on stdout.")(_runner(service))
+        group.callback()(lambda: None)
+        app.add_typer(group, name=service)
+
+
+def _runner(service: str) -> Callable[[Path | None], None]:
+    def run(config: Config = None) -> None:
+        settings = load(SERVICES[service], settings_path(service, config))
+        set_up(settings.log_level)
+        module = importlib.import_module(f"gridstead.wiring.{service.replace('-', '_')}")
+        module.run(settings)
+
+    return run
+
+
+def check_config(
+    service: Annotated[str, typer.Argument(help=f"One of: {', '.join(SERVICES)}.")],
+    config: Config = None,
+) -> None:
+    """Check a service's settings file; contacts nothing and changes nothing."""
+    if service not in SERVICES:
+        raise InvalidInput(f"unknown service {service[:80]!r}", hint=f"Give one of: {', '.join(SERVICES)}.")
+    path = settings_path(service, config)
+    load(SERVICES[service], path)
+    console.print(f"{path}: good")

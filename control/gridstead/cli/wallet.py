@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead wallet`: key files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridstead.cli.client import Json
+from gridstead.cli.output import console, emit_json
+from gridstead.domain.ids import parse_address
+from gridstead.errors import ConfigError
+
+app = typer.Typer(help="Wallets: the key that pays or is paid.", no_args_is_help=True)
+
+Keystore = Annotated[Path, typer.Option("--keystore", help="V3 key file.")]
+
+
+@app.command()
+def new(
+    keystore: Keystore,
+    password_file: Annotated[Path, typer.Option("--password-file", help="File with the password, on one line.")],
+    as_json: Json = False,
+) -> None:
+    """Make a new key and write its key file, which must not exist yet."""
+    from gridstead.adapters.chain.wallet import create_wallet  # noqa: PLC0415 - takes a second to import
+
+    wallet = create_wallet(keystore, password_file)
+    if as_json:
+        emit_json({"address": wallet.address, "keystore": str(keystore)})
+        return
+    console.print(wallet.address)
+
+
+@app.command()
+def address(keystore: Keystore, as_json: Json = False) -> None:
+    """Print the address of a key file; needs no password."""
+    found = keystore_address(keystore)
+    if as_json:
+        emit_json({"address": found, "keystore": str(keystore)})
+        return
+    console.print(found)
+
+
+def keystore_address(keystore: Path) -> str:
+    """Return the address that a key file names.
+
+    Raises:
+        ConfigError: It cannot be read or names none.
+    """
+    try:
+        return parse_address("0x" + str(json.loads(keystore.read_text())["address"]).removeprefix("0x"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"cannot read wallet {keystore}", detail=str(error)) from error

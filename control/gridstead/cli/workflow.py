@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead workflow`: write and check a workflow; contacts nothing."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridstead.cli.client import Json
+from gridstead.cli.output import console, emit_json
+from gridstead.errors import InvalidInput
+from gridstead.workflow.parse import parse_workflow
+from gridstead.workflow.render import render as render_script
+from gridstead.workflow.schema import Workflow
+
+app = typer.Typer(help="Workflows: what a job does, in YAML.", no_args_is_help=True)
+
+MAX_BYTES = 256 * 1024
+
+File = Annotated[Path, typer.Argument(help="Workflow, YAML; - for standard input.")]
+
+
+def read_workflow(path: Path) -> Workflow:
+    """Return the workflow of a file.
+
+    Raises:
+        InvalidInput: The file cannot be read, is no text, or breaks a rule.
+    """
+    try:
+        data = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else path.read_bytes()
+        return parse_workflow(data.decode())
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}", detail=str(error)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"cannot read {path}", detail=f"it is not UTF-8: {error}") from error
+
+
+@app.command()
+def validate(file: File, as_json: Json = False) -> None:
+    """Check a workflow; every broken rule is told at once."""
+    workflow = read_workflow(file)
+    if as_json:
+        emit_json({"valid": True, "workflow": workflow.to_graphql()})
+        return
+    console.print(f"{file}: valid")
+
+
+@app.command()
+def render(file: File) -> None:
+    """Print the batch script that a provider will run."""
+    sys.stdout.write(render_script(read_workflow(file)))
+
+
+@app.command()
+def init(
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; must not exist.")] = Path(
+        "workflow.yaml"
+    ),
+) -> None:
+    """Write a first workflow to start from."""
+    text = resources.files("gridstead.workflow").joinpath("templates/hello-world.yaml").read_text()
+    try:
+        with output.open("x") as file:
+            file.write(text)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
+    console.print(f"wrote {output}; try: gridstead workflow validate {output}")

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The meta-scheduler's queue, over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with reasons.
+
+Both answer a JSON object whose keys are 0x and 64 hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from gridstead.errors import ConfigError
+from gridstead.rpc.tls import TlsFiles
+
+View = Callable[[], Mapping[str, str]]
+SOCKET_TIMEOUT_S = 10
+
+
+class QueueViewServer:
+    """Serves the two views.
+
+    Args:
+        address: ``host:port``.
+        tls: The server's certificate.
+        matched: Returns the matched and running jobs.
+        pending: Returns the pending jobs with the reason why.
+    """
+
+    def __init__(self, address: str, tls: TlsFiles, *, matched: View, pending: View) -> None:
+        host, _, port = address.rpartition(":")
+        views = {"/": matched, "/pending": pending}
+
+        class Handler(_Handler):
+            def view(self, path: str) -> View | None:
+                return views.get(path)
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(tls.certificate, tls.key)
+            self._server = ThreadingHTTPServer((host, int(port)), Handler)
+        except OSError as error:
+            raise ConfigError(f"cannot serve the queue view on {address}", detail=str(error)) from error
+        # The handshake happens in the connection's own thread, so that one slow client holds up nobody.
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="queue-view", daemon=True)
+
+    def start(self) -> int:
+        """Listen and return the port."""
+        self._thread.start()
+        return int(self._server.server_address[1])
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = SOCKET_TIMEOUT_S
+
+    def view(self, path: str) -> View | None:
+        """Return what a path shows."""
+        raise AssertionError(path)
+
+    def do_GET(self) -> None:  # http.server's name
+        """Answer one request."""
+        view = self.view(self.path)
+        if view is None:
+            self.send_error(404)
+            return
+        body = json.dumps(view()).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Access-Control-Allow-Origin", "*")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Keep requests out of the log."""

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SshAPI: the login node asks for the supervisor's public key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import grpc
+
+from gridstead.proto.supervisor_pb2 import FetchAuthorizedKeysRequest, FetchAuthorizedKeysResponse
+from gridstead.proto.supervisor_pb2_grpc import SshAPIServicer, add_SshAPIServicer_to_server
+from gridstead.rpc.tls import TlsFiles, add_health, bind, grpc_server
+
+THREADS = 4
+
+
+class SshKeyServer:
+    """Serves SshAPI over TLS; a public key is no secret, so anybody may ask.
+
+    Args:
+        address: ``host:port``.
+        tls: The server's certificate.
+        authorized_keys: Returns one line of an authorized_keys file.
+    """
+
+    def __init__(self, address: str, tls: TlsFiles, *, authorized_keys: Callable[[], str]) -> None:
+        self._server = grpc_server(threads=THREADS)
+        add_SshAPIServicer_to_server(_Servicer(authorized_keys), self._server)  # type: ignore[no-untyped-call]
+        add_health(self._server)
+        self._address = address
+        self._tls = tls
+
+    def start(self) -> int:
+        """Listen and return the port."""
+        port = bind(self._server, self._address, self._tls)
+        self._server.start()
+        return port
+
+    def stop(self) -> None:
+        """Finish what is being answered and stop."""
+        self._server.stop(grace=1).wait()
+
+
+class _Servicer(SshAPIServicer):
+    def __init__(self, authorized_keys: Callable[[], str]) -> None:
+        self._authorized_keys = authorized_keys
+
+    def FetchAuthorizedKeys(  # noqa: N802 # the wire's name
+        self, _request: FetchAuthorizedKeysRequest, _context: grpc.ServicerContext
+    ) -> FetchAuthorizedKeysResponse:
+        return FetchAuthorizedKeysResponse(authorized_keys=self._authorized_keys())

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapters behind the command line of a grid user."""
+
+from __future__ import annotations
+
+from gridstead.adapters.chain.customer import Customer
+from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.config import ClientSettings
+from gridstead.wiring.chain import open_chain, open_wallet
+
+
+def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedger]:
+    """Return the user's wallet, what it can do on the contracts, and what anybody can read there."""
+    chain = open_chain(settings.chain)
+    wallet = open_wallet(settings.wallet)
+    return wallet, Customer(chain.node, chain.contracts, wallet), chain.ledger

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gridstead ldap-connector run."""
+
+from __future__ import annotations
+
+from gridstead import config
+from gridstead.adapters.directory import DirectoryAccess, LdapDirectory
+from gridstead.adapters.journal.cursor import SqlCursor
+from gridstead.adapters.journal.database import Database
+from gridstead.services.follower import Follower
+from gridstead.services.ldap_connector import LdapConnector
+from gridstead.wiring import loop
+from gridstead.wiring.chain import open_chain
+
+
+def run(settings: config.LdapConnectorSettings) -> None:
+    """Run the LDAP connector until it is stopped."""
+    database = Database(settings.state_url)
+    chain = open_chain(settings.chain)
+    follower = Follower(chain.ledger, SqlCursor(database, "ldap-connector"))
+    service = LdapConnector(chain.ledger, follower, open_directory(settings.directory, gid=settings.wallet_ids.gid))
+    loop.run((loop.Tick(name="ldap_connector", do=service.tick, every_s=settings.tick_s),), close=(database.close,))
+
+
+def open_directory(settings: config.Directory, *, gid: int) -> LdapDirectory:
+    """Return the directory that the settings name."""
+    access = DirectoryAccess(
+        url=settings.url,
+        suffix=settings.suffix,
+        bind_dn=settings.bind_dn,
+        password_file=settings.password_file,
+        ca_file=settings.ca_file,
+        home_prefix=settings.home_prefix,
+        gid=gid,
+    )
+    return LdapDirectory(access)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gridstead meta-scheduler run."""
+
+from __future__ import annotations
+
+import os
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.journal.cursor import VolatileCursor
+from gridstead.adapters.journal.database import Database
+from gridstead.config import MetaSchedulerSettings
+from gridstead.errors import ConfigError
+from gridstead.rpc.queue_view import QueueViewServer
+from gridstead.rpc.tls import TlsFiles
+from gridstead.services.follower import Follower
+from gridstead.services.meta_scheduler import MetaScheduler
+from gridstead.wiring import loop
+from gridstead.wiring.chain import open_chain, open_sending, open_wallet
+
+
+def run(settings: MetaSchedulerSettings) -> None:
+    """Run the meta-scheduler until it is stopped."""
+    clock = SystemClock()
+    at = loop.breakpoint_from(os.environ)
+    database = Database(settings.state_url)
+    chain = open_chain(settings.chain)
+    wallet = open_wallet(settings.wallet)
+    sending = open_sending(chain, wallet, database, clock, confirmations=settings.chain.confirmations, at=at)
+    # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
+    service = MetaScheduler(chain.ledger, Follower(chain.ledger, VolatileCursor()), sending.outbox)
+    ticks = (
+        loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
+        loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
+    )
+    close = [database.close]
+    if settings.listen is not None:
+        if settings.tls is None:
+            raise ConfigError("tls is missing", hint="The queue view that listen asks for needs a table tls.")
+        files = TlsFiles(certificate=settings.tls.certificate_file, key=settings.tls.key_file)
+        view = QueueViewServer(settings.listen, files, matched=service.matched, pending=service.pending)
+        view.start()
+        close.append(view.stop)
+    loop.run(ticks, close=tuple(close))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gridstead user-directories run."""
+
+from __future__ import annotations
+
+from gridstead.adapters.user_directories import SharedStorage, StoragePaths
+from gridstead.config import UserDirectoriesSettings
+from gridstead.domain.accounts import WalletRange
+from gridstead.services.user_directories import UserDirectoryMaker
+from gridstead.wiring import loop
+from gridstead.wiring.ldap_connector import open_directory
+
+
+def run(settings: UserDirectoriesSettings) -> None:
+    """Run the maker of user directories until it is stopped."""
+    ids, places = settings.wallet_ids, settings.storage
+    paths = StoragePaths(homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache)
+    service = UserDirectoryMaker(
+        open_directory(settings.directory, gid=ids.gid),
+        SharedStorage(paths),
+        WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+    )
+    loop.run((loop.Tick(name="user_directories", do=service.tick, every_s=settings.tick_s),))
