@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -30,12 +31,13 @@ NAMES = (
 )
 
 
-def find_forge() -> Path:
-    """Return the forge binary that npm installed for this platform."""
-    found = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge*"))
-    if not found:
+def find_forge() -> str:
+    """Return the forge that npm installed, or the machine's own where npm has none for it."""
+    found = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
+    own = str(found[0]) if found else shutil.which("forge")
+    if own is None:
         sys.exit("contracts: forge is not installed (run `npm ci` in contracts/)")
-    return found[0]
+    return own
 
 
 def hash_sources() -> str:

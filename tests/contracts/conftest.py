@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -18,11 +19,12 @@ BLOCK_GAS_LIMIT = 30_000_000
 
 
 def _tool(name):
-    """Return the path of a program that npm installed; without it fail in CI and skip elsewhere."""
-    found = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}*"))
-    if not found:
+    """Return the path of a program, npm's or the machine's own; without it fail in CI and skip elsewhere."""
+    found = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
+    path = str(found[0]) if found else shutil.which(name)
+    if path is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed (make setup)")
-    return found[0]
+    return path
 
 
 @pytest.fixture(scope="session")
