@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from gridstead_lab import namespaces
 
 
