@@ -1,4 +1,3 @@
-#!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 """Keep a host's private keys and ask for the certificates it lacks.
 
@@ -8,7 +7,7 @@ second run should cost one round trip per host. Signing is not done here; the au
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import os
 from pathlib import Path
@@ -69,7 +68,7 @@ def request(key: ec.EllipticCurvePrivateKey, name: str, names: list[str]) -> str
 
 
 def reason_to_renew(
-    pem: bytes, key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, names: list[str], end: datetime.datetime
+    pem: bytes, key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, names: list[str], end: dt.datetime
 ) -> str:
     """Return why a certificate must be signed again, or an empty text.
 
@@ -148,7 +147,7 @@ def main() -> None:
     directory, names = Path(options["directory"]), options["subject_alt_names"]
     authority_pem = (options["authority"].strip() + "\n").encode()
     authority = x509.load_pem_x509_certificate(authority_pem)
-    end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=options["renew_before_days"])
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])
     changed = ensure_file(module, directory / "ca.crt", authority_pem, "root", "root", CERTIFICATE_MODE)
     requests = []
     for certificate in options["certificates"]:

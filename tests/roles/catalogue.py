@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the roles say of themselves: specification, defaults, README table.
+
+``python -m tests.roles.catalogue`` writes the variables table of every role's README from its specification.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE_START, TABLE_END = "<!-- variables -->", "<!-- /variables -->"
+INLINE_DEFAULT_MAX = 70
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One role of the repository."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+        return ROOT / "roles" / self.name
+
+    @property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """The public variables in the order of the specification."""
+        specification = yaml.safe_load((self.path / "meta/argument_specs.yml").read_text())
+        return specification["argument_specs"]["main"].get("options", {})
+
+    @property
+    def defaults_text(self) -> str:
+        """The text of its defaults; empty if it has no variables."""
+        path = self.path / "defaults/main.yml"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Its defaults."""
+        return yaml.safe_load(self.defaults_text) or {}
+
+    @property
+    def vars(self) -> dict[str, Any]:
+        """Its internal constants."""
+        path = self.path / "vars/main.yml"
+        return (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
+
+    @property
+    def templates(self) -> list[Path]:
+        """Its templates, sorted."""
+        return sorted(path for path in (self.path / "templates").rglob("*") if path.is_file())
+
+    def comments(self) -> dict[str, str]:
+        """Return the comment above each variable of the defaults, joined to one line, in the order of the file."""
+        found: dict[str, str] = {}
+        lines: list[str] = []
+        for line in self.defaults_text.splitlines():
+            variable = re.match(r"(?:# )?([a-z_0-9]+):(?: |$)", line)
+            if variable and lines and variable[1].startswith(self.name):
+                found[variable[1]] = " ".join(lines)
+            lines = [*lines, line[2:]] if line.startswith("# ") else []
+        return found
+
+
+def roles() -> list[Role]:
+    """Return all roles, sorted by name."""
+    return [Role(path.parent.parent.name) for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml"))]
+
+
+def flat(text: str | list[str]) -> str:
+    """Return a description as one line."""
+    return " ".join(" ".join([text] if isinstance(text, str) else text).split())
+
+
+def table(role: Role) -> str:
+    """Return the variables table of a role's README."""
+    rows = ["| variable | type | default | description |", "|---|---|---|---|"]
+    for name, option in role.options.items():
+        if option.get("required"):
+            default = "**required**"
+        elif "default" not in option:
+            default = ""
+        else:
+            value = option["default"]
+            text = value if isinstance(value, str) and value else json.dumps(value)
+            default = f"`{text}`" if len(text) <= INLINE_DEFAULT_MAX else "[see there](defaults/main.yml)"
+        kind = f"{option['type']} of {option['elements']}" if "elements" in option else option["type"]
+        cells = [f"`{name}`", kind, default, flat(option["description"])]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def with_table(text: str, role: Role) -> str:
+    """Return a README with the role's table between its marks.
+
+    Raises:
+        ValueError: If the marks are missing.
+    """
+    before, _, rest = text.partition(TABLE_START)
+    _, mark, after = rest.partition(TABLE_END)
+    if not mark:
+        raise ValueError(f"README of {role.name} lacks {TABLE_START} and {TABLE_END}")
+    return f"{before}{TABLE_START}\n{table(role)}\n{TABLE_END}{after}"
+
+
+def main() -> None:
+    """Write the table of every README."""
+    for role in roles():
+        path = role.path / "README.md"
+        path.write_text(with_table(path.read_text(), role))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example inventory as Ansible sees it, without a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import add_all_plugin_dirs, init_plugin_loader
+from ansible.template import Templar, trust_as_template
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
+from tests.roles.catalogue import ROOT, Role, roles
+
+SAMPLES = Path(__file__).parent / "samples"
+FACTS = {"hostname": "host", "os_family": "Debian", "distribution": "Debian", "distribution_major_version": "13"}
+
+
+def trusted(value: Any) -> Any:
+    """Return a value read as plain YAML, its texts marked as templates of ours."""
+    if isinstance(value, str):
+        return trust_as_template(value)
+    if isinstance(value, dict):
+        return {key: trusted(item) for key, item in value.items()}
+    return [trusted(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Site:
+    """The example inventory with a place for its secrets."""
+
+    loader: DataLoader
+    inventory: InventoryManager
+    variables: VariableManager
+
+    def patterns_of(self, role: Role) -> list[str]:
+        """Return the host patterns of the plays that name the role."""
+        plays = [play for path in (ROOT / "playbooks").glob("*.yml") for play in yaml.safe_load(path.read_text())]
+        return [
+            play["hosts"]
+            for play in plays
+            if role.name in [entry["role"] if isinstance(entry, dict) else entry for entry in play.get("roles", [])]
+        ]
+
+    def hosts_of(self, role: Role) -> list[str]:
+        """Return the hosts of these plays, sorted. A role of the lab alone has none."""
+        return sorted({host.name for pattern in self.patterns_of(role) for host in self.inventory.get_hosts(pattern)})
+
+    def templar(self, role: Role, host: str) -> Templar:
+        """Return what renders the role's templates on a host."""
+        samples = SAMPLES / f"{role.name}.yml"
+        variables = {
+            "ansible_managed": "Ansible managed",
+            "ansible_check_mode": False,
+            "ansible_facts": FACTS,
+            **trusted(role.defaults),
+            **self.variables.get_vars(host=self.inventory.get_host(host)),
+            **trusted(role.vars),
+            **(trusted(yaml.safe_load(samples.read_text())) if samples.exists() else {}),
+            "role_path": str(role.path),
+        }
+        return Templar(loader=self.loader, variables=variables)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    init_plugin_loader()
+    for role in roles():
+        add_all_plugin_dirs(str(role.path))
+    loader = DataLoader()
+    loader.set_basedir(str(ROOT))
+    inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory/example")])
+    variables = VariableManager(loader=loader, inventory=inventory)
+    variables._extra_vars = {"gridstead_secrets_dir": str(tmp_path_factory.mktemp("secrets"))}
+    HostVars(inventory=inventory, variable_manager=variables, loader=loader)
+    return Site(loader, inventory, variables)
+
+
+@pytest.fixture
+def render(site: Site) -> Callable[[Role, Path, str], str]:
+    """Return a template as a role writes it on a host."""
+
+    def rendered(role: Role, template: Path, host: str) -> str:
+        text = trust_as_template(template.read_text())
+        return str(site.templar(role, host).template(text, convert_data=False))
+
+    return rendered

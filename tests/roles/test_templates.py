@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every template renders for every host of the example inventory, and what it writes can be read by its reader.
+
+A template that needs what only a task knows (a loop's item, a registered result) finds it in samples/<role>.yml.
+"""
+
+import configparser
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from tests.roles.catalogue import Role, roles
+from tests.roles.conftest import Site
+
+every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name)
+every_template = pytest.mark.parametrize(
+    ("role", "template"),
+    [
+        pytest.param(role, template, id=f"{role.name}-{template.relative_to(role.path / 'templates')}")
+        for role in roles()
+        for template in role.templates
+    ],
+)
+
+
+def read_unit(text: str) -> None:
+    """Read a systemd unit. Keys may repeat."""
+    parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
+    parser.read_string(text)
+    assert parser.sections()
+
+
+def read_settings(text: str) -> None:
+    """Read lines of ``Key=value``, as Slurm's."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    assert [line for line in lines if "=" not in line] == []
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    ".toml": tomllib.loads,
+    ".json": json.loads,
+    ".yml": yaml.safe_load,
+    ".yaml": yaml.safe_load,
+    **dict.fromkeys((".service", ".socket", ".timer", ".mount", ".path", ".target"), read_unit),
+}
+
+
+def reader(template: Path) -> Callable[[str], object] | None:
+    """Return what reads the file that a template writes, None if only its own program can."""
+    target = template.with_suffix("") if template.suffix == ".j2" else template
+    if any(part.endswith(".service.d") for part in target.parts):
+        return read_unit
+    if target.parent.name == "slurm" and target.suffix == ".conf" and target.name != "plugstack.conf":
+        return read_settings
+    return READERS.get(target.suffix)
+
+
+@every_role
+def test_some_play_uses_the_role(role: Role, site: Site):
+    assert site.patterns_of(role)
+
+
+@every_role
+def test_the_example_inventory_gives_the_role_what_it_needs(role: Role, site: Site):
+    validator = ArgumentSpecValidator(role.options)
+    for host in site.hosts_of(role):
+        templar = site.templar(role, host)
+        given = {
+            name: templar.template(templar.available_variables[name])
+            for name in role.options
+            if name in templar.available_variables
+        }
+
+        assert validator.validate(given).error_messages == []
+
+
+@every_template
+def test_a_template_renders_and_can_be_read(role: Role, template: Path, site: Site, render: Callable[..., str]):
+    read = reader(template)
+    for host in site.hosts_of(role):
+        text = render(role, template, host)
+
+        assert "{{" not in text
+        if read:
+            read(text)
