@@ -265,11 +265,13 @@ class UserDirectories(Protocol):
 class LogSink(Protocol):
     """Where a job's output is kept, line by line."""
 
-    def append(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
-        """Store one line without its end. Readers see it at once; it survives a crash of ours, not yet of the host.
+    def append(self, owner: str, log_name: str, lines: Sequence[bytes], timestamp_ns: int) -> None:
+        """Store lines without their ends, in order. Readers see them at once.
+
+        They survive a crash of ours, not yet one of the host.
 
         Raises:
-            LogFull: It would pass the log's limit; nothing is stored.
+            LogFull: They would pass the log's limit; nothing is stored.
         """
         ...
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from eth_account import Account
@@ -40,11 +40,11 @@ class MemoryLogs:
     lines: dict[tuple[str, str], list[tuple[bytes, int]]] = field(default_factory=dict)
     synced: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def append(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
-        lines = self.lines.setdefault((owner, log_name), [])
-        if sum(len(line) for line, _ in lines) + len(data) > self.max_bytes:
+    def append(self, owner: str, log_name: str, lines: Sequence[bytes], timestamp_ns: int) -> None:
+        stored = self.lines.setdefault((owner, log_name), [])
+        if sum(len(line) for line, _ in stored) + sum(map(len, lines)) > self.max_bytes:
             raise LogFull(f"log {log_name} is full")
-        lines.append((data, timestamp_ns))
+        stored.extend((line, timestamp_ns) for line in lines)
 
     def sync(self, owner: str, log_name: str) -> None:
         self.synced[owner, log_name] = len(self.lines.get((owner, log_name), []))

@@ -17,11 +17,11 @@ from typing import TypeAlias
 
 from gridstead.errors import ConfigError, GridsteadError, Transient
 
-MAX_BUFFER_BYTES = 4 * 1024 * 1024
+MAX_BUFFER_BYTES = 8 * 1024 * 1024
 MAX_BATCH_BYTES = 256 * 1024
 MAX_LINE_BYTES = 64 * 1024
-LINE_BYTES = 128  # what a line costs beside its text, so that empty lines are bounded too
 READ_BYTES = 64 * 1024
+BLOCK_BYTES = 128  # what a block costs beside its text, so that small ones are bounded too
 
 AWAY_WAIT_S = 0.4
 SLOW_S = 1.0
@@ -30,12 +30,14 @@ _STEP_S = 0.01
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
-Line: TypeAlias = tuple[bytes, int]
-Send: TypeAlias = Callable[[Sequence[Line]], None]
+Block: TypeAlias = tuple[bytes, int]
+"""One or more lines, with a line feed between each two, and when they were read: nanoseconds since the epoch."""
+
+Send: TypeAlias = Callable[[Sequence[Block]], None]
 
 
 class Buffer:
-    """Lines that wait to be sent; one thread puts, one takes.
+    """Blocks of lines that wait to be sent; one thread puts, one takes.
 
     Args:
         max_bytes: How much may wait.
@@ -43,55 +45,60 @@ class Buffer:
 
     def __init__(self, max_bytes: int = MAX_BUFFER_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._lines: deque[Line] = deque()
+        self._blocks: deque[Block] = deque()
         self._bytes = 0
         self._gap = 0
         self._closed = False
         self._changed = threading.Condition()
 
     def put(self, data: bytes) -> None:
-        """Add a line, or count it as dropped if there is no room."""
+        """Add a block, or count its lines as dropped if there is no room."""
         with self._changed:
-            if self._bytes + len(data) + LINE_BYTES > self._max_bytes:
-                self._gap += 1
+            if self._bytes + len(data) + BLOCK_BYTES > self._max_bytes:
+                self._gap += count_lines(data)
                 return
             self._mark_gap()
             self._add(data)
             self._changed.notify()
 
     def close(self) -> None:
-        """Say that no line follows."""
+        """Say that nothing follows."""
         with self._changed:
             self._mark_gap()
             self._closed = True
             self._changed.notify()
 
-    def take(self) -> list[Line]:
-        """Return the next lines, waiting for the first; empty when all are taken and no line follows."""
+    def take(self) -> list[Block]:
+        """Return the next blocks, waiting for the first; empty when all are taken and nothing follows."""
         with self._changed:
-            self._changed.wait_for(lambda: self._lines or self._closed)
-            batch: list[Line] = []
+            self._changed.wait_for(lambda: self._blocks or self._closed)
+            batch: list[Block] = []
             size = 0
-            while self._lines and size < MAX_BATCH_BYTES:
-                line = self._lines.popleft()
-                size += len(line[0]) + LINE_BYTES
-                batch.append(line)
+            while self._blocks and size < MAX_BATCH_BYTES:
+                block = self._blocks.popleft()
+                size += len(block[0]) + BLOCK_BYTES
+                batch.append(block)
             self._bytes -= size
             return batch
 
-    @property
     def waiting(self) -> int:
-        """How many lines wait."""
-        return len(self._lines)
+        """Return how many lines wait."""
+        with self._changed:
+            return sum(count_lines(data) for data, _ in self._blocks)
 
     def _mark_gap(self) -> None:
         if self._gap:
-            self._add(b"gridstead: %d lines are missing here: the logger was away" % self._gap)
+            self._add(b"gridstead: %d lines are missing here: the logger was away or too slow" % self._gap)
             self._gap = 0
 
     def _add(self, data: bytes) -> None:
-        self._lines.append((data, time.time_ns()))
-        self._bytes += len(data) + LINE_BYTES
+        self._blocks.append((data, time.time_ns()))
+        self._bytes += len(data) + BLOCK_BYTES
+
+
+def count_lines(data: bytes) -> int:
+    """Return how many lines a block holds."""
+    return data.count(b"\n") + 1
 
 
 class Sender:
@@ -124,7 +131,7 @@ class Sender:
             if waited > (AWAY_WAIT_S if self._is_away() else LAST_WAIT_S):
                 break
             self._thread.join(_STEP_S)
-        return self._buffer.waiting + self._in_hand
+        return self._buffer.waiting() + self._in_hand
 
     def _is_away(self) -> bool:
         since = self._trying_since
@@ -136,12 +143,12 @@ class Sender:
         except ConfigError:
             return  # the lines are counted as not sent
         while batch := self._buffer.take():
-            self._in_hand = len(batch)
+            self._in_hand = sum(count_lines(data) for data, _ in batch)
             if not self._deliver(send, batch):
                 return
             self._in_hand = 0
 
-    def _deliver(self, send: Send, batch: Sequence[Line]) -> bool:
+    def _deliver(self, send: Send, batch: Sequence[Block]) -> bool:
         """Send until it is done; return False if the logger will never take it."""
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -167,25 +174,19 @@ def pump(source: int, copy: int, buffer: Buffer) -> None:
     rest = b""
     copying = True
     while chunk := os.read(source, READ_BYTES):
-        copying = copying and _write(copy, chunk)
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            _put(buffer, line)
+        copying = copying and write_all(copy, chunk)
+        lines, end, rest = (rest + chunk).rpartition(b"\n")
+        if end:
+            buffer.put(lines)
         if len(rest) >= MAX_LINE_BYTES:
-            _put(buffer, rest)
+            buffer.put(rest)
             rest = b""
     if rest:
-        _put(buffer, rest)
+        buffer.put(rest)
     buffer.close()
 
 
-def _put(buffer: Buffer, line: bytes) -> None:
-    line = line.removesuffix(b"\r")
-    for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
-        buffer.put(line[start : start + MAX_LINE_BYTES])
-
-
-def _write(fd: int, data: bytes) -> bool:
+def write_all(fd: int, data: bytes) -> bool:
     """Write all of it and return whether that worked; a full disk is no reason to stop the job."""
     view = memoryview(data)
     try:

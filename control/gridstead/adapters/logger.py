@@ -62,6 +62,8 @@ class LoggerClient:
     def write(self, access: WriteAccess, lines: Iterable[Line], *, timeout_s: float = WRITE_TIMEOUT_S) -> None:
         """Store lines; they are durable when this returns. Lines may be stored twice if it is repeated.
 
+        An entry may also hold several lines, with a line feed between each two.
+
         Raises:
             LoggerUnavailable: It is not known whether they are stored.
             NotAllowed: The token is not the log's.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gridstead.domain.ids import is_address
@@ -38,13 +38,13 @@ class FileLogs:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
 
-    def append(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
-        """Store one line."""
+    def append(self, owner: str, log_name: str, lines: Sequence[bytes], timestamp_ns: int) -> None:
+        """Store lines."""
         path = self._path(owner, log_name)
-        record = b"%d %s\n" % (timestamp_ns, data.replace(_END, b" "))
+        records = b"".join(b"%d %s\n" % (timestamp_ns, line.replace(_END, b" ")) for line in lines)
         try:
             with self._lock:
-                self._append(path, record)
+                self._append(path, records)
         except OSError as err:
             raise LoggerUnavailable(f"could not write log {path.name}", detail=err.strerror) from err
 
@@ -80,16 +80,16 @@ class FileLogs:
         folder = self._root / _safe(owner, is_address)
         return tuple(sorted(path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}")))
 
-    def _append(self, path: Path, record: bytes) -> None:
+    def _append(self, path: Path, records: bytes) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(fd).st_size
             if size and os.pread(fd, 1, size - 1) != _END:
                 size = _cut_torn_record(fd, size)
-            if size + len(record) > self._max_bytes:
+            if size + len(records) > self._max_bytes:
                 raise LogFull(f"log {path.name} is full", detail=f"its limit is {self._max_bytes} bytes")
-            if os.write(fd, record) != len(record):
+            if os.write(fd, records) != len(records):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(fd)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridstead.adapters.log_stream import Buffer, Line, Send, Sender, pump
+from gridstead.adapters.log_stream import Block, Buffer, Send, Sender, pump, write_all
 from gridstead.errors import ConfigError
 
 _STDIN, _STDOUT = 0, 1
@@ -27,7 +27,7 @@ def main() -> None:
     pump(_STDIN, _STDOUT, buffer)
     lost = sender.finish()
     if lost:
-        os.write(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
+        write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
     os._exit(0)  # a stuck connection must not hold up the end of the job
 
 
@@ -43,8 +43,8 @@ def _connect(access_file: Path) -> Send:
     client = LoggerClient(Peer(address=address, ca=Path(ca) if ca else None))
     access = WriteAccess(owner=owner, log_name=log_name, token=token)
 
-    def send(lines: Sequence[Line]) -> None:
-        client.write(access, lines)
+    def send(blocks: Sequence[Block]) -> None:
+        client.write(access, blocks)
 
     return send
 

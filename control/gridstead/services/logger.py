@@ -53,9 +53,8 @@ class Logger:
         Raises:
             LogFull: The log has reached its limit.
         """
-        for line in data.rstrip(b"\r\n").split(b"\n"):
-            for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
-                self._sink.append(owner, log_name, line[start : start + MAX_LINE_BYTES], timestamp_ns)
+        lines = (line.removesuffix(b"\r") for line in data.removesuffix(b"\n").split(b"\n"))
+        self._sink.append(owner, log_name, [part for line in lines for part in _parts(line)], timestamp_ns)
 
     def finish(self, owner: str, log_name: str) -> None:
         """Make durable what was written."""
@@ -102,6 +101,11 @@ class Logger:
             raise NotAllowed("cannot tell who signed the request", detail=str(err)) from err
         if signer != owner:
             raise NotAllowed("the request is not signed by the owner of the log")
+
+
+def _parts(line: bytes) -> list[bytes]:
+    """Cut a line that is too long to be kept as one."""
+    return [line[start : start + MAX_LINE_BYTES] for start in range(0, max(len(line), 1), MAX_LINE_BYTES)]
 
 
 def _check_names(owner: str, log_name: str) -> None:
