@@ -36,6 +36,8 @@ class FakeScheduler:
         dbd_delay_s: How long a change takes to slurmdbd.
         down: While true, every call is SchedulerUnavailable and has no effect.
         reject: While not empty, every submission is refused with this reason.
+        reject_leaves_record: Whether a refusal leaves a FAILED record that never started, as Slurm does when no node
+            can ever hold the job.
         lose_answers: How many of the next submissions are queued but answered with SchedulerUnavailable.
         users: The accounts that resolve; ``gate`` makes missing ones unless ``resolve_all`` is false.
         missing: What the gate lacks, by address.
@@ -53,6 +55,7 @@ class FakeScheduler:
         self.dbd_delay_s = 0
         self.down = False
         self.reject = ""
+        self.reject_leaves_record = False
         self.lose_answers = 0
         self.resolve_all = True
         self.users: dict[str, GridUser] = {}
@@ -62,10 +65,14 @@ class FakeScheduler:
 
     def submit(self, submission: Submission) -> int:
         self._answer()
-        if self.reject:
+        if self.reject and not self.reject_leaves_record:
             raise SubmitRejected("could not submit job", detail=self.reject)
         slurm_job_id = self._next_id
         self._next_id += 1
+        if self.reject:
+            self._queue(slurm_job_id, submission)
+            self.end(slurm_job_id, "FAILED", exit_code=1 << 8)
+            raise SubmitRejected("could not submit job", detail=self.reject)
         self.submissions.append(submission)
         self._queue(slurm_job_id, submission)
         if self.lose_answers:
@@ -178,6 +185,7 @@ class FakeScheduler:
                 name=submission.proof.job_id.slurm_name,
                 proof=submission.proof,
                 user=submission.user.address,
+                uid=submission.user.uid,
                 state="PENDING",
                 submitted_at=self._clock.now(),
                 time_limit_min=submission.time_limit_min,

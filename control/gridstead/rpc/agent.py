@@ -213,6 +213,7 @@ def _attempt(attempt: Attempt) -> pb.Attempt:
         name=attempt.name,
         admin_comment=str(attempt.proof) if attempt.proof else "",
         user=attempt.user,
+        uid=attempt.uid or 0,
         state=attempt.state,
         submitted_at=attempt.submitted_at,
         started_at=attempt.started_at or 0,

@@ -142,6 +142,7 @@ def _attempt(message: pb.Attempt) -> Attempt:
         name=message.name,
         proof=parse_proof(message.admin_comment),
         user=message.user,
+        uid=message.uid or None,
         state=check_state(message.state, source=_SOURCE),
         submitted_at=message.submitted_at,
         started_at=message.started_at or None,

@@ -28,13 +28,13 @@ _ENVIRONMENT = {
 
 # Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a proof (at most 162).
 _SQUEUE_FIELDS = (
-    ("JobID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10), ("SubmitTime", 14), ("StartTime", 14),
-    ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16), ("admin_comment", 200), ("Name", 80),
+    ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10), ("SubmitTime", 14),
+    ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16), ("admin_comment", 200), ("Name", 80),
 )  # fmt: skip
 _SQUEUE_NAME_AT = sum(width for _, width in _SQUEUE_FIELDS[:-1])
 
 _SACCT_FIELDS = (
-    "JobIDRaw", "User", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "AdminComment", "JobName",
+    "JobIDRaw", "UID", "User", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "AdminComment", "JobName",
 )  # fmt: skip
 NAMES_PER_COMMAND = 1000  # 67 bytes each; the kernel takes 128 KiB as one argument
 
@@ -187,7 +187,7 @@ def _squeue_attempt(line: str) -> Attempt:
     for _, width in _SQUEUE_FIELDS[:-1]:
         values.append(line[start : start + width].strip())
         start += width
-    job_id, user, state, exit_code, submit, begin, end, used, limit, node_list, comment = values
+    job_id, uid, user, state, exit_code, submit, begin, end, used, limit, node_list, comment = values
     base = check_state(state, source="squeue")
     started_at = _squeue_start(base, begin, has_nodes=bool(node_list))
     ended_at = _time("squeue", end) if base in END_STATES else None
@@ -196,6 +196,7 @@ def _squeue_attempt(line: str) -> Attempt:
         name=line[start:].rstrip(),
         proof=parse_proof(comment),
         user=user,
+        uid=_number("squeue", uid),
         state=base,
         submitted_at=_number("squeue", submit),
         started_at=started_at,
@@ -217,7 +218,7 @@ def _sacct_attempt(line: str) -> Attempt:
     values = line.split("|", len(_SACCT_FIELDS) - 1)
     if len(values) != len(_SACCT_FIELDS):
         raise UnexpectedOutput("sacct", line)
-    job_id, user, state, exit_code, submit, begin, end, elapsed, comment, name = values
+    job_id, uid, user, state, exit_code, submit, begin, end, elapsed, comment, name = values
     base = check_state(state, source="sacct")
     started_at = _time("sacct", begin)
     ended_at = _time("sacct", end) if base in END_STATES else None
@@ -226,6 +227,7 @@ def _sacct_attempt(line: str) -> Attempt:
         name=name,
         proof=parse_proof(comment),
         user=user,
+        uid=_number("sacct", uid),
         state=base,
         submitted_at=_number("sacct", submit),
         started_at=started_at,

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More of the contract of port Scheduler, which needs a scheduler that can say no by itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from gridstead.domain.submission import Script
+from gridstead.errors import GridsteadError, SubmitRejected
+
+
+def test_submit_of_more_than_there_is_is_rejected_and_leaves_nothing_alive(cluster):
+    submission = cluster.submission(tasks=100_000)
+
+    with pytest.raises(SubmitRejected):
+        cluster.scheduler.submit(submission)
+
+    assert not [job for job in cluster.scheduler.live().attempts if job.proof == submission.proof and job.alive]
+
+
+@pytest.mark.parametrize(
+    "change", [{"uid": 0}, {"uid": 64030}, {"gid": 0}, {"address": "root"}, {"address": f"0x{'e' * 40}"}]
+)
+def test_submit_as_somebody_else_is_refused(cluster, change):
+    submission = cluster.submission(user=replace(cluster.user, **change))
+
+    with pytest.raises(GridsteadError):
+        cluster.scheduler.submit(submission)
+
+    assert not [job for job in cluster.scheduler.live().attempts if job.proof == submission.proof]
+
+
+def test_the_gate_is_closed_while_a_name_does_not_resolve(cluster):
+    gate = cluster.scheduler.gate(f"0x{'e' * 40}")
+
+    assert gate.user is None
+    assert gate.missing
+
+
+def test_a_job_runs_as_its_user_in_its_home_with_its_environment(cluster):
+    """The job judges itself: a failed check is its exit code."""
+    checks = [
+        f'[ "$(id -u)" = {cluster.user.uid} ] || exit 11',
+        f'[ "$(id -g)" = {cluster.user.gid} ] || exit 12',
+        f'[ "$(id -G)" = {cluster.user.gid} ] || exit 13',
+        f'[ "$PWD" = /home/ldap-users/{cluster.user.address} ] || exit 14',
+        '[ "$HOME" = "$PWD" ] || exit 15',
+        '[ "$SECRET" = $\'two words\\nand "more"\' ] || exit 16',
+        '[ "$USER" = "$(id -un)" ] || exit 17',
+        "exit 0",
+    ]
+    submission = cluster.submission("\n".join(checks))
+    script = Script(text=submission.script.text, environment={"SECRET": 'two words\nand "more"'})
+
+    slurm_job_id = cluster.scheduler.submit(replace(submission, script=script))
+
+    assert cluster.ended(slurm_job_id, submission.proof).exit_code == 0

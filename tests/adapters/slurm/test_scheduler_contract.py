@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of port Scheduler, held by the fake, and by the fake behind the agent's gRPC."""
+
+import pytest
+from tests.adapters.slurm.cluster import FakeCluster
+from tests.adapters.slurm.scheduler_contract import *  # noqa: F403
+from tests.fakes.agent import FakeAccounts, FakeReportStore, FakeSlurm
+from tests.fakes.certificates import Authority
+from tests.fakes.scheduler import FakeScheduler
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.slurm.agent import AgentClient
+from gridstead.domain.accounts import WalletRange
+from gridstead.rpc.agent import AgentServer
+from gridstead.rpc.tls import TlsFiles
+from gridstead.services.agent import Agent
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(params=["fake", "agent"])
+def cluster(request, authority):
+    clock = FakeClock()
+    fake = FakeScheduler(clock)
+    if request.param == "fake":
+        yield FakeCluster(fake, fake, clock)
+        return
+    own = authority.issue("agent")
+    accounts = FakeAccounts()
+    agent = Agent(slurm=FakeSlurm(fake), accounts=accounts, reports=FakeReportStore(), wallets=WalletRange())
+    server = AgentServer(
+        "localhost:0",
+        TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate),
+        scheduler=agent,
+        reports=agent,
+        allowed="supervisor",
+    )
+    server.start()
+    caller = authority.issue("supervisor")
+    with open_channel(
+        Peer(
+            address=f"localhost:{server.port}", ca=authority.certificate, certificate=caller.certificate, key=caller.key
+        )
+    ) as channel:
+        under_test = FakeCluster(AgentClient(channel), fake, clock)
+        accounts.users[under_test.user.address] = under_test.user
+        yield under_test
+    server.stop()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cluster agent stands on, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.fakes.scheduler import FakeScheduler
+
+from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.hint import Hint, OpenedSeal
+from gridstead.domain.job import Hardware
+from gridstead.domain.submission import GridUser, Submission
+from gridstead.errors import NotAllowed
+
+
+class FakeSlurm:
+    """Port Slurm over a FakeScheduler: anything may be done to any job."""
+
+    def __init__(self, scheduler: FakeScheduler) -> None:
+        self._scheduler = scheduler
+        self.limits: list[tuple[int, int]] = []
+
+    def submit(self, submission: Submission) -> int:
+        return self._scheduler.submit(submission)
+
+    def find(self, slurm_job_id: int) -> Attempt | None:
+        return next((job for job in self.live().attempts if job.slurm_job_id == slurm_job_id), None)
+
+    def cancel(self, slurm_job_id: int) -> None:
+        job = self.find(slurm_job_id)
+        if job is not None:
+            self._scheduler.cancel(slurm_job_id, proof=str(job.proof))
+
+    def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
+        job = self.find(slurm_job_id)
+        if job is not None:
+            self.limits.append((slurm_job_id, time_limit_min))
+            self._scheduler.extend(slurm_job_id, proof=str(job.proof), time_limit_min=time_limit_min)
+
+    def live(self) -> LiveSample:
+        return self._scheduler.live()
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        return self._scheduler.accounting(names, since=since)
+
+    def hardware(self) -> Hardware:
+        return self._scheduler.hardware()
+
+
+class FakeAccounts:
+    """Port Accounts: users and faults that the test sets."""
+
+    def __init__(self, *users: GridUser) -> None:
+        self.users = {user.address: user for user in users}
+        self.missing: tuple[str, ...] = ()
+        self.associated: list[str] = []
+
+    def user(self, address: str) -> GridUser | None:
+        return self.users.get(address)
+
+    def missing_directories(self, user: GridUser) -> tuple[str, ...]:
+        return self.missing
+
+    def associate(self, address: str) -> None:
+        self.associated.append(address)
+
+
+class FakeReportStore:
+    """Port ReportStore, without waiting."""
+
+    def __init__(self) -> None:
+        self.hints: list[Hint] = []
+        self.forgotten_before = 0
+
+    def add(self, hints: Iterable[Hint]) -> None:
+        self.hints += [hint for hint in hints if hint not in self.hints]
+
+    def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
+        return tuple(
+            NodeReport(sequence=n, event=h.event, slurm_job_id=h.slurm_job_id, uid=h.uid, at=h.at)
+            for n, h in enumerate(self.hints, start=1)
+            if n > sequence
+        )
+
+    def forget(self, *, before: int) -> None:
+        self.forgotten_before = before
+
+
+class FakeSpool:
+    """Port CompletionSpool: lines that the test writes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.rejected: list[str] = []
+
+    def take(self) -> tuple[str, ...]:
+        return tuple(self.lines)
+
+    def done(self, *, rejected: Iterable[str]) -> None:
+        self.rejected += rejected
+        self.lines.clear()
+
+
+class FakeSeal:
+    """Port Seal: every datagram is ``uid life payload``; one that is not is no credential."""
+
+    def open(self, sealed: bytes) -> OpenedSeal:
+        uid, _, rest = sealed.partition(b" ")
+        life, _, payload = rest.partition(b" ")
+        if not uid.isdigit() or not life.isdigit():
+            raise NotAllowed("refused a MUNGE credential")
+        return OpenedSeal(payload=payload, uid=int(uid), life_s=int(life))

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent judges every request as if its sender were hostile."""
+
+from dataclasses import replace
+
+import pytest
+from tests.fakes.agent import FakeAccounts, FakeReportStore, FakeSlurm
+from tests.fakes.scheduler import FakeScheduler
+from tests.fakes.store import FakeClock
+
+from gridstead.domain.accounts import WalletRange
+from gridstead.domain.billing import Resources
+from gridstead.domain.hint import Hint
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.errors import InvalidInput, SchedulerUnavailable
+from gridstead.services.agent import Agent
+
+USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
+PROOF = Proof(job_id=JobId(chain_id=179188, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
+SUBMISSION = Submission(
+    proof=PROOF,
+    user=USER,
+    resources=Resources(gpus=0, tasks=1, cpus_per_task=2, memory_per_cpu_mb=64),
+    time_limit_min=5,
+    script=Script(text="#!/bin/sh\n", environment={"TOKEN": "secret"}),
+)
+
+
+class Bench:
+    def __init__(self):
+        self.clock = FakeClock()
+        self.scheduler = FakeScheduler(self.clock)
+        self.slurm = FakeSlurm(self.scheduler)
+        self.accounts = FakeAccounts(USER)
+        self.reports = FakeReportStore()
+        self.agent = Agent(slurm=self.slurm, accounts=self.accounts, reports=self.reports, wallets=WalletRange())
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_submit_queues_a_sound_attempt_after_its_association(bench):
+    slurm_job_id = bench.agent.submit(SUBMISSION)
+
+    assert bench.scheduler.attempt(slurm_job_id).proof == PROOF
+    assert bench.accounts.associated == [USER.address]
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        replace(USER, uid=0),
+        replace(USER, uid=200000),
+        replace(USER, uid=1_000_000),
+        replace(USER, gid=0),
+        replace(USER, gid=100001),
+        replace(USER, address="root"),
+        replace(USER, address=USER.address.replace("0x", "0X")),
+        replace(USER, address=f"{USER.address}\n"),
+    ],
+)
+def test_submit_refuses_whoever_is_no_wallet(bench, user):
+    bench.accounts.users[user.address] = user
+
+    with pytest.raises(InvalidInput):
+        bench.agent.submit(replace(SUBMISSION, user=user))
+
+    assert bench.scheduler.submissions == []
+
+
+def test_submit_refuses_ids_that_are_another_wallets(bench):
+    with pytest.raises(InvalidInput):
+        bench.agent.submit(replace(SUBMISSION, user=replace(USER, uid=200002)))
+
+
+def test_submit_waits_for_a_user_that_does_not_resolve_yet(bench):
+    bench.accounts.users.clear()
+
+    with pytest.raises(SchedulerUnavailable):
+        bench.agent.submit(SUBMISSION)
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        replace(PROOF, batch_location_hash=""),
+        replace(PROOF, batch_location_hash="a/b"),
+        replace(PROOF, batch_location_hash="x" * 32),
+        replace(PROOF, job_id=replace(PROOF.job_id, contract="0x1")),
+        replace(PROOF, job_id=replace(PROOF.job_id, number=1 << 256)),
+    ],
+)
+def test_submit_refuses_a_malformed_proof(bench, proof):
+    with pytest.raises(InvalidInput):
+        bench.agent.submit(replace(SUBMISSION, proof=proof))
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        Resources(gpus=0, tasks=0, cpus_per_task=1, memory_per_cpu_mb=1),
+        Resources(gpus=0, tasks=1, cpus_per_task=0, memory_per_cpu_mb=1),
+        Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=0),
+        Resources(gpus=-1, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
+        Resources(gpus=0, tasks=1 << 31, cpus_per_task=1, memory_per_cpu_mb=1),
+    ],
+)
+def test_submit_refuses_senseless_resources(bench, resources):
+    with pytest.raises(InvalidInput):
+        bench.agent.submit(replace(SUBMISSION, resources=resources))
+
+
+@pytest.mark.parametrize("minutes", [0, -1, 10**7])
+def test_submit_refuses_a_job_without_a_sound_limit(bench, minutes):
+    with pytest.raises(InvalidInput):
+        bench.agent.submit(replace(SUBMISSION, time_limit_min=minutes))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(text="echo hello\n"),
+        Script(text="#!/bin/sh\n\0"),
+        Script(text="#!/bin/sh\n" + "x" * (1 << 20)),
+        Script(text="#!/bin/sh\n", environment={"A=B": "c"}),
+        Script(text="#!/bin/sh\n", environment={"LD_PRELOAD": "/tmp/x.so"}),
+        Script(text="#!/bin/sh\n", environment={"SLURM_CONF": "/tmp/x"}),
+        Script(text="#!/bin/sh\n", environment={"A": "b\0c"}),
+        Script(text="#!/bin/sh\n", environment={"A": "x" * (1 << 19)}),
+    ],
+)
+def test_submit_refuses_what_is_no_script(bench, script):
+    with pytest.raises(InvalidInput):
+        bench.agent.submit(replace(SUBMISSION, script=script))
+
+
+def test_cancel_ends_only_the_attempt_that_carries_the_proof(bench):
+    slurm_job_id = bench.agent.submit(SUBMISSION)
+    other = replace(PROOF, batch_location_hash="other")
+
+    bench.agent.cancel(slurm_job_id, proof=str(other))
+    bench.agent.cancel(slurm_job_id + 1, proof=str(PROOF))
+    assert bench.scheduler.attempt(slurm_job_id).alive
+
+    bench.agent.cancel(slurm_job_id, proof=str(PROOF))
+    bench.agent.cancel(slurm_job_id, proof=str(PROOF))
+    assert bench.scheduler.attempt(slurm_job_id).state == "CANCELLED"
+
+
+def test_cancel_leaves_jobs_without_a_proof_alone(bench):
+    slurm_job_id = bench.scheduler.stranger(name=PROOF.job_id.slurm_name, proof=None, user="root")
+
+    bench.agent.cancel(slurm_job_id, proof=str(PROOF))
+    with pytest.raises(InvalidInput):
+        bench.agent.cancel(slurm_job_id, proof="")
+
+    assert bench.scheduler.attempt(slurm_job_id).alive
+
+
+def test_extend_raises_a_limit_and_never_lowers_it(bench):
+    slurm_job_id = bench.agent.submit(SUBMISSION)
+
+    bench.agent.extend(slurm_job_id, proof=str(PROOF), time_limit_min=3)
+    bench.agent.extend(slurm_job_id, proof=str(PROOF), time_limit_min=9)
+    bench.agent.extend(slurm_job_id, proof=str(PROOF), time_limit_min=9)
+
+    assert bench.slurm.limits == [(slurm_job_id, 9)]
+
+
+@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [PROOF.job_id.slurm_name, "--help"]])
+def test_accounting_is_for_names_of_the_grid_only(bench, names):
+    with pytest.raises(InvalidInput):
+        bench.agent.accounting(names, since=0)
+
+
+def test_gate_is_closed_until_the_name_resolves(bench):
+    gate = bench.agent.gate(f"0x{9:040x}")
+
+    assert gate.user is None
+    assert not gate.open
+
+
+def test_gate_is_closed_to_an_account_outside_the_range(bench):
+    bench.accounts.users[USER.address] = replace(USER, gid=0)
+
+    assert not bench.agent.gate(USER.address).open
+
+
+def test_gate_is_closed_while_a_directory_is_missing_and_makes_no_association(bench):
+    bench.accounts.missing = ("directory /home/x is not there",)
+
+    assert bench.agent.gate(USER.address).missing == bench.accounts.missing
+    assert bench.accounts.associated == []
+
+
+def test_gate_opens_and_makes_the_association(bench):
+    assert bench.agent.gate(USER.address).open
+    assert bench.accounts.associated == [USER.address]
+
+
+def test_gate_refuses_what_is_no_address(bench):
+    with pytest.raises(InvalidInput):
+        bench.agent.gate("root")
+
+
+def test_pull_gives_reports_after_the_cursor(bench):
+    bench.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, at=5)])
+
+    assert [report.sequence for report in bench.agent.pull(after=0, wait_s=1e9)] == [1]
+    assert bench.agent.pull(after=1, wait_s=-1) == ()
