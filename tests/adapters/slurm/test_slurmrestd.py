@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How answers of slurmrestd are understood; what it really answers is tested in the lab."""
+
+import json
+import socketserver
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, Slurmrestd
+from gridstead.domain.billing import Resources
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.errors import SchedulerUnavailable, SubmitRejected
+
+SUBMISSION = Submission(
+    proof=Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
+    user=GridUser(address=f"0x{1:040x}", uid=200001, gid=100000),
+    resources=Resources(gpus=2, tasks=4, cpus_per_task=2, memory_per_cpu_mb=64),
+    time_limit_min=5,
+    script=Script(text="#!/bin/sh\n", environment={"TOKEN": "se=cret", "HOME": "/root"}),
+)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        length = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(length)) if length else None
+        self.server.requests.append((self.command, self.path, dict(self.headers), body))
+        status, content = self.server.answers.pop(0)
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_DELETE = answer  # noqa: N815 # names that the base class calls
+
+    def address_string(self):
+        return "local"
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    answers: list
+    requests: list
+
+
+class Bench:
+    def __init__(self, path):
+        self.server = Server(str(path), Handler)
+        self.server.answers, self.server.requests = [], []
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
+        self.thread.start()
+        self.clock = FakeClock()
+        self.tokens = iter(f"token-{number}" for number in range(9))
+        self.rest = Slurmrestd(
+            socket=path,
+            new_token=lambda: next(self.tokens),
+            clock=self.clock,
+            partition="main",
+            account="grid",
+            homes=Path("/home/ldap-users"),
+        )
+
+    def answers(self, *answers):
+        self.server.answers += answers
+
+    @property
+    def requests(self):
+        return self.server.requests
+
+    def close(self):
+        self.rest.close()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    bench = Bench(tmp_path / "socket")
+    yield bench
+    bench.close()
+
+
+def errors(*numbers):
+    return {"errors": [{"error_number": number, "error": "no", "description": "why not"} for number in numbers]}
+
+
+def test_submit_names_user_and_group_and_everything_else(bench):
+    bench.answers((200, {"job_id": 7, "errors": []}))
+
+    assert bench.rest.submit(SUBMISSION) == 7
+
+    command, path, headers, body = bench.requests[0]
+    assert (command, path) == ("POST", "/slurm/v0.0.42/job/submit")
+    assert headers["X-SLURM-USER-NAME"] == "slurm"
+    home = f"/home/ldap-users/{SUBMISSION.user.address}"
+    job = body["job"]
+    environment = dict(line.split("=", 1) for line in job.pop("environment"))
+    assert job == {
+        "name": SUBMISSION.proof.job_id.slurm_name,
+        "admin_comment": str(SUBMISSION.proof),
+        "user_id": "200001",
+        "group_id": "100000",
+        "account": "grid",
+        "partition": "main",
+        "tasks": 4,
+        "cpus_per_task": 2,
+        "memory_per_cpu": {"set": True, "infinite": False, "number": 64},
+        "time_limit": {"set": True, "infinite": False, "number": 5},
+        "current_working_directory": home,
+        "standard_output": f"{home}/{SUBMISSION.proof.job_id.slurm_name}.out",
+        "requeue": False,
+        "tres_per_job": "gres/gpu:2",
+    }
+    assert environment["TOKEN"] == "se=cret"
+    assert environment["HOME"] == home
+
+
+def test_the_token_is_kept_and_renewed_before_it_ends(bench):
+    bench.answers(*[(200, {"job_id": 7, "errors": []})] * 3)
+
+    bench.rest.submit(SUBMISSION)
+    bench.rest.submit(SUBMISSION)
+    bench.clock.advance(TOKEN_LIFE_S - 10)
+    bench.rest.submit(SUBMISSION)
+
+    tokens = [headers["X-SLURM-USER-TOKEN"] for _, _, headers, _ in bench.requests]
+    assert tokens == ["token-0", "token-0", "token-1"]
+
+
+def test_a_refused_token_is_made_anew_once(bench):
+    bench.answers((401, b"Authentication failure"), (200, {"job_id": 7, "errors": []}))
+    assert bench.rest.submit(SUBMISSION) == 7
+
+    bench.answers((401, b"Authentication failure"), (401, b"Authentication failure"))
+    with pytest.raises(SchedulerUnavailable):
+        bench.rest.submit(SUBMISSION)
+
+
+@pytest.mark.parametrize("number", [2000, 2002, 2014, 2050, 9202])
+def test_what_slurm_refuses_is_rejected(bench, number):
+    bench.answers((500, errors(number) | {"job_submit_user_msg": "the guard says no"}))
+
+    with pytest.raises(SubmitRejected) as caught:
+        bench.rest.submit(SUBMISSION)
+
+    assert "the guard says no" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, errors(1801)),
+        (500, errors(5005)),
+        (511, errors(1007)),
+        (500, errors(2007)),
+        (500, errors(2045)),
+        (500, errors(2000, 2027)),
+        (200, errors(2000) | {"job_id": 7}),
+        (200, {"errors": []}),
+        (200, {"errors": [], "job_id": 0}),
+        (200, {"errors": [], "job_id": "7"}),
+        (200, {"job_id": 7}),
+        (200, [7]),
+        (200, b"<html>"),
+        (503, {"errors": []}),
+    ],
+)
+def test_anything_else_is_not_known(bench, answer):
+    bench.answers(answer)
+
+    with pytest.raises(SchedulerUnavailable):
+        bench.rest.submit(SUBMISSION)
+
+
+# httpcore leaves a socket that could not connect to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_no_socket_is_unavailable(tmp_path):
+    rest = Slurmrestd(
+        socket=tmp_path / "none",
+        new_token=lambda: "token",
+        clock=FakeClock(),
+        partition="main",
+        account="grid",
+        homes=Path("/home"),
+    )
+
+    with pytest.raises(SchedulerUnavailable):
+        rest.submit(SUBMISSION)
+
+
+def test_cancel_and_extend_leave_ended_and_unknown_jobs_alone(bench):
+    bench.answers((500, errors(2017)), (500, errors(2021)), (200, {"errors": []}))
+
+    bench.rest.cancel(7)
+    bench.rest.set_time_limit(7, 9)
+    bench.rest.cancel(8)
+
+    assert [(command, path) for command, path, _, _ in bench.requests] == [
+        ("DELETE", "/slurm/v0.0.42/job/7"),
+        ("POST", "/slurm/v0.0.42/job/7"),
+        ("DELETE", "/slurm/v0.0.42/job/8"),
+    ]
+    assert bench.requests[1][3] == {"time_limit": {"set": True, "infinite": False, "number": 9}}
+
+
+def test_cancel_that_failed_otherwise_is_told(bench):
+    bench.answers((500, errors(1801)))
+
+    with pytest.raises(SchedulerUnavailable):
+        bench.rest.cancel(7)
