@@ -24,3 +24,4 @@ def set_up(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # that a tick outlasted its interval is no news

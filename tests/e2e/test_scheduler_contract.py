@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of port Scheduler, held by both ways into the lab's Slurm."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tests.adapters.slurm.cluster import RealCluster
+from tests.adapters.slurm.real_contract import *  # noqa: F403
+from tests.adapters.slurm.scheduler_contract import *  # noqa: F403
+
+from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.slurm.agent import AgentClient
+from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
+from gridstead.errors import NotAllowed, SchedulerUnavailable
+
+CUSTOMER = f"0x{'c' * 40}"
+GATE_OPENS_WITHIN_S = 90
+PKI = "/etc/gridstead/pki"
+
+# Runs on the control host: makes one user as the LDAP connector would.
+MAKE_USER = """
+import sys
+from pathlib import Path
+from gridstead.adapters.directory import DirectoryAccess, LdapDirectory
+access = DirectoryAccess(
+    url="ldaps://infra", suffix="dc=gridstead,dc=internal",
+    bind_dn="uid=connector,ou=services,dc=gridstead,dc=internal",
+    password_file=Path("/etc/gridstead/secrets/directory-connector.password"),
+    ca_file=Path("/etc/gridstead/pki/ca.crt"), home_prefix="/home/ldap-users", gid=100000,
+)
+LdapDirectory(access).ensure_users([sys.argv[1]])
+"""
+
+
+def address(lab, host):
+    state = json.loads((Path(lab.secrets).parent / "state.json").read_text())
+    return state["hosts"][host]["address"]
+
+
+def copy(lab, host, source, target):
+    target.write_text(lab.run(host, "cat", source).stdout)
+    target.chmod(0o600)
+    return target
+
+
+@pytest.fixture(scope="module")
+def open_agent(lab, tmp_path_factory):
+    """Opens the agent with a certificate of a host; everything is closed at the end."""
+    folder = tmp_path_factory.mktemp("pki")
+    ca = copy(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
+    channels = []
+
+    def opened(host, name):
+        certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
+        key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
+        peer = Peer(address=f"{address(lab, 'controller')}:6830", ca=ca, certificate=certificate, key=key)
+        channels.append(open_channel(peer))
+        return AgentClient(channels[-1])
+
+    yield opened
+    for channel in channels:
+        channel.close()
+
+
+@pytest.fixture(scope="module")
+def agent(open_agent):
+    return open_agent("control", "supervisor")
+
+
+@pytest.fixture(scope="module")
+def access(lab, tmp_path_factory):
+    """The lab's own key opens the operator's account; the host's key is pinned under its address."""
+    folder = Path(lab.secrets).parent
+    login = address(lab, "login")
+    pinned = [line for line in (folder / "known_hosts").read_text().splitlines() if login in line]
+    known_hosts = tmp_path_factory.mktemp("ssh") / "known_hosts"
+    known_hosts.write_text("".join(f"{login} {' '.join(line.split()[1:])}\n" for line in pinned))
+    return SshAccess(
+        endpoint=f"{login}:22",
+        user="gridstead-operator",
+        key_file=folder / "id_ed25519",
+        known_hosts_file=known_hosts,
+    )
+
+
+@pytest.fixture(scope="module")
+def ssh(access):
+    scheduler = SshScheduler(access, SystemClock())
+    yield scheduler
+    scheduler.close()
+
+
+@pytest.fixture(scope="module")
+def user(lab, agent):
+    lab.run("control", "/opt/gridstead/venv/bin/python", "-c", MAKE_USER, CUSTOMER)
+    until = time.monotonic() + GATE_OPENS_WITHIN_S
+    while not (gate := agent.gate(CUSTOMER)).open:
+        assert time.monotonic() < until, f"the gate stays closed: {gate.missing}"
+        time.sleep(0.5)
+    return gate.user
+
+
+@pytest.fixture(params=["agent", "ssh"])
+def cluster(request, user):
+    return RealCluster(request.getfixturevalue(request.param), user)
+
+
+def test_the_agent_answers_the_supervisor_only(open_agent):
+    with pytest.raises(NotAllowed):
+        open_agent("control", "logger").live()
+
+
+def test_the_agent_tells_of_reports_soon_after_the_end(agent, user):
+    cluster = RealCluster(agent, user)
+    submission = cluster.submission("exit 0")
+    seen = max((report.sequence for report in agent.pull(after=0, wait_s=0)), default=0)
+
+    slurm_job_id = agent.submit(submission)
+
+    events = set()
+    until = time.monotonic() + 30
+    while not {"start", "end", "record"} <= events:
+        assert time.monotonic() < until, f"only {events}"
+        for report in agent.pull(after=seen, wait_s=5):
+            seen = report.sequence
+            if report.slurm_job_id == slurm_job_id and report.uid == user.uid:
+                events.add(report.event)
+
+
+def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
+    known_hosts = tmp_path / "known_hosts"
+    known_hosts.write_text("")
+    stranger = SshAccess(
+        endpoint=access.endpoint, user=access.user, key_file=access.key_file, known_hosts_file=known_hosts
+    )
+
+    with pytest.raises(SchedulerUnavailable, match="not found in known_hosts"):
+        SshScheduler(stranger, SystemClock()).live()
+
+
+def test_the_operator_may_run_nothing_else_as_root(ssh, lab):
+    answer = lab.run("login", "runuser", "-u", "gridstead-operator", "--", "sudo", "-n", "id", check=False)
+
+    assert answer.returncode != 0
