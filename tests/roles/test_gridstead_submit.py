@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that the operator account may run as root refuses everything it does not know exactly."""
+
+import importlib.machinery
+import importlib.util
+import json
+import pwd
+
+import pytest
+
+from tests.roles.catalogue import ROOT
+
+FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-submit"
+LOADER = importlib.machinery.SourceFileLoader("gridstead_submit", str(FILE))
+program = importlib.util.module_from_spec(importlib.util.spec_from_loader("gridstead_submit", LOADER))
+
+ADDRESS = "0x" + "ab" * 20
+PROOF = f"179188/0x{'1' * 40}/0x{7:064x}/abc_-9"
+SETTINGS = {"uid_min": 200001, "uid_max": 999999, "gid": 100000, "homes": "/home/ldap-users"}
+CANCEL = ["cancel", "--slurm-job-id", "12", "--proof", PROOF]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded():
+    """Run the file's text, so that no bytecode is left beside it."""
+    exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
+
+
+def status_of(call, *arguments):
+    with pytest.raises(program.Stop) as stopped:
+        call(*arguments)
+    return stopped.value.args[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["delete"],
+        ["cancel"],
+        CANCEL[:-1],
+        [*CANCEL, "--proof", PROOF],
+        ["cancel", "--proof", PROOF, "--proof", PROOF],
+        ["cancel", "--slurm-job-id=12", "--proof", PROOF],
+        [*CANCEL, "--force", "1"],
+        ["cancel", "--slurm-job-id", "12\n", "--proof", PROOF],
+        ["cancel", "--slurm-job-id", "-1", "--proof", PROOF],
+        ["cancel", "--slurm-job-id", "٣", "--proof", PROOF],
+        ["cancel", "--slurm-job-id", "12", "--proof", PROOF + " x"],
+        ["associate", "--user", "root"],
+        ["associate", "--user", ADDRESS.upper()],
+        ["associate", "--user", ADDRESS + ",root"],
+    ],
+)
+def test_words_that_are_not_exactly_known_are_refused(words):
+    assert status_of(program.parse, words) == program.USAGE
+
+
+def test_options_may_come_in_any_order():
+    expected = ("cancel", {"proof": PROOF, "slurm-job-id": "12"})
+
+    assert expected == program.parse(["cancel", "--proof", PROOF, "--slurm-job-id", "12"])
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        [],
+        {"script": "#!/bin/sh\n"},
+        {"script": "#!/bin/sh\n", "environment": {}, "uid": 0},
+        {"script": 1, "environment": {}},
+        {"script": "#!/bin/sh\n\0", "environment": {}},
+        {"script": "#!/bin/sh\n", "environment": {"A": 1}},
+        {"script": "#!/bin/sh\n", "environment": {"A=B": "x"}},
+        {"script": "#!/bin/sh\n", "environment": {"A": "x\0LD_PRELOAD=y"}},
+        {"script": "#!/bin/sh\n", "environment": []},
+    ],
+)
+def test_a_job_that_is_not_script_and_environment_is_refused(job):
+    assert status_of(program.read_job, json.dumps(job)) == program.USAGE
+
+
+def test_broken_json_is_a_value_error():
+    with pytest.raises(ValueError, match="Expecting"):
+        program.read_job("{")
+
+
+@pytest.mark.parametrize(("uid", "gid"), [("200000", "100000"), ("1000000", "100000"), ("200001", "100001")])
+def test_an_account_that_is_not_a_wallet_s_is_refused(uid, gid):
+    options = {"user": ADDRESS, "uid": uid, "gid": gid}
+
+    assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
+
+
+def test_a_name_with_another_uid_is_refused(monkeypatch):
+    entry = pwd.struct_passwd((ADDRESS, "x", 200002, 100000, "", "/", "/bin/sh"))
+    monkeypatch.setattr(program.pwd, "getpwnam", lambda _name: entry)
+    options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
+
+    assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
+
+
+def test_a_name_that_does_not_resolve_is_refused():
+    options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
+
+    assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("10:00", 10), ("1:00:00", 60), ("1-01:30:00", 1530), ("30", 0.5), ("UNLIMITED", float("inf"))],
+)
+def test_a_limit_is_read_as_minutes(limit, expected):
+    assert expected == program.minutes(limit)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [("sbatch: error: Unable to contact slurm controller", 75), ("sbatch: error: invalid partition", 69)],
+)
+def test_a_controller_that_does_not_answer_is_not_a_refusal(reason, expected):
+    assert status_of(program.run, "sh", "-c", f"echo '{reason}' >&2; exit 1") == expected
+
+
+def test_commands_see_a_path_and_nothing_else(monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", "/tmp/evil")
+
+    assert "SLURM_CONF" not in program.run("env")

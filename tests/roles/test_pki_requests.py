@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a host asks for a certificate again."""
+
+import datetime as dt
+import importlib.util
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.roles.catalogue import ROOT
+
+SPECIFICATION = importlib.util.spec_from_file_location("pki_requests", ROOT / "roles/pki/library/pki_requests.py")
+pki_requests = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(pki_requests)
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+NAMES = ["DNS:controller", "DNS:localhost", "IP:192.0.2.10", "IP:127.0.0.1"]
+CN = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+
+
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def certificate(subject, public_key, signer, *, extensions=(), days=100) -> x509.Certificate:
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(CN)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - dt.timedelta(days=1))
+        .not_valid_after(NOW + dt.timedelta(days=days))
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(signer, hashes.SHA256())
+
+
+@pytest.fixture(scope="module")
+def authority_key():
+    return key()
+
+
+@pytest.fixture(scope="module")
+def authority(authority_key):
+    return certificate(CN, authority_key.public_key(), authority_key, days=3650)
+
+
+@pytest.fixture
+def service_key():
+    return key()
+
+
+def signed(service_key, authority_key, *, days=100) -> bytes:
+    """Sign what the module asks for, as the role does."""
+    request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
+    found = certificate(
+        request.subject,
+        request.public_key(),
+        authority_key,
+        extensions=[extension.value for extension in request.extensions],
+        days=days,
+    )
+    return found.public_bytes(serialization.Encoding.PEM)
+
+
+def test_a_certificate_that_fits_is_kept(service_key, authority_key, authority):
+    pem = signed(service_key, authority_key)
+
+    assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW) == ""
+
+
+def test_the_order_of_names_does_not_matter(service_key, authority_key, authority):
+    pem = signed(service_key, authority_key)
+
+    assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES[::-1], NOW) == ""
+
+
+def test_a_certificate_of_another_authority_is_renewed(service_key, authority):
+    pem = signed(service_key, key())
+
+    assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW) == "another authority signed it"
+
+
+def test_a_damaged_certificate_is_renewed(service_key, authority):
+    assert pki_requests.reason_to_renew(b"nothing", service_key, authority, NAMES, NOW).startswith("it cannot be read")
+
+
+def test_a_certificate_of_another_key_is_renewed(service_key, authority_key, authority):
+    pem = signed(service_key, authority_key)
+
+    assert pki_requests.reason_to_renew(pem, key(), authority, NAMES, NOW) == "it belongs to another key"
+
+
+def test_a_certificate_for_an_old_address_is_renewed(service_key, authority_key, authority):
+    pem = signed(service_key, authority_key)
+
+    reason = pki_requests.reason_to_renew(pem, service_key, authority, [*NAMES[:2], "IP:192.0.2.99"], NOW)
+
+    assert reason == "the host's names changed"
+
+
+def test_a_certificate_that_ends_soon_is_renewed(service_key, authority_key, authority):
+    pem = signed(service_key, authority_key, days=59)
+
+    reason = pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW + dt.timedelta(days=60))
+
+    assert reason == "it ends 2026-03-01"
+
+
+def test_a_request_is_for_servers_and_clients(service_key):
+    request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
+
+    usage = request.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert [one._name for one in usage] == ["serverAuth", "clientAuth"]
