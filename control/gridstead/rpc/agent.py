@@ -163,6 +163,15 @@ class DatagramReceiver:
         """Begin to receive."""
         self._thread.start()
 
+    def check(self) -> None:
+        """Return while it receives.
+
+        Raises:
+            RuntimeError: Its thread has died, which is a bug.
+        """
+        if not self._thread.is_alive():
+            raise RuntimeError("the receiver of reports has died")
+
     def stop(self) -> None:
         """End within half a second, and return when it has."""
         self._stopped.set()

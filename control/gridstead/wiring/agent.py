@@ -20,6 +20,7 @@ from gridstead.services.report_intake import ReportIntake
 from gridstead.wiring import loop
 
 SPOOL_S = 0.1
+RECEIVER_S = 5.0
 
 
 def run(settings: AgentSettings) -> None:
@@ -38,12 +39,14 @@ def run(settings: AgentSettings) -> None:
     files = TlsFiles(certificate=tls.certificate_file, key=tls.key_file, client_ca=tls.ca_file)
     server = AgentServer(settings.listen, files, scheduler=agent, reports=agent, allowed=settings.allowed_client)
     close = [reports.close, server.stop]
+    ticks = [loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S)]
     if settings.report_listen is not None:
         receiver = DatagramReceiver(settings.report_listen, intake.receive)
         receiver.start()
         close.append(receiver.stop)
+        ticks.append(loop.Tick(name="receiver", do=receiver.check, every_s=RECEIVER_S))
     server.start()
-    loop.run((loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S),), close=tuple(close))
+    loop.run(tuple(ticks), close=tuple(close))
 
 
 def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:

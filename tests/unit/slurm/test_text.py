@@ -14,7 +14,7 @@ RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
 USER = f"0x{1:040d}"
 
 
-@pytest.fixture(params=sorted(path.name for path in RECORDED.iterdir()))
+@pytest.fixture(params=sorted(path.name for path in RECORDED.iterdir() if path.is_dir()))
 def recorded(request):
     return lambda situation: (RECORDED / request.param / f"{situation}.txt").read_text(encoding="utf-8")
 

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the login node is asked, and how its answers are read."""
+
+import json
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gridstead.adapters.slurm import wrapper
+from gridstead.adapters.slurm.command import Outcome
+from gridstead.domain.billing import Resources
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
+
+PROGRAM = Path(__file__).parents[3] / "roles" / "slurm" / "files" / "usr" / "local" / "sbin" / "gridstead-submit"
+USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
+PROOF = Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
+SUBMISSION = Submission(
+    proof=PROOF,
+    user=USER,
+    resources=Resources(gpus=0, tasks=4, cpus_per_task=2, memory_per_cpu_mb=64),
+    time_limit_min=5,
+    script=Script(text="#!/bin/sh\n"),
+)
+
+
+@pytest.fixture(scope="module")
+def program():
+    """The program that the role installs, as a module."""
+    return SimpleNamespace(**runpy.run_path(str(PROGRAM), run_name="gridstead_submit"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        wrapper.submit(SUBMISSION, {}),
+        wrapper.cancel(7, proof=str(PROOF)),
+        wrapper.extend(7, proof=str(PROOF), time_limit_min=9),
+        wrapper.associate(USER.address),
+    ],
+)
+def test_the_installed_program_understands_what_we_ask(program, command):
+    assert command.argv[:3] == ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
+
+    assert program.parse(list(command.argv[3:]))[0] == command.argv[3]
+
+
+def test_the_installed_program_reads_our_script_and_environment(program):
+    environment = {"TOKEN": "a b\nc=d'\"é", "HOME": "/home/x"}
+
+    assert program.read_job(wrapper.submit(SUBMISSION, environment).stdin) == ("#!/bin/sh\n", environment)
+
+
+def test_the_installed_program_refuses_an_option_of_another_shape(program):
+    words = list(wrapper.cancel(7, proof=str(PROOF)).argv[3:])
+
+    for broken in ([*words, "--uid", "0"], words[:-1], [*words[:-1], "x"], ["shell"], []):
+        with pytest.raises(program.Stop):
+            program.parse(broken)
+
+
+def test_secrets_travel_on_standard_input_only():
+    command = wrapper.submit(SUBMISSION, {"TOKEN": "secret"})
+
+    assert "secret" not in " ".join(command.argv)
+    assert "secret" not in repr(command)
+    assert json.loads(command.stdin)["environment"] == {"TOKEN": "secret"}
+
+
+def outcome(exit_status=0, stdout="", stderr=""):
+    return Outcome(exit_status=exit_status, stdout=stdout, stderr=stderr)
+
+
+def test_a_job_id_is_a_job_id():
+    assert wrapper.parse_submitted(outcome(stdout="42\n"), "could not submit") == 42
+
+
+@pytest.mark.parametrize("exit_status", [64, 69])
+def test_what_was_refused_or_not_understood_is_rejected(exit_status):
+    with pytest.raises(SubmitRejected):
+        wrapper.parse_submitted(outcome(exit_status), "could not submit")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [outcome(75), outcome(1), outcome(255), outcome(-1), outcome(), outcome(stdout="x"), outcome(stdout="1;2")],
+)
+def test_any_other_answer_to_a_submission_is_not_known(answer):
+    with pytest.raises(SchedulerUnavailable):
+        wrapper.parse_submitted(answer, "could not submit")
+
+
+def test_done_is_done_and_all_else_is_told():
+    wrapper.check_done(outcome(), "could not cancel")
+    with pytest.raises(InvalidInput):
+        wrapper.check_done(outcome(64), "could not cancel")
+    for exit_status in (69, 75, 1):
+        with pytest.raises(SchedulerUnavailable):
+            wrapper.check_done(outcome(exit_status), "could not cancel")
+
+
+def test_a_user_is_read_from_its_passwd_line():
+    line = f"{USER.address}:*:200001:100000:Wallet:/home/ldap-users/{USER.address}:/bin/bash\n"
+
+    assert wrapper.parse_user(outcome(stdout=line), USER.address) == USER
+    assert wrapper.parse_user(outcome(2), USER.address) is None
+
+
+@pytest.mark.parametrize(
+    "answer", [outcome(1), outcome(stdout="x:y\n"), outcome(stdout="root:x:0:0:root:/root:/bin/sh\n")]
+)
+def test_a_strange_passwd_line_is_an_error(answer):
+    with pytest.raises(UnexpectedOutput):
+        wrapper.parse_user(answer, USER.address)
+
+
+def test_directories_must_be_there_and_the_users_own():
+    paths = (Path("/home/a"), Path("/opt/b"), Path("/opt/c"), Path("/opt/d"))
+    listing = "200001 directory /home/a\n200002 directory /opt/b\n200001 symbolic link /opt/c\n"
+
+    missing = wrapper.parse_missing(outcome(1, listing), paths, uid=200001)
+
+    assert [word.split()[1] for word in missing] == ["/opt/b", "/opt/c", "/opt/d"]
