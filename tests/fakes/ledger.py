@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid's contracts in memory: port Ledger, and everything that happens on a chain, without a chain.
 
-Each act mines one block of its own. ``reorg(n)`` takes the last n blocks back. Put ``down = True`` to make the endpoint
-go away. ``deliver(outbox, wallet)`` does for a service test what the sender does for real.
+Each act mines one block of its own while ``automine`` is True. ``reorg(n)`` takes the last n blocks back. Put ``down =
+True`` to make the endpoint go away. ``deliver(outbox, wallet)`` does for a service test what the sender does for real;
+tests of the sender itself use ``account.FakeAccount``, whose transactions wait in ``pool``. ``mistaken`` holds the
+calls that were mined for a job that their proof does not mean.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from gridstead.domain.events import Event, EventKind
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
-from gridstead.domain.sending import EntryChange, SendState
+from gridstead.domain.sending import EntryChange, Receipt, SendState, Transaction
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 CHAIN_ID = 179188
@@ -59,6 +61,7 @@ class _State:
     top_up: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     balances: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     nonces: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    receipts: dict[str, Receipt] = field(default_factory=dict)
 
 
 class FakeLedger:
@@ -69,6 +72,9 @@ class FakeLedger:
         self.chain_id = chain_id
         self.contract = contract
         self.down = False
+        self.automine = True
+        self.pool: dict[tuple[str, int], tuple[Transaction, tuple[Call, ...]]] = {}
+        self.mistaken: list[Call] = []
         self._forks = 0
         self._events: list[Event] = []
         self._state = _State()
@@ -117,6 +123,7 @@ class FakeLedger:
 
     def mine(self, count: int = 1) -> Block:
         for _ in range(count):
+            self._include()
             number = len(self._history)
             last = self._history[-1][0].timestamp if self._history else 0
             timestamp = max(last + 1, self.clock.now())
@@ -124,6 +131,26 @@ class FakeLedger:
             self._history.append((block, copy.deepcopy(self._state), tuple(self._events)))
             self._events.clear()
         return self._history[-1][0]
+
+    def _include(self) -> None:
+        """Apply the transactions of the pool whose turn it is."""
+        for wallet, nonce in sorted(self.pool):
+            if nonce != self._state.nonces[wallet]:
+                continue
+            transaction, calls = self.pool.pop((wallet, nonce))
+            self._state.nonces[wallet] += 1
+            skipped, succeeded = {}, True
+            for call in calls:
+                proof = getattr(call, "proof", None)
+                if proof and proof.job_id.number in self._state.jobs and self.job(proof.job_id.number).proof != proof:
+                    self.mistaken.append(call)
+                try:
+                    self.apply(wallet, call)
+                except TransactionReverted as error:
+                    succeeded = succeeded and proof is not None
+                    skipped |= {proof.job_id.number: str(error.detail)} if proof else {}
+            receipt = Receipt(block=len(self._history), succeeded=succeeded, skipped=skipped)
+            self._state.receipts[transaction.hash] = receipt
 
     def reorg(self, depth: int, *, length: int | None = None) -> None:
         """Take the last blocks back and put empty ones in their place."""
@@ -149,13 +176,13 @@ class FakeLedger:
     def approve(self, address: str) -> None:
         self._state.providers[address] = replace(self._state.waiting.pop(address), joined=True)
         self._emit(EventKind.PROVIDER_CHANGED, provider=address)
-        self.mine()
+        self._done()
 
     def ban(self, address: str) -> None:
         record = self._state.providers[address]
         self._state.providers[address] = replace(record, joined=False, banned=True)
         self._emit(EventKind.PROVIDER_CHANGED, provider=address)
-        self.mine()
+        self._done()
 
     def request(
         self, customer: str, *, lock: int = 100 * CREDIT, script: str = "", resources: Resources = SMALL, **fields
@@ -178,7 +205,7 @@ class FakeLedger:
         )
         self._state.jobs[number] = job
         self._emit(EventKind.JOB_REQUESTED, job)
-        self.mine()
+        self._done()
         return job
 
     def match(self, number: int, provider: str) -> Job:
@@ -215,7 +242,7 @@ class FakeLedger:
             self._state.cancelling[job.provider].append(number)
         if job.state is not JobState.RUNNING:
             self._end(number, JobState.CANCELLED, 0)
-        self.mine()
+        self._done()
         return self.job(number)
 
     def top_up(self, number: int, amount: int) -> Job:
@@ -224,8 +251,12 @@ class FakeLedger:
         self._move(job.customer, ESCROW, amount)
         self._state.jobs[number] = replace(job, lock=job.lock + amount)
         self._state.top_up[job.provider].append(number)
-        self.mine()
+        self._done()
         return self.job(number)
+
+    def _done(self) -> None:
+        if self.automine:
+            self.mine()
 
     def job(self, number: int) -> Job:
         """Return a job as of now."""
@@ -238,7 +269,7 @@ class FakeLedger:
             TransactionReverted: Nothing changed.
         """
         self.apply(wallet, call)
-        self.mine()
+        self._done()
 
     def deliver(self, outbox: MemoryOutbox, wallet: str) -> None:
         """Make every open call of an outbox, in one block; each is FINAL or REJECTED afterwards."""

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Port Account on the grid in memory: transactions wait in the ledger's pool until a block takes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from tests.fakes.ledger import FakeLedger
+
+from gridstead.domain.calls import Call
+from gridstead.domain.job import Block
+from gridstead.domain.sending import Fees, Receipt, Taken, Transaction
+
+
+class FakeAccount:
+    """A wallet on a fake chain. What it signed is remembered, so raw bytes can be sent by any later one."""
+
+    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - bytes mean the same to everybody
+
+    def __init__(self, ledger: FakeLedger, address: str) -> None:
+        self._ledger = ledger
+        self.address = address
+        self.sent: list[Transaction] = []
+
+    def nonce(self, *, at: Block) -> int:
+        return self._ledger._at(at).nonces.get(self.address, 0)
+
+    def fees(self) -> Fees:
+        return Fees(max_fee=100, tip=10)
+
+    def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
+        self._ledger._answer()
+        found = self._ledger._history[-1][1].receipts
+        return {one: found[one] for one in hashes if one in found}
+
+    def gas(self, calls: Sequence[Call]) -> int:
+        self._ledger._answer()
+        return 21_000 + 100_000 * len(calls)
+
+    def sign(
+        self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
+    ) -> Transaction:
+        raw = f"0x{repr((self.address, nonce, gas, fees, tuple(calls))).encode().hex()}"
+        self.signed[raw] = tuple(calls)
+        name = "0x" + hashlib.sha256(raw.encode()).hexdigest()
+        return Transaction(hash=name, nonce=nonce, raw=raw, entry_ids=entry_ids, fees=fees)
+
+    def send(self, transaction: Transaction) -> Taken:
+        self._ledger._answer()
+        self.sent.append(transaction)
+        if transaction.nonce < self._ledger._state.nonces[self.address]:
+            return Taken.STALE
+        place = self.address, transaction.nonce
+        waiting = self._ledger.pool.get(place)
+        other = waiting[0] if waiting and waiting[0].hash != transaction.hash else None
+        if other and transaction.fees.max_fee * 10 < other.fees.max_fee * 11:
+            return Taken.UNDERPRICED
+        self._ledger.pool[place] = transaction, self.signed[transaction.raw]
+        return Taken.TAKEN

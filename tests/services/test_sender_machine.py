@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sender under crashes, reorgs, lost pools and dead endpoints in any order."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.fakes.account import FakeAccount
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.store import FakeClock, MemoryOutbox
+
+from gridstead.domain.calls import ClaimJobs, SetRunning, Settle
+from gridstead.domain.dispatch import Policy
+from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.sending import SendState
+from gridstead.errors import ChainUnavailable
+from gridstead.services.sender import Desk, Sender
+
+PROVIDER = "0x" + "a1" * 20
+CUSTOMERS = ["0x" + "c1" * 20, "0x" + "c2" * 20]
+CONFIRMATIONS = 4
+BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+def settlement(job, state):
+    evidence = "0x" + "00" * 32
+    return Settle(proof=job.proof, state=state, seconds=1, exit_code=0, error="", evidence=evidence)
+
+
+class SenderMachine(RuleBasedStateMachine):
+    """A provider's sender; rules are what the world does to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = FakeClock()
+        self.ledger = FakeLedger(self.clock)
+        self.ledger.add_provider(PROVIDER)
+        self.ledger.mine(2 * CONFIRMATIONS)
+        self.outbox = MemoryOutbox(clock=self.clock)
+        self.scripts = 0
+        self.final = {}
+        self.start()
+
+    def start(self):
+        self.account = FakeAccount(self.ledger, PROVIDER)
+        desk = Desk(
+            clock=self.clock,
+            ledger=self.ledger,
+            account=self.account,
+            outbox=self.outbox,
+            transactions=self.outbox,
+        )
+        policy = Policy(confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20)
+        self.crash_at = None
+        self.sender = Sender(desk, policy, at=self.at)
+
+    def at(self, boundary):
+        if boundary == self.crash_at:
+            raise Crash
+
+    def tick(self):
+        try:
+            self.sender.tick()
+        except ChainUnavailable:
+            pass
+        except Crash:
+            self.start()
+
+    def claimed_jobs(self, customer, count):
+        """Have a customer's jobs asked for, matched and claimed, in one block."""
+        self.ledger.automine = False
+        for _ in range(count):
+            self.scripts += 1
+            job = self.ledger.request(customer, script=f"script-{self.scripts}")
+            self.ledger.match(job.id.number, PROVIDER)
+        self.ledger.claim(PROVIDER)
+        self.ledger.automine = True
+        self.ledger.mine()
+
+    @rule(customer=st.sampled_from(CUSTOMERS), count=st.integers(1, 4))
+    def customer_asks(self, customer, count):
+        self.claimed_jobs(customer, count)
+
+    @rule()
+    def provider_claims(self):
+        self.outbox.put("claim", ClaimJobs(limit=10))
+
+    @rule(started=st.booleans(), ended=st.booleans())
+    def jobs_go_on(self, started, ended):
+        """The supervisor puts what its newest look at the chain asks for."""
+        for job in list(self.ledger._state.jobs.values()):
+            if started and job.state is JobState.SCHEDULED:
+                self.outbox.put(f"run:{job.proof}", SetRunning(proof=job.proof, started_at=self.clock.now()))
+            if ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
+                state = JobState.FINISHED if started or job.state is JobState.RUNNING else JobState.FAILED
+                self.outbox.put(f"end:{job.proof}", settlement(job, state))
+
+    @rule(boundary=st.sampled_from((None, None, *BOUNDARIES)), blocks=st.integers(0, 2))
+    def sender_works(self, boundary, blocks):
+        self.crash_at = boundary
+        self.tick()
+        self.crash_at = None
+        self.ledger.mine(blocks)
+
+    @rule(seconds=st.integers(1, 30))
+    def time_passes(self, seconds):
+        self.clock.advance(seconds)
+
+    @rule()
+    def pool_is_forgotten(self):
+        self.ledger.pool.clear()
+
+    @precondition(lambda self: len(self.ledger._history) > 2 * CONFIRMATIONS)
+    @rule(depth=st.integers(1, CONFIRMATIONS), customer=st.sampled_from((None, *CUSTOMERS)), count=st.integers(1, 3))
+    def chain_is_reorganised(self, depth, customer, count):
+        """The same numbers may go to other jobs."""
+        # A node that kept the pool could mine old bytes before anybody can act; what anvil does is asked here.
+        self.ledger.pool.clear()
+        self.ledger.reorg(depth)
+        if customer is not None:
+            self.claimed_jobs(customer, count)
+
+    @rule()
+    def endpoint_goes_away_for_a_tick(self):
+        self.ledger.down = True
+        self.tick()
+        self.ledger.down = False
+
+    @invariant()
+    def no_call_is_made_for_a_job_that_it_does_not_mean(self):
+        assert self.ledger.mistaken == []
+
+    @invariant()
+    def final_calls_stay_done(self):
+        for entry in self.outbox.entries():
+            if entry.state is SendState.FINAL and isinstance(entry.call, SetRunning | Settle):
+                job = self.ledger.job(entry.call.proof.job_id.number)
+                assert job.proof == entry.call.proof
+                assert job.state in (COLD if isinstance(entry.call, Settle) else COLD | {JobState.RUNNING})
+
+    def teardown(self):
+        for _ in range(60):
+            if not self.outbox.open_entries():
+                break
+            self.tick()
+            self.ledger.mine()
+            self.clock.advance(5)
+        assert self.outbox.open_entries() == ()
+        self.no_call_is_made_for_a_job_that_it_does_not_mean()
+        self.final_calls_stay_done()
+
+
+SenderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestSenderMachine = SenderMachine.TestCase

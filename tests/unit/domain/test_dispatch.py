@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sender of a wallet decides, row by row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridstead.domain.billing import Resources
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, SetRunning, Settle
+from gridstead.domain.dispatch import Policy, Slot, View, Waiting, objection, pack, plan, raised, subject
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.job import Job
+from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction
+
+WALLET = "0x" + "a1" * 20
+CUSTOMER = "0x" + "c1" * 20
+EVIDENCE = "0x" + "00" * 32
+CONTRACT = "0x" + "5c" * 20
+FEES = Fees(max_fee=100, tip=10)
+POLICY = Policy(confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40)
+NOW = 1000
+HEAD = 50
+
+
+def proof(number=1, script="a"):
+    return Proof(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
+
+
+def running(number=1, script="a"):
+    return SetRunning(proof=proof(number, script), started_at=5)
+
+
+def ending(number=1, script="a"):
+    return Settle(
+        proof=proof(number, script),
+        state=JobState.FINISHED,
+        seconds=1,
+        exit_code=0,
+        error="",
+        evidence="0x" + "00" * 32,
+    )
+
+
+def entry(entry_id, call=None, state=SendState.QUEUED):
+    call = call or running(entry_id)
+    return OutboxEntry(id=entry_id, key=str(entry_id), call=call, state=state, created_at=1)
+
+
+def transaction(nonce, *entry_ids, name="", **fields):
+    values = {"raw": "0x", "fees": FEES, "sent_at": 1} | fields
+    return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **values)
+
+
+def look(*entries, transactions=(), waiting=None, **fields):
+    waiting = {one.hash: Waiting(since=NOW, last=NOW) for one in transactions} if waiting is None else waiting
+    values = {"now": NOW, "head": HEAD, "nonce": 7, "receipts": {}, "objections": {}, "fees": FEES} | fields
+    return View(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
+
+
+def decide(*entries, policy=POLICY, **fields):
+    return plan(look(*entries, **fields), policy)
+
+
+def change(entry_id, state, reason=""):
+    return EntryChange(entry_id=entry_id, state=state, reason=reason)
+
+
+def mined(block, *, succeeded=True, **skipped):
+    return Receipt(block=block, succeeded=succeeded, skipped={int(k[1:]): v for k, v in skipped.items()})
+
+
+def test_nothing_is_done_for_nothing():
+    decided = decide()
+
+    assert (decided.changes, decided.batches, decided.replacements, decided.resend) == ((), (), (), ())
+
+
+def test_queued_calls_of_one_kind_go_together_under_the_next_nonce():
+    decided = decide(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
+
+    assert decided.batches == ((1, 2, 4), (3,))
+    assert decided.next_nonce == 7
+    assert decided.changes == ()
+
+
+def test_call_that_is_objected_to_is_rejected_unsent():
+    decided = decide(entry(1), entry(2), objections={1: "gone"})
+
+    assert decided.changes == (change(1, SendState.REJECTED, "gone"),)
+    assert decided.batches == ((2,),)
+
+
+def test_no_more_nonces_wait_than_the_policy_allows():
+    waiting = [transaction(nonce) for nonce in (7, 8, 9)]
+
+    decided = decide(*(entry(n, ClaimJobs(limit=n)) for n in range(1, 5)), transactions=waiting)
+
+    assert decided.batches == ((1,),)
+    assert decided.next_nonce == 10
+
+
+def test_sent_call_waits():
+    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(7, 1)])
+
+    assert (decided.changes, decided.batches, decided.resend, decided.replacements) == ((), (), (), ())
+    assert decided.next_nonce == 8
+
+
+def test_transaction_that_this_process_never_sent_is_sent():
+    never = transaction(7, 1, sent_at=None)
+
+    decided = decide(entry(1, state=SendState.SENT), transactions=[never], waiting={})
+
+    assert decided.resend == (never,)
+
+
+def test_transaction_that_waits_is_sent_again_now_and_then():
+    one = transaction(7, 1)
+    quiet = decide(entry(1), transactions=[one], waiting={one.hash: Waiting(since=NOW - 20, last=NOW - 9)})
+    due = decide(entry(1), transactions=[one], waiting={one.hash: Waiting(since=NOW - 20, last=NOW - 10)})
+
+    assert quiet.resend == ()
+    assert due.resend == (one,)
+
+
+@pytest.mark.parametrize("waiting", [Waiting(since=NOW - 40, last=NOW), Waiting(since=NOW, last=NOW, underpriced=True)])
+def test_stuck_transaction_is_replaced_at_a_higher_price(waiting):
+    one = transaction(7, 1)
+
+    decided = decide(entry(1, state=SendState.SENT), transactions=[one], waiting={one.hash: waiting})
+
+    assert decided.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised(FEES)),)
+    assert decided.resend == ()
+
+
+def test_replacement_offers_more_than_any_before_and_what_is_asked_now():
+    first, second = transaction(7, 1), transaction(7, 1, name="b", fees=Fees(max_fee=200, tip=12))
+    waiting = {second.hash: Waiting(since=NOW - 40, last=NOW)}
+
+    decided = decide(entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50))
+
+    assert decided.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
+
+
+@given(st.integers(0, 10**20), st.integers(0, 10**20))
+def test_raised_fees_are_an_eighth_more(max_fee, tip):
+    more = raised(Fees(max_fee=max_fee, tip=tip))
+
+    assert more.max_fee * 8 >= max_fee * 9
+    assert more.tip * 8 >= tip * 9
+
+
+def test_mined_call_is_not_final_before_its_confirmations():
+    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)], receipts={"6": mined(HEAD - 1)})
+
+    assert decided.changes == (change(1, SendState.MINED),)
+    assert decided.closed == ()
+
+
+def test_call_is_final_with_its_confirmations_and_its_nonce_is_closed():
+    decided = decide(entry(1, state=SendState.MINED), transactions=[transaction(6, 1)], receipts={"6": mined(HEAD - 2)})
+
+    assert decided.changes == (change(1, SendState.FINAL),)
+    assert decided.closed == (6,)
+
+
+def test_skipped_element_is_rejected_when_its_block_is_final():
+    entries = (entry(1, state=SendState.SENT), entry(2, state=SendState.SENT))
+    carrier = transaction(6, 1, 2)
+    fresh = decide(*entries, transactions=[carrier], receipts={"6": mined(HEAD, _2="no")})
+    final = decide(*entries, transactions=[carrier], receipts={"6": mined(HEAD - 2, _2="no")})
+
+    assert fresh.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
+    assert final.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
+
+
+def test_failed_transaction_rejects_all_it_carries():
+    decided = decide(
+        entry(1, ClaimJobs(limit=1), SendState.SENT),
+        transactions=[transaction(6, 1)],
+        receipts={"6": mined(HEAD - 2, succeeded=False)},
+    )
+
+    assert decided.changes == (change(1, SendState.REJECTED, "the transaction failed"),)
+
+
+def test_objection_does_not_touch_a_mined_call():
+    decided = decide(
+        entry(1, state=SendState.MINED),
+        transactions=[transaction(6, 1)],
+        receipts={"6": mined(HEAD)},
+        objections={1: "gone"},
+    )
+
+    assert decided.changes == ()
+
+
+def test_reorg_puts_a_mined_call_back_on_its_way_and_sends_the_same_bytes():
+    one = transaction(7, 1)
+
+    decided = decide(entry(1, state=SendState.MINED), transactions=[one], waiting={})
+
+    assert decided.changes == (change(1, SendState.SENT),)
+    assert decided.resend == (one,)
+
+
+def test_reorg_that_takes_the_job_away_withdraws_the_transaction_and_fills_its_nonce():
+    one, later = transaction(7, 1, 2), transaction(8, 3)
+
+    decided = decide(
+        *(entry(n, state=SendState.SENT) for n in (1, 2, 3)), transactions=[one, later], objections={1: "gone"}
+    )
+
+    assert decided.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
+    assert decided.withdrawn == (7,)
+    assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
+    assert decided.batches == ((2,),)
+    assert decided.next_nonce == 9
+    assert decided.resend == ()
+
+
+def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_crash():
+    decided = decide(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
+
+    assert decided.withdrawn == ()
+    assert decided.resend == ()
+    assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
+
+
+def test_filled_nonce_waits_as_any_other():
+    decided = decide(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
+
+    assert (decided.withdrawn, decided.replacements, decided.resend) == ((), (), ())
+
+
+def test_filler_is_left_alone_when_its_nonces_entry_is_objected_to_again():
+    decided = decide(
+        entry(1), transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")], objections={1: "x"}
+    )
+
+    assert decided.changes == (change(1, SendState.REJECTED, "x"),)
+    assert (decided.withdrawn, decided.replacements) == ((), ())
+
+
+def test_call_whose_withdrawn_transaction_was_mined_after_all_is_done():
+    decided = decide(
+        entry(2), transactions=[transaction(6, 1, 2, withdrawn=True)], receipts={"6": mined(HEAD - 2, _1="no")}
+    )
+
+    assert decided.changes == (change(2, SendState.FINAL),)
+    assert decided.batches == ()
+
+
+def test_call_that_was_done_once_and_skipped_once_is_done():
+    decided = decide(
+        entry(1),
+        transactions=[transaction(5, 1), transaction(6, 1)],
+        receipts={"5": mined(HEAD - 3), "6": mined(HEAD - 3, _1="InvalidTransition")},
+    )
+
+    assert decided.changes == (change(1, SendState.FINAL),)
+    assert decided.closed == (5, 6)
+
+
+def test_gap_between_nonces_is_filled():
+    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(9, 1)])
+
+    assert [slot.nonce for slot in decided.replacements] == [7, 8]
+    assert all(slot.entry_ids == () for slot in decided.replacements)
+
+
+def test_nonce_that_somebody_else_used_is_closed_and_its_calls_are_queued_again():
+    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)])
+
+    assert decided.closed == (6,)
+    assert decided.changes == (change(1, SendState.QUEUED),)
+    assert decided.batches == ((1,),)
+
+
+def test_calls_of_one_job_keep_their_order_across_batches():
+    entries = [entry(1, running(1)), entry(2, ending(1)), entry(3, running(2)), entry(4, ending(2))]
+
+    assert list(pack(entries, most=10)) == [(1, 3), (2, 4)]
+
+
+def test_two_calls_of_one_kind_for_one_job_are_apart():
+    assert list(pack([entry(1, running(1)), entry(2, running(1))], most=10)) == [(1,), (2,)]
+
+
+def test_batches_are_bounded():
+    assert list(pack([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30), st.integers(1, 5))
+def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
+    entries = [entry(n, make(number)) for n, (number, make) in enumerate(steps, start=1)]
+    by_id = {one.id: one for one in entries}
+
+    batches = list(pack(entries, most=most))
+
+    assert sorted(entry_id for batch in batches for entry_id in batch) == sorted(by_id)
+    sent, wanted = defaultdict(list), defaultdict(list)
+    for batch in batches:
+        calls = [by_id[entry_id].call for entry_id in batch]
+        assert len({type(call) for call in calls}) == 1
+        assert len({call.proof for call in calls}) == len(calls) <= most
+        for entry_id in batch:
+            sent[by_id[entry_id].call.proof].append(entry_id)
+    for one in entries:
+        wanted[one.call.proof].append(one.id)
+    assert sent == wanted
+
+
+JOB = Job(
+    id=JobId(chain_id=179188, contract=CONTRACT, number=1),
+    state=JobState.RUNNING,
+    customer=CUSTOMER,
+    provider=WALLET,
+    resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
+    batch_location_hash="a",
+    lock=1,
+    submitted_at=1,
+    state_block=1,
+)
+MATCH = Match(proof=proof(), provider=WALLET)
+
+
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof()), MATCH])
+def test_call_about_a_job_that_is_gone_or_another_is_objected_to(call):
+    assert "no such job" in objection(call, None, wallet=WALLET)
+    assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
+
+
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof())])
+def test_call_about_another_providers_job_is_objected_to(call):
+    assert "another provider" in objection(call, replace(JOB, provider=""), wallet=WALLET)
+
+
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof())])
+@pytest.mark.parametrize("state", sorted(COLD))
+def test_call_about_an_ended_job_is_objected_to(call, state):
+    assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
+
+
+def test_refusal_of_a_running_job_is_objected_to():
+    assert "RUNNING" in objection(Refuse(proof=proof()), JOB, wallet=WALLET)
+
+
+@pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.PENDING}))
+def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
+    assert state.name in objection(MATCH, replace(JOB, state=state), wallet=WALLET)
+
+
+@pytest.mark.parametrize(
+    ("call", "job"),
+    [
+        (running(), replace(JOB, state=JobState.SCHEDULED)),
+        (ending(), JOB),
+        (Refuse(proof=proof()), replace(JOB, state=JobState.META_SCHEDULED)),
+        (MATCH, replace(JOB, state=JobState.PENDING, provider="")),
+        (ClaimJobs(limit=1), None),
+        (ClaimCancelling(), None),
+        (ClaimTopUp(), None),
+    ],
+)
+def test_call_that_fits_is_not_objected_to(call, job):
+    assert objection(call, job, wallet=WALLET) == ""
+
+
+def test_calls_about_no_job_have_no_subject():
+    assert subject(ClaimJobs(limit=1)) is None
+    assert subject(MATCH) == proof()
