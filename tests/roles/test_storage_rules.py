@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may reach the shared storage, as the role writes it for the example site."""
+
+from tests.roles.catalogue import Role
+
+ROLE = Role("shared_storage")
+SERVER, CLIENT = "infra", "compute1"
+ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.21", "192.0.2.22"}
+
+
+def lines(render, template, host):
+    text = render(ROLE, ROLE.path / "templates" / template, host)
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def test_every_client_has_one_export_and_nobody_else_has(render):
+    exports = [line.split() for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)]
+
+    assert sorted(address for address, *_ in exports) == sorted(ADDRESSES)
+    assert {path for _, path, _ in exports} == {"/"}
+
+
+def test_root_stays_root_only_where_user_directories_are_made(render):
+    exports = {
+        line.split()[0]: line.split()[2].split(",") for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)
+    }
+
+    assert {address for address, options in exports.items() if "maproot=0:0" in options} == {"192.0.2.13"}
+    assert {address for address, options in exports.items() if "admin" in options} == {"192.0.2.13"}
+    assert {address for address, options in exports.items() if "maproot=nobody" in options} == ADDRESSES - {
+        "192.0.2.13"
+    }
+
+
+def test_every_export_asks_for_a_password_and_admins_for_another_one(render):
+    exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
+    passwords = {address: line.partition("password=")[2] for address, line in exports.items()}
+
+    assert all(len(password) == 40 for password in passwords.values())
+    assert len(set(passwords.values())) == 2
+    assert list(passwords.values()).count(passwords["192.0.2.13"]) == 1
+
+
+def test_a_client_mounts_with_the_password_of_its_export(render):
+    exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
+
+    for host, address in ((SERVER, "192.0.2.13"), (CLIENT, "192.0.2.21")):
+        settings = dict(line.split("=") for line in lines(render, "etc/gridstead/storage.cfg.j2", host) if "=" in line)
+        assert settings["mfspassword"] == exports[address].partition("password=")[2]
+
+
+def test_only_root_and_a_servers_own_daemons_leave_for_the_storage(render):
+    client, server = (lines(render, "etc/gridstead/storage.nft.j2", host) for host in (CLIENT, SERVER))
+
+    assert "tcp dport 9419-9422 meta skuid != root counter reject with tcp reset" in client
+    assert "tcp dport 9419-9422 meta skuid != { root, mfs } counter reject with tcp reset" in server
+
+
+def test_relay_of_the_mount_listens_where_the_rule_closes_it(render):
+    settings = lines(render, "etc/gridstead/storage.cfg.j2", CLIENT)
+    rules = lines(render, "etc/gridstead/storage.nft.j2", CLIENT)
+
+    (relay,) = [line.partition("=")[2] for line in settings if line.startswith("mfsproxy=")]
+    assert f"ip daddr {relay} meta skuid != root counter reject" in rules
+
+
+def test_server_takes_connections_of_clients_only(render):
+    (rule,) = [line for line in lines(render, "etc/gridstead/storage.nft.j2", SERVER) if "ip saddr" in line]
+
+    assert set(rule.partition("{ ")[2].partition(" }")[0].split(", ")) == ADDRESSES
+
+
+def test_only_the_admin_makes_the_top_directories(render):
+    template = "etc/systemd/system/gridstead-shared-storage.service.j2"
+    made = {
+        host: [line for line in lines(render, template, host) if "/usr/bin/install" in line]
+        for host in (SERVER, CLIENT)
+    }
+
+    assert len(made[SERVER]) == 5
+    assert made[CLIENT] == []
+
+
+def test_rules_stand_before_anything_is_mounted(render):
+    unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", CLIENT)
+
+    assert "Requires=gridstead-storage-firewall.service" in unit
+    assert any(line.startswith("After=") and "gridstead-storage-firewall.service" in line for line in unit)
