@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2088 # the customer's text is quoted: nothing in it means anything here
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2088 # text of the customer is quoted, its variables are for one step
 set -euo pipefail
 
 %%{secrets}# --- The end, however it comes ---
@@ -36,11 +36,13 @@ cd -- "$storage"
 job_environment() {
   local gridstead_line gridstead_lines=()
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
-%%{environment}  for gridstead_line in "${gridstead_lines[@]}"; do
+%%{environment}  set +e # what cannot be set is named and ends nothing
+  for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
     fi
   done
+  set -e
 }
 
 # --- Steps ---

@@ -1,0 +1,79 @@
+#!/bin/bash -l
+# A job of the grid, made from its customer's workflow. The steps stand at the end.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2088 # text of the customer is quoted, its variables are for one step
+set -euo pipefail
+
+# --- Secrets ---
+# They come in the environment. They go into a file that nobody else can read, and the script starts again without them.
+if [ $# -eq 0 ]; then
+  private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  (
+    umask 077
+    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" \
+      "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
+  )
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN /bin/bash -l "$0" "$private"
+fi
+private=$1 writer=
+
+# --- The end, however it comes ---
+storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
+finish() {
+  local status=$?
+  set +e # nothing here changes how the job ends
+  cd /
+  rm -rf -- "$storage"
+  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  wait "$writer"
+  rm -rf -- "$private"
+  exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# --- Output: to Slurm's file and to the grid's logger. Should the writer be missing or die, the file is enough. ---
+exec > >(
+  trap '' INT TERM # it ends when the output does
+  /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" || exec cat
+) 2>&1
+writer=$!
+
+# --- Resources ---
+export NTASKS=1 CPUS_PER_TASK=1 MEM_PER_CPU=128 GPUS=0
+export CPUS=1 MEM=128
+
+# --- Storage ---
+export STORAGE_PATH="$storage"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
+export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
+export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
+export DEEPSQUARE_DISK_TMP="/opt/cache/disk/tmp/user-$UID"
+export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
+(umask 077 && mkdir -p -- "$storage/input" "$storage/output")
+: >"$storage/env"
+cd -- "$storage"
+
+# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV ---
+job_environment() {
+  local gridstead_line gridstead_lines=()
+  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
+  set +e # what cannot be set is named and ends nothing
+  for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
+      echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
+    fi
+  done
+  set -e
+}
+
+# --- Steps ---
+# Step 1: hello world
+step_1() (
+  job_environment
+  exec srun --job-name='hello world' --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+    /bin/sh -c 'echo "Hello, world"'
+)
+step_1

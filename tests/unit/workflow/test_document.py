@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML within bounds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.workflow.strategies import refusal
+
+from gridstead.errors import InvalidWorkflow
+from gridstead.workflow.document import MAX_BYTES, MAX_DEPTH, format_path, load
+
+FRAGMENTS = [
+    "a: ", "- ", "\n", "  ", "{", "}", "[", "]", "&a ", "*a", "!!python/object ", "? ", ": ", "|", ">", "---\n", "...\n",
+    "'", '"', "#", "%YAML 1.1\n", "\t", "\x00", "\ud800", "\x85", "<<: ", "~", "yes", "0x1f", "1e999", "@", "`",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "workflow: is empty"),
+        ("# nothing\n", "workflow: is empty"),
+        ("a: [", "line 2: workflow: is not valid YAML"),
+        ("a: 1\nb: 'x", "line 2: workflow: is not valid YAML"),
+        ("a: 1\n\tb: 2\n", "line 2: workflow: is not valid YAML"),
+        ("a: b: c", "line 1: workflow: is not valid YAML"),
+        ("a: 1\nb: \x00", "line 2: workflow: is not valid YAML: a character is not allowed in it"),
+        ("a: 1\nb: '\ud800'", "line 2: workflow: is not valid YAML: a character is not allowed in it"),
+        ("a: &x 1\nb: *x\n", "line 2: b: is an alias; anchors and aliases are not allowed"),
+        ("a: 1\n---\nb: 1\n", "line 2: workflow: holds more than one document"),
+        ("a: !!python/object:os.system x", "line 1: a: has the tag"),
+        ("!!python/object:os.system {}", "line 1: workflow: has the tag"),
+        ("? [1]\n: 2", "line 1: workflow: has a key that is not text"),
+        ("x" * (MAX_BYTES + 1), "workflow: is larger than 256 KiB"),
+        ("é" * (MAX_BYTES // 2 + 1), "workflow: is larger than 256 KiB"),
+        ("[" * (MAX_DEPTH + 2), "is nested deeper than 32 levels"),
+        ("[" * 100_000, "is nested deeper than 32 levels"),
+        ("- " * 100_000, "is nested deeper than 32 levels"),
+    ],
+)
+def test_what_is_no_document_is_told_with_its_line(text, expected):
+    with pytest.raises(InvalidWorkflow) as caught:
+        load(text)
+
+    assert expected in str(caught.value)
+    assert len(caught.value.problems) == 1
+    assert len(str(caught.value)) < 400
+
+
+def test_key_that_stands_twice_is_a_problem_and_the_first_counts():
+    document = load("a: 1\nb: 2\na: 3\n")
+
+    assert document.value == {"a": 1, "b": 2}
+    assert [str(problem) for problem in document.problems] == ["line 3: a: stands twice"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", "yes"), ("on", "on"), ("n", "n"), ("2024-01-01", "2024-01-01"), ("12:30", "12:30"), ("0x1f", "0x1f"),
+        ("1_000", "1_000"), ("<<", "<<"), ("=", "="), ("'5'", "5"), ('"true"', "true"), ("010", 10), ("-3", -3),
+        ("1.5", 1.5), ("true", True), ("False", False), ("~", None), ("null", None), ("", None), ("!  x", "x"),
+    ],
+)  # fmt: skip
+def test_plain_words_mean_what_yaml_1_2_says(text, value):
+    assert load(f"a: {text}").value == {"a": value}
+
+
+def test_lines_are_known_by_path():
+    document = load("steps:\n  - name: a\n    run:\n      command: |\n        x\n        y\n  - name: b\n")
+
+    assert document.line(("steps", 0, "run", "command")) == 4
+    assert document.line(("steps", 1, "name")) == 7
+    assert document.line(("steps", 1, "nothing", "here")) == 7
+    assert document.line(("nothing",)) == 1
+
+
+def test_path_is_written_as_people_do_and_harmless():
+    assert format_path(("steps", 0, "run", "command")) == "steps[0].run.command"
+    assert format_path(("x" * 100, "\x1b[2J\n")) == "x" * 40 + "….�[2J�"
+
+
+def test_full_size_is_read_in_seconds():
+    text = "a:\n" + "- {b: [1, 'x', true]}\n" * (MAX_BYTES // 22 - 1)
+    started = time.monotonic()
+
+    assert len(load(text).value["a"]) > 10_000
+    assert time.monotonic() - started < 20
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=4)), max_size=20).map("".join))
+def test_any_text_is_a_document_or_told_why_not(text):
+    refusal(load, text)

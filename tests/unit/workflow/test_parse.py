@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a workflow may say, and how it is told that it may not."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from tests.unit.workflow.strategies import anything, mappings, refusal
+
+from gridstead.errors import InvalidInput, InvalidWorkflow
+from gridstead.workflow.parse import MAX_PROBLEMS, from_graphql, parse_workflow
+from gridstead.workflow.schema import LATER
+
+RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"
+STEPS = "steps:\n- run:\n    command: echo hello\n"
+
+
+def problems(text):
+    with pytest.raises(InvalidWorkflow) as caught:
+        parse_workflow(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def in_step(text):
+    """The problems of a workflow whose only step has these lines in its ``run``."""
+    return problems(RESOURCES + "steps:\n- run:\n" + text)
+
+
+def test_smallest_workflow_has_the_defaults():
+    workflow = parse_workflow(RESOURCES + STEPS)
+
+    assert not workflow.enable_logging
+    assert workflow.env == ()
+    assert workflow.resources.gpus == 0
+    run = workflow.steps[0].run
+    assert (run.shell, run.env, run.work_dir) == ("/bin/sh", (), None)
+    assert (run.resources.tasks, run.resources.cpus_per_task, run.resources.gpus_per_task) == (1, None, 0)
+
+
+def test_job_may_stand_under_job():
+    inner = "".join(f"  {line}\n" for line in (RESOURCES + STEPS).splitlines())
+
+    assert parse_workflow(f"job:\n{inner}") == parse_workflow(RESOURCES + STEPS)
+
+
+def test_nothing_may_stand_beside_job():
+    inner = "".join(f"  {line}\n" for line in (RESOURCES + STEPS).splitlines())
+
+    assert problems(f"job:\n{inner}stepz: 1\n") == ["line 6: stepz: stands beside job"]
+
+
+def test_field_without_a_value_is_not_there():
+    assert parse_workflow(RESOURCES + "env:\nenableLogging: ~\n" + STEPS) == parse_workflow(RESOURCES + STEPS)
+
+
+def test_all_errors_come_at_once_in_the_order_of_the_file():
+    text = """\
+enableLogging: 1
+resources: {tasks: -1, cpusPerTask: 1.5, gpus: yes}
+env:
+- {key: 1A, value: 5}
+steps:
+- name: one
+  run:
+    command: 5
+    shel: x
+- nome: two
+- 5
+- ~
+extra: 1
+resources: {}
+"""
+    assert problems(text) == [
+        "line 1: enableLogging: must be true or false, not a number",
+        "line 2: resources.tasks: must be at least 1, not -1",
+        "line 2: resources.cpusPerTask: must be a whole number, not a number with a fraction",
+        "line 2: resources.memPerCpu: is required",
+        "line 2: resources.gpus: must be a whole number, not text",
+        "line 4: env[0].key: is not a name for a variable: letters, digits and _, not starting with a digit",
+        "line 4: env[0].value: must be text, not a number",
+        "line 8: steps[0].run.command: must be text, not a number",
+        "line 9: steps[0].run.shel: is not a known field",
+        "line 10: steps[1].run: is required",
+        "line 10: steps[1].nome: is not a known field",
+        "line 11: steps[2]: must be a mapping, not a number",
+        "line 12: steps[3]: must be a mapping, not nothing",
+        "line 13: extra: is not a known field",
+        "line 14: resources: stands twice",
+    ]
+
+
+@pytest.mark.parametrize("text", ["5", "[1]", "x", "~", "job: 5", "{}"])
+def test_what_is_no_job_is_told_so(text):
+    assert problems(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("    command: ''", "must not be empty"),
+        ("    command: {a: 1}", "must be text, not a mapping"),
+        ('    command: "a\\0b"', "holds a character that no program can be given"),
+        (f"    command: {'x' * 102_401}", "is longer than 100 KiB"),
+        ("    command: x\n    shell: /bin/zsh", "must be /bin/sh or /bin/bash"),
+        ("    command: x\n    shell: ENTRYPOINT", "container steps are not supported by this grid yet"),
+        ("    command: x\n    workDir: here", "must be an absolute path"),
+        ('    command: x\n    workDir: "/a\\nb"', "cannot be printed"),
+        ("    command: x\n    env: {A: b}", "must be a list, not a mapping"),
+        ("    command: x\n    env: [{key: PATH, value: x}]", "cannot be set by a workflow"),
+        ("    command: x\n    env: [{key: LD_LIBRARY_PATH, value: x}]", "cannot be set by a workflow"),
+        ("    command: x\n    env: [{key: UID, value: x}]", "belongs to the shell"),
+        ("    command: x\n    resources: {tasks: 0}", "must be at least 1, not 0"),
+        ("    command: x\n    resources: {tasks: 3}", "takes 6 CPU threads, more than the 4 of the job"),
+        ("    command: x\n    resources: {memPerCpu: 201}", "takes 402 MB of memory, more than the 400 of the job"),
+        ("    command: x\n    resources: {gpusPerTask: 1}", "takes 1 GPUs, more than the 0 of the job"),
+    ],
+)  # fmt: skip
+def test_rules_of_a_step(lines, expected):
+    problem, *_ = in_step(lines)
+
+    assert expected in problem
+
+
+def test_name_of_a_megabyte_is_one_clear_error():
+    (problem,) = problems(RESOURCES + f"steps:\n- name: {'x' * 200_000}\n  run: {{command: x}}\n")
+    assert problem == "line 3: steps[0].name: has more than 128 characters"
+
+    (problem,) = problems(RESOURCES + f"steps:\n- name: {'x' * 1_000_000}\n  run: {{command: x}}\n")
+    assert problem == "workflow: is larger than 256 KiB"
+
+
+def test_name_holds_what_can_be_printed():
+    assert "cannot be printed" in problems(RESOURCES + 'steps:\n- name: "a\\eb"\n  run: {command: x}\n')[0]
+
+
+def test_steps_may_not_be_empty_nor_very_many():
+    assert problems(RESOURCES + "steps: []") == ["line 2: steps: must not be empty"]
+    assert problems(RESOURCES + "steps:\n" + "- run: {command: x}\n" * 257) == [
+        "line 2: steps: has more than 256 entries"
+    ]
+
+
+def test_very_many_problems_are_cut():
+    found = problems(RESOURCES + STEPS + "".join(f"x{number}: 1\n" for number in range(5000)))
+
+    assert len(found) == MAX_PROBLEMS + 1
+    assert found[-1] == "workflow: breaks 4900 more rules"
+
+
+def test_near_miss_is_named():
+    with pytest.raises(InvalidWorkflow) as caught:
+        parse_workflow(RESOURCES + STEPS + "enableLoging: true\n")
+
+    assert caught.value.hint == "Did you mean enableLogging?"
+
+
+def test_text_that_looks_like_a_number_gets_a_hint():
+    with pytest.raises(InvalidWorkflow) as caught:
+        parse_workflow(RESOURCES + "env: [{key: A, value: 1}]\n" + STEPS)
+
+    assert caught.value.hint == "Put it in quotes to make it text."
+
+
+def test_container_step_of_the_documentation_is_told_to_come_later():
+    found = in_step("    container:\n      image: ubuntu:latest\n    command: echo hello\n")
+
+    assert found == ["line 4: steps[0].run.container: is not supported by this grid yet: container steps come later"]
+
+
+@pytest.mark.parametrize("place", ["", "- ", "    "])
+@pytest.mark.parametrize("field", sorted(LATER))
+def test_field_of_the_language_that_comes_later_says_so(place, field):
+    text = {
+        "": RESOURCES + STEPS + f"{field}: x\n",
+        "- ": RESOURCES + f"steps:\n- {field}: x\n  run: {{command: x}}\n",
+        "    ": RESOURCES + f"steps:\n- run:\n    command: x\n    {field}: x\n",
+    }[place]
+
+    (problem,) = problems(text)
+    assert "is not supported by this grid yet" in problem
+
+
+def test_error_is_the_users():
+    with pytest.raises(InvalidInput) as caught:
+        parse_workflow("steps: 5\nx: 1\n")
+
+    assert caught.value.code == "invalid-workflow"
+    assert caught.value.exit_code == 65
+    assert str(caught.value).startswith("workflow breaks 3 rules (line 1: ")
+
+
+def test_wire_has_no_lines():
+    with pytest.raises(InvalidWorkflow) as caught:
+        from_graphql({"steps": []})
+
+    assert [str(problem) for problem in caught.value.problems] == ["resources: is required", "steps: must not be empty"]
+
+
+@given(mappings)
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_is_read_back(mapping):
+    workflow = from_graphql(mapping)
+
+    assert from_graphql(workflow.to_graphql()) == workflow
+    assert parse_workflow(yaml.safe_dump(workflow.to_graphql(), allow_unicode=True)) == workflow
+
+
+@given(anything)
+@settings(max_examples=100, deadline=None)
+def test_anything_is_a_workflow_or_told_why_not(value):
+    refusal(parse_workflow, yaml.safe_dump(value))
+    refusal(from_graphql, value if isinstance(value, dict) else {"steps": value})

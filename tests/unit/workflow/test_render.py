@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workflows as scripts: recorded ones, and what holds for every one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.workflow.strategies import texts, workflows
+
+from gridstead.workflow.parse import from_graphql, parse_workflow
+from gridstead.workflow.render import quote, render
+
+EXAMPLES = sorted(Path("examples").glob("*.yaml"))
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def shellcheck(*scripts):
+    """Complaints of shellcheck; a machine without it fails the test."""
+    return subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False).stdout
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) == 4
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_renders_to_its_recorded_script(example):
+    """After a wanted change: write the new text with ``python -m tests.unit.workflow.record``."""
+    workflow = parse_workflow(example.read_text())
+
+    assert (GOLDEN / f"{example.stem}.sh").read_text() == render(workflow)
+
+
+def test_recorded_scripts_have_no_complaint():
+    scripts = sorted(GOLDEN.glob("*.sh"))
+
+    assert len(scripts) == len(EXAMPLES)
+    assert shellcheck(*scripts) == ""
+
+
+def test_random_scripts_have_no_complaint(tmp_path):
+    """One run of shellcheck over many scripts, as its start costs most."""
+    count = 0
+
+    @settings(max_examples=40, deadline=None, database=None)
+    @given(workflows, st.booleans())
+    def write(workflow, secrets_beside):
+        nonlocal count
+        count += 1
+        (tmp_path / f"{count}.sh").write_text(render(workflow, secrets_beside=secrets_beside))
+
+    write()
+
+    assert shellcheck(*tmp_path.glob("*.sh")) == ""
+
+
+@given(workflows)
+@settings(max_examples=100, deadline=None)
+def test_slurm_reads_no_directive_from_a_script(workflow):
+    """sbatch reads directives up to the first line that is a command, and refuses DOS line ends."""
+    script = render(workflow)
+    lines = script.split("\n")
+    first_command = next(number for number, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+
+    assert lines[0] == "#!/bin/bash -l"
+    assert lines[first_command] == "set -euo pipefail"
+    assert not any(line.startswith("#SBATCH") for line in lines[:first_command])
+    assert "\r" not in script
+
+
+@given(workflows)
+@settings(max_examples=50, deadline=None)
+def test_same_workflow_is_the_same_script(workflow):
+    again = from_graphql(workflow.to_graphql())
+
+    assert render(workflow) == render(again)
+
+
+@given(st.lists(texts, min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_quoted_text_is_that_text_to_bash(locale, some):
+    script = "printf '%s\\0' " + " ".join(map(quote, some))
+
+    result = subprocess.run(
+        ["bash", "-c", script], capture_output=True, check=True, env={"LC_ALL": locale, "HOME": "/home/x"}
+    )
+
+    assert result.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == some
+
+
+def test_secret_names_stand_only_where_they_are_put_away():
+    workflow = parse_workflow(Path("examples/hello-world.yaml").read_text())
+    script = render(workflow)
+
+    _, _, rest = script.partition("private=$1")
+    assert "GRIDSTEAD_LOG_TOKEN" in script
+    assert not re.search("GRIDSTEAD_LOG", rest)
+
+
+def test_provider_that_cannot_pass_secrets_runs_without_logging_and_says_so():
+    workflow = parse_workflow(Path("examples/hello-world.yaml").read_text())
+    script = render(workflow, secrets_beside=False)
+
+    assert "GRIDSTEAD_LOG" not in script
+    assert "gridstead-log-writer" not in script
+    assert "logging is off" in script
+
+
+def test_gpus_are_asked_for_only_where_the_job_has_them():
+    with_gpus = from_graphql(
+        {
+            "resources": {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 4},
+            "steps": [
+                {"run": {"command": "a", "resources": {"tasks": 2, "gpusPerTask": 2}}},
+                {"run": {"command": "b"}},
+            ],
+        }
+    )
+    without = parse_workflow(Path("examples/hello-world.yaml").read_text())
+
+    assert re.findall("--gpus.*=[0-9]+", render(with_gpus)) == ["--gpus=4 --gpus-per-task=2", "--gpus=0"]
+    assert "--gpus" not in render(without)

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rendered scripts in a real bash, with a stand-in for srun and one for the log writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.unit.workflow.strategies import workflows
+
+from gridstead.workflow.parse import from_graphql, parse_workflow
+from gridstead.workflow.render import Site, render
+
+NAME = "0x" + "07" * 32
+
+SRUN = r"""#!/bin/bash
+# Records its arguments, takes its options away and runs the rest, once per task.
+printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
+tasks=1
+while [[ $1 == --* ]]; do
+  case $1 in
+  --ntasks=*) tasks=${1#*=} ;;
+  --chdir=*) cd -- "${1#*=}" || exit 99 ;;
+  esac
+  shift
+done
+for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
+  export SLURM_PROCID SLURM_NTASKS=$tasks
+  "$@" || code=$?
+done
+exit "${code:-0}"
+"""
+
+RECORDER = r"""
+# Records its arguments and its environment as they are, whatever they are.
+import os, sys
+number = sum(name.startswith("srun.") for name in os.listdir(home))
+open(f"{home}/env.{number}", "wb").write(b"\0".join(b"=".join(pair) for pair in os.environb.items()))
+open(f"{home}/srun.{number}", "wb").write(b"".join(os.fsencode(word) + b"\0" for word in sys.argv[1:]))
+"""
+
+WRITER = r"""#!/bin/bash
+# Keeps what it was told and what it was given, and says when it ended.
+cp "$1" "$HOME/access"
+stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
+tee "$HOME/log"
+date +%s.%N >"$HOME/writer-ended"
+"""
+
+SECRETS = {
+    "GRIDSTEAD_LOGGER_URL": "logger:8445",
+    "GRIDSTEAD_LOGGER_CA": "/etc/ca.crt",
+    "GRIDSTEAD_LOG_OWNER": "0x" + "ab" * 20,
+    "GRIDSTEAD_LOG_NAME": NAME,
+    "GRIDSTEAD_LOG_TOKEN": "very-secret",
+}
+
+
+class Node:
+    """A machine on which scripts run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.bin = root / "bin"
+        for folder in (self.home, self.bin, root / "tmp", root / "cache"):
+            folder.mkdir()
+        self.add("srun", SRUN)
+        self.add("writer", WRITER)
+        (self.home / ".bash_profile").write_text(f"PATH={self.bin}:$PATH\n")
+        self.site = Site(writer=str(self.bin / "writer"), cache=str(root / "cache"))
+
+    def add(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def start(self, workflow, **environment):
+        script = self.root / "script"
+        script.write_text(render(workflow, site=self.site))
+        script.chmod(0o700)
+        return subprocess.Popen(
+            [script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self.home, start_new_session=True,
+            env={
+                "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
+                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **SECRETS, **environment,
+            },
+        )  # fmt: skip
+
+    def run(self, workflow, **environment):
+        """Run to the end; return exit code and output."""
+        job = self.start(workflow, **environment)
+        output, _ = job.communicate(timeout=60)
+        return job.returncode, output.decode("utf-8", "surrogateescape")
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Arguments of each call of srun."""
+        return [path.read_bytes().decode().split("\0")[:-1] for path in sorted(self.home.glob("srun.*"))]
+
+    @property
+    def left(self) -> list[Path]:
+        """Files that should be gone after a job."""
+        return [*(self.root / "tmp").iterdir(), *(self.root / "cache").glob("shared/*/*")]
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def job(*commands, logging=False, env=(), **fields):
+    """A workflow of these commands."""
+    return from_graphql(
+        {
+            "resources": {"tasks": 2, "cpusPerTask": 2, "memPerCpu": 100},
+            "enableLogging": logging,
+            "env": [{"key": key, "value": value} for key, value in env],
+            "steps": [{"run": {"command": command, **fields}} for command in commands],
+        }
+    )
+
+
+class TestSteps:
+    def test_step_is_one_srun_with_its_resources(self, node):
+        node.run(job("true", resources={"tasks": 2, "cpusPerTask": 1, "memPerCpu": 50}))
+
+        assert node.calls == [
+            ["--job-name=step-1", "--export=ALL", "--ntasks=2", "--cpus-per-task=1", "--mem-per-cpu=50M",
+             "/bin/sh", "-c", "true"],
+        ]  # fmt: skip
+
+    def test_steps_run_in_order_and_the_exit_code_is_that_of_the_failing_one(self, node):
+        code, output = node.run(job("echo one", "echo two; exit 3", "echo three"))
+
+        assert (code, output) == (3, "one\ntwo\n")
+        assert node.left == []
+
+    @pytest.mark.parametrize("logging", [False, True])
+    @pytest.mark.parametrize("status", [0, 1, 3, 77, 255])
+    def test_every_exit_code_comes_through(self, node, status, logging):
+        assert node.run(job(f"exit {status}", logging=logging))[0] == status
+
+    def test_tasks_run_as_often_as_asked(self, node):
+        _, output = node.run(job('echo "$SLURM_PROCID of $SLURM_NTASKS"', resources={"tasks": 2}))
+
+        assert output == "0 of 2\n1 of 2\n"
+
+    def test_shell_is_the_wanted_one(self, node):
+        assert node.run(job("echo ${BASH_VERSION:+bash}", shell="/bin/bash"))[1] == "bash\n"
+
+    def test_work_dir_is_made_and_entered(self, node, tmp_path):
+        place = str(tmp_path / "a 'dir'" / "$HOME")
+
+        assert node.run(job("pwd", workDir=place))[1] == f"{place}\n"
+
+    def test_step_runs_in_the_jobs_own_directory_which_is_private_and_goes(self, node):
+        _, output = node.run(job('pwd; stat -c %a .; echo "$STORAGE_PATH"; touch output/x "$DEEPSQUARE_INPUT/y"'))
+
+        place = f"{node.root}/cache/shared/{os.getuid()}/{NAME}.42"
+        assert output == f"{place}\n700\n{place}\n"
+        assert node.left == []
+
+
+class TestEnvironment:
+    def test_resources_and_storage_are_told(self, node):
+        names = "NTASKS CPUS_PER_TASK MEM_PER_CPU GPUS CPUS MEM DEEPSQUARE_TMP DEEPSQUARE_SHARED_TMP"
+        _, output = node.run(job(f"for n in {names}; do eval echo \\$$n; done"))
+
+        cache = f"{node.root}/cache/persistent/user-{os.getuid()}"
+        assert output.split() == ["2", "2", "100", "0", "4", "400", cache, cache]
+
+    def test_variable_of_a_step_stands_over_one_of_the_job_and_ends_with_it(self, node):
+        step = {"run": {"command": "echo $A $B", "env": [{"key": "A", "value": "step"}]}}
+        workflow = from_graphql(
+            {
+                "resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1},
+                "env": [{"key": "A", "value": "job"}, {"key": "B", "value": "b"}],
+                "steps": [step, {"run": {"command": "echo $A $B"}}],
+            }
+        )
+
+        assert node.run(workflow)[1] == "step b\njob b\n"
+
+    def test_later_steps_see_what_earlier_ones_wrote(self, node):
+        first = """echo 'A=two words, $HOME' >>"$DEEPSQUARE_ENV"; printf 'B=x' >>"$DEEPSQUARE_ENV" """
+
+        assert node.run(job(first, 'echo "$A|$B"', env=[("A", "job")]))[1] == "two words, $HOME|x\n"
+
+    def test_line_that_is_no_variable_is_ignored_and_named(self, node):
+        code, output = node.run(
+            job('echo \'$(touch owned)\' >"$DEEPSQUARE_ENV"; echo UID=0 >>"$DEEPSQUARE_ENV"', "true")
+        )
+
+        assert code == 0
+        assert "ignored in DEEPSQUARE_ENV: $(touch owned)\n" in output
+        assert "ignored in DEEPSQUARE_ENV: UID=0\n" in output
+
+    def test_file_of_variables_may_be_removed(self, node):
+        assert node.run(job('rm "$DEEPSQUARE_ENV"', "echo fine"))[1] == "fine\n"
+
+    def test_variables_named_as_ours_change_nothing_of_ours(self, node, tmp_path):
+        precious = tmp_path / "precious"
+        precious.mkdir()
+        names = ["storage", "STORAGE_PATH", "status", "writer", "private", "IFS", "gridstead_line", "SLURM_JOB_NAME"]
+
+        code, _ = node.run(job("exit 5", logging=True, env=[(name, str(precious)) for name in names]))
+
+        assert code == 5
+        assert precious.is_dir()
+        assert node.left == []
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(workflow=workflows)
+    def test_hostile_text_reaches_the_step_as_it_is_and_does_nothing(self, tmp_path_factory, workflow):
+        node = Node(tmp_path_factory.mktemp("node"))
+        node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
+
+        code, output = node.run(workflow)
+
+        assert (code, output) == (0, "")
+        assert [(call[0], call[-3], call[-1]) for call in node.calls] == [
+            (f"--job-name={step.name or f'step-{number}'}", step.run.shell, step.run.command)
+            for number, step in enumerate(workflow.steps, 1)
+        ]
+        for path, step in zip(sorted(node.home.glob("env.*")), workflow.steps, strict=True):
+            environment = dict(pair.split("=", 1) for pair in path.read_bytes().decode().split("\0"))
+            wanted = {variable.key: variable.value for variable in (*workflow.env, *step.run.env)}
+            assert {key: environment.get(key) for key in wanted} == wanted
+        assert not list(node.root.rglob("owned"))
+        assert node.left == []
+
+
+class TestLogging:
+    def test_output_goes_to_the_writer_and_to_the_file(self, node):
+        code, output = node.run(job("echo one; echo two >&2", logging=True))
+
+        assert (code, output) == (0, "one\ntwo\n")
+        assert (node.home / "log").read_text() == "one\ntwo\n"
+
+    def test_secrets_reach_the_writer_in_a_private_file_and_nobody_else(self, node):
+        command = "env; tr '\\0' '\\n' </proc/$PPID/environ; ls -l /proc/self/fd"
+        _, output = node.run(job(command, logging=True))
+
+        assert (node.home / "access").read_text().splitlines() == list(SECRETS.values())
+        assert (node.home / "modes").read_text().split() == ["600", "700"]
+        assert "very-secret" not in output
+        assert "GRIDSTEAD_" not in output
+        assert node.left == []
+
+    def test_script_itself_has_no_secret_in_its_environment(self, node):
+        running = node.start(job("sleep 5", logging=True))
+        wait_for(lambda: (node.home / "access").exists())
+
+        environment = Path(f"/proc/{running.pid}/environ").read_bytes()
+
+        os.killpg(running.pid, signal.SIGTERM)
+        running.communicate(timeout=20)
+        assert b"SLURM_JOB_ID" in environment
+        assert b"GRIDSTEAD_" not in environment
+
+    def test_writer_that_is_missing_costs_no_output(self, node):
+        (node.bin / "writer").unlink()
+
+        code, output = node.run(job("echo one", "exit 4", logging=True))
+
+        assert code == 4
+        assert output.endswith("one\n")
+
+    def test_writer_that_dies_costs_no_output(self, node):
+        node.add("writer", "#!/bin/bash\nkill -9 $$\n")
+
+        code, output = node.run(job("echo one", "sleep 0.3; echo two; exit 4", logging=True))
+
+        assert code == 4
+        assert "one\ntwo\n" in output
+
+    def test_job_waits_until_the_writer_has_sent_all(self, node):
+        node.add("writer", '#!/bin/bash\ncat\nsleep 0.3\ntouch "$HOME/sent"\n')
+
+        node.run(job("echo one", logging=True))
+
+        assert (node.home / "sent").exists()
+
+    def test_environment_without_an_address_is_the_writers_to_bear(self, node):
+        code, output = node.run(job("echo one", logging=True), **dict.fromkeys(SECRETS, ""))
+
+        assert (code, output) == (0, "one\n")
+
+
+class TestSignals:
+    @pytest.mark.parametrize("logging", [False, True])
+    def test_end_by_slurm_leaves_nothing_and_keeps_the_last_line(self, node, logging):
+        """Slurm signals every process of the job."""
+        command = "trap 'echo last; exit 9' TERM; echo started >started; sleep 20 & wait"
+        running = node.start(job(command, logging=logging))
+        wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
+
+        os.killpg(running.pid, signal.SIGTERM)
+        output, _ = running.communicate(timeout=20)
+
+        assert running.returncode in (9, 143)
+        assert b"last" in output
+        assert node.left == []
+        if logging:
+            assert "last" in (node.home / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("example", "code", "expected"),
+    [
+        ("hello-world", 0, "Hello, world\n"),
+        ("steps-and-environment", 0, "Good morning, dear provider\n4 words in "),
+        ("failing-step", 3, "so far, so good\nthis cannot go on\n"),
+        ("parallel-tasks", 0, "task 3 of 4 on "),
+    ],
+)
+def test_example_does_what_it_says(node, example, code, expected):
+    status, output = node.run(parse_workflow(Path(f"examples/{example}.yaml").read_text()))
+
+    assert status == code
+    assert expected in output
+
+
+def wait_for(condition):
+    """Return when the condition holds; fail after ten seconds."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
