@@ -36,7 +36,9 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
-    options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work"
+    # volatile: no sync reaches the disk. A killed host's data is in the machine's memory anyway, and a
+    # lab does not outlive the machine's own crash.
+    options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
     commands.run(["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))])
 
 
