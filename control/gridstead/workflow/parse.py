@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, Problem
 from gridstead.workflow.document import Document, Path, format_path, load, shorten
-from gridstead.workflow.schema import LATER, StepRunResources, Workflow
+from gridstead.workflow.schema import LATER, StepRunResources, Workflow, model_in
 
 MAX_PROBLEMS = 100
 
@@ -139,15 +138,8 @@ def _model_at(loc: Path) -> type[BaseModel] | None:
         if isinstance(part, int) or model is None:
             continue
         field = next((field for field in model.model_fields.values() if field.alias == part), None)
-        model = _model_in(field.annotation) if field else None
+        model = model_in(field.annotation) if field else None
     return model
-
-
-def _model_in(annotation: object) -> type[BaseModel] | None:
-    """The model that a field's type holds: itself, in a list, or beside None."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
 
 
 def _too_large(workflow: Workflow, prefix: Path, document: Document) -> Iterable[Problem]:

@@ -9,7 +9,7 @@ language but not in this grid yet are in LATER, so that a message can say so.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -166,3 +166,10 @@ class Workflow(_Model):
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow as the wire has it, without fields that have no value."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model that a field's type holds: itself, in a list, or beside None; None if it holds none."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := model_in(part))), None)

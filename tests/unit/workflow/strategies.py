@@ -10,8 +10,8 @@ from gridstead.workflow.parse import from_graphql
 
 HOSTILE = [
     "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`", "\n#SBATCH --uid=0\n", "a\r\nb", "\\",
-    "'", "''", '"', "$HOME", "~", "-n", "--", "*", "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!", "\x7f",
-    "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
+    "'", "''", '"', "$HOME", "~", "-n", "--", "*", "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!",
+    "\x7f", "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
 ]  # fmt: skip
 
 texts = st.one_of(

@@ -85,7 +85,8 @@ class Node:
         script.write_text(render(workflow, site=self.site))
         script.chmod(0o700)
         return subprocess.Popen(
-            [script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self.home, start_new_session=True,
+            [script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            cwd=self.home, start_new_session=True,
             env={
                 "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
                 "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **SECRETS, **environment,
@@ -255,7 +256,7 @@ class TestLogging:
 
     def test_script_itself_has_no_secret_in_its_environment(self, node):
         running = node.start(job("sleep 5", logging=True))
-        wait_for(lambda: (node.home / "access").exists())
+        wait_for((node.home / "access").exists)
 
         environment = Path(f"/proc/{running.pid}/environ").read_bytes()
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference page of the workflow language, from the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import NoneType
+from typing import Annotated, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from gridstead.workflow.schema import LATER, Workflow, model_in
+
+_INTRODUCTION = """\
+# Workflow
+
+This page is made from `control/gridstead/workflow/schema.py` by `gridstead.workflow.reference`; edit that file instead.
+
+A workflow is one YAML document of at most 256 KiB, in UTF-8. It holds the fields of a *Job* at its top level, or
+under the one key `job`. A key that is not listed here is an error, and so are a key that stands twice, an anchor or
+alias, and a tag. A field without a value is a field that is not there. Numbers and text are told apart as YAML 1.2
+does: put `"8"` in quotes where text is wanted. Every error of a file is told at once, with its line.
+
+Examples are in `examples/`. Each step is started by `srun` on the provider's nodes. With `enableLogging`, a writer
+runs beside the job on its first node; it takes about 45 MB of the job's memory.
+"""
+
+_VARIABLES = """\
+## What a step finds
+
+A step starts in a directory of the job's own on the provider's shared storage, which goes when the job ends. Beside
+the variables of the workflow and of Slurm it has:
+
+| variable | meaning |
+|---|---|
+| `STORAGE_PATH` | The job's directory. |
+| `DEEPSQUARE_INPUT`, `DEEPSQUARE_OUTPUT` | Directories in it. |
+| `DEEPSQUARE_ENV` | A file. A line `NAME=value` that a step adds to it is a variable of the steps after it. |
+| `DEEPSQUARE_TMP`, `DEEPSQUARE_SHARED_TMP` | A directory of the customer's on the shared storage that outlives the job. |
+| `DEEPSQUARE_SHARED_WORLD_TMP` | A directory on the shared storage for everybody. |
+| `DEEPSQUARE_DISK_TMP`, `DEEPSQUARE_DISK_WORLD_TMP` | The same on a node's own disk, where the provider has them. |
+| `NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS` | The job's resources, as in the workflow. |
+| `CPUS`, `MEM` | CPU threads and memory (MB) of the whole job. |
+"""
+
+_TYPES = {bool: "true or false", int: "whole number", str: "text"}
+
+
+def markdown() -> str:
+    """Return the text of docs/reference/workflow.md."""
+    sections = [_section(model) for model in _models(Workflow)]
+    return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _later()])
+
+
+def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A model, then those of its fields, each once."""
+    yield model
+    seen = {model}
+    for field in model.model_fields.values():
+        inner = model_in(field.annotation)
+        for found in _models(inner) if inner else ():
+            if found not in seen:
+                seen.add(found)
+                yield found
+
+
+def _section(model: type[BaseModel]) -> str:
+    rows = [_row(field, name) for name, field in model.model_fields.items()]
+    head = f"## {_name(model)}\n\n{model.__doc__}\n\n| field | type | default | meaning |\n|---|---|---|---|"
+    return "\n".join([head, *rows, ""])
+
+
+def _row(field: FieldInfo, name: str) -> str:
+    return f"| `{field.alias or name}` | {_type(field.annotation)} | {_default(field)} | {field.description} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default in ((), None) or isinstance(field.default, BaseModel):
+        return ""
+    return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
+
+
+def _type(annotation: object) -> str:
+    if get_origin(annotation) is Annotated:
+        return _type(get_args(annotation)[0])
+    if get_origin(annotation) is tuple:
+        return f"list of {_type(get_args(annotation)[0])}"
+    if isinstance(annotation, type):
+        return (
+            f"[{_name(annotation)}](#{_name(annotation).lower()})"
+            if issubclass(annotation, BaseModel)
+            else _TYPES[annotation]
+        )
+    return _type(next(part for part in get_args(annotation) if part is not NoneType))
+
+
+def _name(model: type) -> str:
+    return "Job" if model is Workflow else model.__name__
+
+
+def _later() -> str:
+    kinds: dict[str, list[str]] = {}
+    for field, kind in LATER.items():
+        kinds.setdefault(kind, []).append(f"`{field}`")
+    rows = [f"| {kind} | {', '.join(fields)} |" for kind, fields in kinds.items()]
+    head = "## Not supported yet\n\nThese fields of the language are refused with a message that says so.\n"
+    return "\n".join([head, "| what | fields |\n|---|---|", *rows, ""])
