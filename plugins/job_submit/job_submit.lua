@@ -23,9 +23,10 @@ local site = gridstead_site or {
 
 local ROOT_UID = 0
 local ACCEPTED = "accepted"
-local PROOF_LENGTH_MAX = 255
+local CHAIN_ID_DIGITS_MAX = 20
 local ADDRESS_DIGITS = 40
 local JOB_ID_DIGITS = 64
+local HASH_LENGTH_MAX = 31
 
 local SUCCESS = slurm.SUCCESS
 local ERROR = slurm.ERROR
@@ -43,13 +44,15 @@ local function is_extra_account(uid, gid)
    return false
 end
 
--- <chain id>/0x<40 hex>/0x<64 hex>/<hash of the batch location>, hex in lower case
+-- <chain id>/0x<40 hex>/0x<64 hex>/<batch location hash>, hex in lower case: what the supervisor can adopt.
 local function is_proof(text)
-   if text == nil or #text > PROOF_LENGTH_MAX then
-      return false
-   end
-   local contract, job_id = string.match(text, "^%d+/0x([0-9a-f]+)/0x([0-9a-f]+)/[!-~]+$")
-   return contract ~= nil and #contract == ADDRESS_DIGITS and #job_id == JOB_ID_DIGITS
+   local chain_id, contract, job_id, hash =
+      string.match(text or "", "^(%d+)/0x([0-9a-f]+)/0x([0-9a-f]+)/([A-Za-z0-9_-]+)$")
+   return hash ~= nil
+      and #chain_id <= CHAIN_ID_DIGITS_MAX
+      and #contract == ADDRESS_DIGITS
+      and #job_id == JOB_ID_DIGITS
+      and #hash <= HASH_LENGTH_MAX
 end
 
 local function refuse(reason)

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from gridstead.domain.ids import parse_proof
+
 SUCCESS, ERROR = "0", "-1"
 ROOT, SLURM, WALLET, PERSON = 0, 64030, 200001, 1000
 GRID = 100000
 CONTRACT = "0x" + "a1" * 20
 JOB_ID = "0x" + "00" * 31 + "2f"
-PROOF = f"179188/{CONTRACT}/{JOB_ID}/k3J-x_9.Az"
+PROOF = f"179188/{CONTRACT}/{JOB_ID}/k3J-x_9Az"
 SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_uid_max = 999999,
    wallet_gid = 100000, extra_accounts = { { uid = 61000, gid = 61001 } } }"""
 
@@ -122,12 +124,26 @@ BAD_PROOFS = [
     PROOF.replace(CONTRACT, CONTRACT[:-1]),
     PROOF.replace(JOB_ID, JOB_ID + "0"),
     PROOF.replace(JOB_ID, JOB_ID[:-1]),
-    PROOF.removesuffix("k3J-x_9.Az"),
+    PROOF.removesuffix("k3J-x_9Az"),
     PROOF + " and more",
     PROOF + "é",
     " " + PROOF,
-    PROOF + "k" * 255,
+    PROOF + ".",
+    PROOF + "/more",
+    PROOF + "k" * 23,
+    PROOF.replace("179188", "1" * 21),
 ]
+
+
+@pytest.mark.parametrize("text", [text for text in BAD_PROOFS if text is not None])
+def test_supervisor_would_not_take_it_for_a_proof_either(text):
+    assert parse_proof(text) is None
+
+
+@pytest.mark.parametrize("proof", [PROOF, PROOF + "k" * 22, PROOF.replace("179188", "9" * 20)])
+def test_guard_and_supervisor_take_the_same_proofs(submit, proof):
+    assert parse_proof(proof) is not None
+    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=proof).code == SUCCESS
 
 
 @pytest.mark.parametrize("comment", BAD_PROOFS)
