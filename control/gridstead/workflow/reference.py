@@ -37,7 +37,7 @@ the variables of the workflow and of Slurm it has:
 | `STORAGE_PATH` | The job's directory. |
 | `DEEPSQUARE_INPUT`, `DEEPSQUARE_OUTPUT` | Directories in it. |
 | `DEEPSQUARE_ENV` | A file. A line `NAME=value` that a step adds to it is a variable of the steps after it. |
-| `DEEPSQUARE_TMP`, `DEEPSQUARE_SHARED_TMP` | A directory of the customer's on the shared storage that outlives the job. |
+| `DEEPSQUARE_TMP`, `DEEPSQUARE_SHARED_TMP` | The customer's own directory on the shared storage; it outlives the job. |
 | `DEEPSQUARE_SHARED_WORLD_TMP` | A directory on the shared storage for everybody. |
 | `DEEPSQUARE_DISK_TMP`, `DEEPSQUARE_DISK_WORLD_TMP` | The same on a node's own disk, where the provider has them. |
 | `NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS` | The job's resources, as in the workflow. |

@@ -121,7 +121,7 @@ def _options(step: StepRunResources, workflow: Workflow) -> Iterable[str]:
 
 
 def _exports(env: Iterable[EnvVar]) -> str:
-    return "".join(f"  export {variable.key}={quote(variable.value)}\n" for variable in env)
+    return "".join(f"  export {quote(f'{variable.key}={variable.value}')}\n" for variable in env)
 
 
 def _fill(template: str, **values: object) -> str:

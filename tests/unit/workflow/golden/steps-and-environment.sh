@@ -60,7 +60,7 @@ cd -- "$storage"
 job_environment() {
   local gridstead_line gridstead_lines=()
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
-  export GREETING='Good morning'
+  export 'GREETING=Good morning'
   set +e # what cannot be set is named and ends nothing
   for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
@@ -74,7 +74,7 @@ job_environment() {
 # Step 1: write a letter
 step_1() (
   job_environment
-  export NAME='dear provider'
+  export 'NAME=dear provider'
   exec srun --job-name='write a letter' --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/sh -c 'echo "$GREETING, $NAME" >letter
 echo "WORDS=$(wc -w <letter)" >>"$DEEPSQUARE_ENV"
