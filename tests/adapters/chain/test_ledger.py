@@ -60,14 +60,6 @@ def test_job_says_what_was_asked(grid, big):
     assert found.state_block == grid.ledger.head().number
 
 
-def test_bare_equals_sign_is_the_operator_of_equality(grid):
-    if not hasattr(grid, "devnet"):
-        pytest.skip("the fake stores operators as domain values")
-    number = grid.request("script-1", affinity=(Affinity(key="a", operator="=", value="b"),))
-
-    assert job(grid, number).affinity == (Affinity(key="a", operator="==", value="b"),)
-
-
 def test_provider_that_never_registered_is_left_out(grid):
     assert provider(grid) is None
     assert grid.ledger.waiting_provider(grid.provider, at=grid.ledger.head()) is None

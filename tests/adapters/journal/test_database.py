@@ -50,29 +50,38 @@ def test_open_rejects_a_store_of_a_newer_release(url):
         Database(url)
 
 
-def test_open_brings_an_old_store_up_to_date(url, monkeypatch):
+@pytest.fixture
+def change_schema(monkeypatch):
+    """Return a function that makes a release with these changes beside the released ones."""
+    released = migrations.MIGRATIONS
+
+    def change(*more):
+        monkeypatch.setattr(migrations, "MIGRATIONS", (*released, *more))
+        monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", (*released, *more))
+        return len(released) + len(more)
+
+    return change
+
+
+def test_open_brings_an_old_store_up_to_date(url, change_schema):
     Database(url).close()
-    change = ("ALTER TABLE outbox ADD COLUMN colour TEXT",)
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, change))
-    monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", migrations.MIGRATIONS)
+    version = change_schema(("ALTER TABLE outbox ADD COLUMN colour TEXT",))
 
     database = Database(url)
 
     with database.begin() as connection:
-        assert connection.execute(text("SELECT version FROM schema_version")).scalars().all() == [2]
+        assert connection.execute(text("SELECT version FROM schema_version")).scalars().all() == [version]
         connection.execute(text("SELECT colour FROM outbox"))
     database.close()
 
 
-def test_open_rolls_back_a_migration_that_fails(url, monkeypatch):
+def test_open_rolls_back_a_migration_that_fails(url, change_schema):
     Database(url).close()
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, ("CREATE TABLE half (x TEXT)", "NONSENSE")))
-    monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", migrations.MIGRATIONS)
+    change_schema(("CREATE TABLE half (x TEXT)", "NONSENSE"))
     with pytest.raises((Transient, ProgrammingError)):
         Database(url)
 
-    monkeypatch.setattr("gridstead.adapters.journal.database.MIGRATIONS", migrations.MIGRATIONS[:1])
-    monkeypatch.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+    change_schema()
     database = Database(url)
 
     with database.begin() as connection:

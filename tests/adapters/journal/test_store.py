@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.domain.billing import Prices
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, Register, Settle
 from gridstead.domain.ids import JobId, Proof
@@ -181,3 +182,22 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
     store.outbox.record(ACCOUNT, changes=[], withdrawn=[5], closed=[4])
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(5, withdrawn=True), transaction(6))
+
+
+def test_cursor_in_memory_keeps_the_same_contract():
+    cursor = VolatileCursor()
+    assert (cursor.load(), cursor.history()) == (None, ())
+    for number in range(1, 71):
+        cursor.save(block(number))
+    assert cursor.history() == tuple(block(number) for number in range(70, 6, -1))
+
+    cursor.save(block(69, fork="b"))
+
+    assert cursor.load() == block(69, fork="b")
+    assert cursor.history()[1] == block(68)
+
+
+def test_appending_nothing_changes_nothing(store):
+    store.journal.append([])
+
+    assert store.journal.open_entries() == ()

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people ask of the contracts, on a real chain."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.adapters.chain.conftest import RealGrid
+from tests.devnet import COIN, wallet
+from tests.fakes.ledger import SMALL
+from tests.fakes.store import MemoryCursor
+
+from gridstead.adapters.chain.account import ChainAccount
+from gridstead.adapters.chain.contracts import find_contracts
+from gridstead.adapters.chain.customer import Customer, JobRequest
+from gridstead.adapters.chain.deploy import Deployment
+from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.domain.calls import ClaimJobs
+from gridstead.domain.job import Affinity, Label
+from gridstead.domain.lifecycle import JobState
+from gridstead.errors import ChainUnavailable, ConfigError, InvalidInput, TransactionReverted
+from gridstead.services.follower import Follower
+
+
+def request(**fields):
+    return JobRequest(**({"resources": SMALL, "batch_location_hash": "script-1", "lock": 200 * COIN} | fields))
+
+
+@pytest.fixture
+def ledger(chain):
+    return ChainLedger(chain.node, chain.contracts)
+
+
+@pytest.fixture
+def stranger(chain):
+    """A customer with coins and no credits."""
+    chain.anvil.fund(wallet(55).address)
+    return Customer(chain.node, chain.contracts, wallet(55))
+
+
+def test_credits_are_counted_allowed_and_given(chain, stranger):
+    chain.as_admin.transfer(stranger.address, 7)
+    chain.as_admin.mint(stranger.address, 3)
+    stranger.allow(5)
+
+    assert (stranger.balance(), stranger.allowance()) == (10, 5)
+    assert chain.as_admin.balance(stranger.address) == 10
+    assert stranger.coins() > 0
+
+
+def test_constants_are_read(chain):
+    assert (chain.as_customer.minimum_lock(), chain.as_customer.fee_percent()) == (100 * COIN, 20)
+
+
+def test_mint_is_for_the_owner(chain, stranger):
+    with pytest.raises(TransactionReverted, match="caller is not the owner"):
+        stranger.mint(stranger.address, 1)
+
+
+def test_job_without_credits_is_refused_in_the_contracts_words(chain, stranger):
+    stranger.allow(10**30)
+
+    with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
+        stranger.request_job(request())
+
+
+def test_job_without_allowance_is_refused(chain, stranger):
+    chain.as_admin.transfer(stranger.address, 10**21)
+
+    with pytest.raises(TransactionReverted, match="insufficient allowance"):
+        stranger.request_job(request())
+
+
+def test_too_small_a_lock_is_refused_with_both_amounts(chain):
+    with pytest.raises(TransactionReverted) as refusal:
+        chain.as_customer.request_job(request(lock=5))
+
+    assert refusal.value.error_name == "InsufficientFunds"
+    assert refusal.value.arguments == ("5", str(100 * COIN))
+
+
+def test_too_long_a_name_is_refused_here(chain):
+    with pytest.raises(InvalidInput, match="33 bytes"):
+        chain.as_customer.request_job(request(name="x" * 33))
+
+
+def test_jobs_are_listed_by_customer(chain):
+    numbers = [chain.as_customer.request_job(request()) for _ in range(2)]
+
+    assert chain.as_customer.job_numbers() == tuple(numbers)
+    assert chain.as_customer.job_numbers(chain.admin.address) == ()
+
+
+def test_bare_equals_sign_is_the_operator_of_equality(chain, ledger):
+    affinity = (Affinity(key="a", operator="=", value="b"), Affinity(key="a", operator="in", value="c"))
+    number = chain.as_customer.request_job(request(affinity=affinity))
+
+    found = ledger.jobs([number], at=ledger.head())[number].affinity
+    assert found == (Affinity(key="a", operator="==", value="b"), Affinity(key="a", operator="in", value="c"))
+
+
+def test_text_that_is_no_text_spoils_nothing(chain, ledger):
+    """Anybody can store bytes that are not UTF-8; the others' jobs must stay readable."""
+    good = chain.as_customer.request_job(request())
+    contract = chain.contracts.meta_scheduler
+    definition = (0, 1, 1, 1, "XXXX", 0, [("XXXX", "XXXX")], [])
+    data = contract.data("requestNewJob", definition, 200 * COIN, b"\xff" * 32, False)
+    data = data.replace(b"XXXX".hex(), "fffefdfc")
+    DirectSender(chain.node, chain.customer).transact(contract.address, data, name="requestNewJob")
+
+    jobs = ledger.jobs([good, good + 1], at=ledger.head())
+
+    assert jobs[good].batch_location_hash == "script-1"
+    assert jobs[good + 1].batch_location_hash == "\ufffd" * 4
+    assert jobs[good + 1].uses == (Label(key="\ufffd" * 4, value="\ufffd" * 4),)
+
+
+def test_milestones_tell_times_and_money(chain):
+    grid = RealGrid(chain)
+    grid.register()
+    grid.approve()
+    number = grid.request("script-1")
+    grid.match(number)
+    grid.claim()
+    start = grid.ledger.head().timestamp
+    grid.run(number, start)
+    grid.pass_time(100)
+    grid.settle(number, JobState.FINISHED, seconds=61)
+    job = grid.ledger.jobs([number], at=grid.ledger.head())[number]
+
+    told = chain.as_customer.milestones(number)
+
+    assert [one.event for one in told] == ["JobRequested", "JobMatched", "JobClaimed", "JobStarted", "JobSettled"]
+    assert [one.at for one in told] == sorted(one.at for one in told)
+    assert told[0].numbers["locked"] == 200 * COIN
+    assert told[3].numbers["startTime"] == start
+    assert told[4].numbers["cost"] == job.final_cost == 61 * job.price_per_min // 60
+    assert told[4].numbers["billedSeconds"] == 61
+
+
+def test_every_wallet_that_asked_to_be_a_provider_is_listed(chain):
+    grid = RealGrid(chain)
+    grid.register()
+    grid.register()
+
+    assert chain.as_customer.provider_addresses() == (chain.provider.address,)
+    chain.as_admin.approve_provider(chain.provider.address)
+    chain.as_admin.remove_provider(chain.provider.address)
+    assert chain.as_customer.provider_addresses() == (chain.provider.address,)
+
+
+def test_deployment_goes_on_where_it_stopped(chain, tmp_path):
+    path, told = tmp_path / "deployment.json", []
+    admin = wallet(66)
+    chain.anvil.fund(admin.address)
+
+    class Crash(BaseException):
+        pass
+
+    def crash_after(steps):
+        def tell(line):
+            told.append(line)
+            if len(told) == steps:
+                raise Crash
+
+        return tell
+
+    for steps in (1, 4, 7, 9):
+        with pytest.raises(Crash):
+            Deployment(chain.node, admin, path, tell=crash_after(steps)).run(operator=wallet(2).address, supply=COIN)
+    addresses = Deployment(chain.node, admin, path, tell=told.append).run(operator=wallet(2).address, supply=COIN)
+
+    assert len(told) == len(set(told)) == 11
+    assert json.loads(path.read_text())["contracts"] == addresses
+    found = find_contracts(chain.node, addresses["MetaScheduler"])
+    assert (found.version, found.has_batches, found.jobs.address) == ("2.0.0", True, addresses["JobRepository"])
+    assert Customer(chain.node, found, admin).balance() == COIN
+
+
+def test_deployment_that_is_complete_changes_nothing(chain, tmp_path):
+    path, told = tmp_path / "deployment.json", []
+    for _ in range(2):
+        deployment = Deployment(chain.node, chain.admin, path, tell=told.append)
+        addresses = deployment.run(operator=chain.operator.address, supply=COIN)
+        height = chain.node.ask("eth_blockNumber")
+
+    assert len(told) == 11
+    assert chain.node.ask("eth_blockNumber") == height
+    assert json.loads(path.read_text())["contracts"] == addresses
+
+
+def test_deployment_on_a_chain_that_lost_it_starts_again(chain, tmp_path):
+    path = tmp_path / "deployment.json"
+    path.write_text(
+        json.dumps({"chain_id": 1, "genesis": "0x", "admin": "", "contracts": {"Credit": "0x" + "99" * 20}})
+    )
+    deployment = Deployment(chain.node, chain.admin, path, tell=lambda _: None)
+
+    assert deployment.run(operator=chain.operator.address, supply=COIN)["Credit"] != "0x" + "99" * 20
+
+
+def test_deployment_file_that_is_broken_is_the_operators_matter(chain, tmp_path):
+    path = tmp_path / "deployment.json"
+    path.write_text("{")
+
+    with pytest.raises(ConfigError, match="cannot read the deployment"):
+        Deployment(chain.node, chain.admin, path, tell=lambda _: None)
+
+
+def test_address_without_contracts_is_the_operators_matter(chain):
+    for address in ("0x" + "12" * 20, chain.contracts.credit.address):
+        with pytest.raises(ConfigError, match="cannot find the grid's contracts"):
+            find_contracts(chain.node, address)
+
+
+def test_fees_and_gas_are_asked_of_the_node(chain, provider_account):
+    fees = provider_account.fees()
+
+    assert 0 < fees.tip < fees.max_fee
+    assert provider_account.gas(()) == 21_000
+    with pytest.raises(TransactionReverted, match="ProviderNotJoined"):
+        provider_account.gas([ClaimJobs(limit=1)])
+
+
+def test_nonce_is_pinned_to_a_block(chain, ledger):
+    account = ChainAccount(chain.node, chain.contracts, chain.customer)
+    before = ledger.head()
+    nonce = account.nonce(at=before)
+    chain.as_customer.allow(1)
+
+    assert account.nonce(at=before) == nonce
+    assert account.nonce(at=ledger.head()) == nonce + 1
+
+
+def test_follower_reads_a_real_chain_through_a_reorg(chain, ledger):
+    cursor, given = MemoryCursor(), []
+
+    def take(events):
+        given.extend(event.job_number for event in events)
+
+    follower = Follower(ledger, cursor, start=ledger.head().number)
+    chain.as_customer.request_job(request())
+    follower.tick(take)
+    chain.as_customer.request_job(request())
+    follower.tick(take)
+    chain.anvil.reorg(1)
+    follower.tick(take)
+    chain.as_customer.request_job(request())
+    follower.tick(take)
+
+    assert given == [1, 2, 2]
+    assert cursor.load() == ledger.head()
+
+
+def test_dead_endpoint_and_strange_answers_are_the_chains_absence(chain):
+    url = chain.node._url
+    for broken in ("http://127.0.0.1:9", f"{url}/nothing-here?%zz"):
+        chain.node._url = broken
+        with pytest.raises(ChainUnavailable):
+            chain.node.ask("eth_noSuchMethod")
+    chain.node._url = url
+    with pytest.raises(ChainUnavailable, match="eth_noSuchMethod"):
+        chain.node.ask("eth_noSuchMethod")

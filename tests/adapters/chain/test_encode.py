@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls for both generations of contracts."""
+
+from __future__ import annotations
+
+import pytest
+from eth_abi.abi import decode
+from eth_utils.crypto import keccak
+from tests.fakes.ledger import HARDWARE, PRICES
+
+from gridstead.adapters.chain.abi import reason
+from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.encode import ERROR_BYTES, encode
+from gridstead.domain.calls import (
+    ClaimCancelling,
+    ClaimJobs,
+    ClaimTopUp,
+    Match,
+    Refuse,
+    Register,
+    SetRunning,
+    Settle,
+)
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.job import Label
+from gridstead.domain.lifecycle import JobState
+
+PROVIDER = "0x" + "a1" * 20
+PROOF = Proof(job_id=JobId(chain_id=179188, contract="0x" + "5c" * 20, number=7), batch_location_hash="a")
+ID = (7).to_bytes(32)
+EVIDENCE = "0x" + "ee" * 32
+SETTLE = Settle(proof=PROOF, state=JobState.FAILED, seconds=119, exit_code=3 << 8, error="bad", evidence=EVIDENCE)
+SET_STATUS = "providerSetJobStatus(bytes32,uint8,uint64,string,int64)"
+LABELS = (Label(key="os", value="linux"),)
+REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
+
+
+def grid(version):
+    def at(name, number):
+        return Contract(name, f"0x{number:040x}")
+
+    return Contracts(
+        chain_id=179188,
+        version=version,
+        meta_scheduler=at("MetaScheduler", 1),
+        jobs=at("JobRepository", 2),
+        providers=at("ProviderManager", 3),
+        queues=at("ProviderJobQueues", 4),
+        constants=at("Constants", 5),
+        credit=at("Credit", 6),
+    )
+
+
+def read(payload, signature):
+    """Return the arguments of data that call this function, None if they call another."""
+    data = bytes.fromhex(payload.data[2:])
+    if data[:4] != keccak(text=signature)[:4]:
+        return None
+    types = signature[signature.index("(") :]
+    if types == "()":
+        return ()
+    is_dynamic = "[" in types or "string" in types
+    return decode([types], (32).to_bytes(32) * is_dynamic + data[4:])[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "signature", "arguments"),
+    [
+        (ClaimJobs(limit=9), "claimJobs(uint256)", (9,)),
+        (ClaimCancelling(), "claimCancellations(uint256)", (50,)),
+        (ClaimTopUp(), "claimTopUps(uint256)", (50,)),
+        (Match(proof=PROOF, provider=PROVIDER), "metaScheduleMany((bytes32,address)[])", (((ID, PROVIDER),),)),
+        (SetRunning(proof=PROOF, started_at=5), "setRunningMany((bytes32,uint64)[])", (((ID, 5),),)),
+        (Refuse(proof=PROOF), "refuseMany(bytes32[])", ((ID,),)),
+        (
+            SETTLE,
+            "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])",
+            (((ID, 6, 119, 3 << 8, "bad", b"\xee" * 32),),),
+        ),
+    ],
+)
+def test_our_contracts_get_batches(call, signature, arguments):
+    payload = encode([call], grid("2.0.0"))
+
+    assert payload.to == grid("").meta_scheduler.address
+    assert read(payload, signature) == arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "signature", "arguments"),
+    [
+        (ClaimJobs(limit=9), "claimNextJob()", ()),
+        (ClaimCancelling(), "claimNextCancellingJob()", ()),
+        (ClaimTopUp(), "claimNextTopUpJob()", ()),
+        (Match(proof=PROOF, provider=PROVIDER), "metaSchedule(bytes32,address)", (ID, PROVIDER)),
+        (
+            SetRunning(proof=PROOF, started_at=5),
+            SET_STATUS,
+            (ID, 3, 0, "", 0),
+        ),
+        (Refuse(proof=PROOF), "refuseJob(bytes32)", (ID,)),
+        (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
+    ],
+)
+def test_plain_deepsquare_gets_one_call_and_whole_minutes(call, signature, arguments):
+    payload = encode([call], grid(""))
+
+    assert read(payload, signature) == arguments
+    assert payload.gas is None
+
+
+@pytest.mark.parametrize("version", ["2.0.0", ""])
+def test_registration_goes_to_the_provider_manager(version):
+    payload = encode([REGISTER], grid(version))
+
+    signature = "register((uint64,uint64[],uint64[],uint64[]),(uint256,uint256,uint256),(string,string)[])"
+    hardware = (2, (0, 0), (64, 64), (4000, 4000))
+    assert payload.to == grid("").providers.address
+    assert read(payload, signature) == (hardware, (10**18, 10**17, 10**14), (("os", "linux"),))
+
+
+def test_several_calls_are_one_batch_in_their_order():
+    calls = [
+        Refuse(proof=Proof(job_id=JobId(chain_id=1, contract="", number=n), batch_location_hash="")) for n in (3, 1)
+    ]
+
+    payload = encode(calls, grid("2.0.0"))
+
+    assert read(payload, "refuseMany(bytes32[])") == (((3).to_bytes(32), (1).to_bytes(32)),)
+
+
+def test_long_error_is_cut_between_characters():
+    long = Settle(proof=PROOF, state=JobState.FAILED, seconds=1, exit_code=0, error="ü" * 400, evidence=EVIDENCE)
+
+    (settlements,) = read(encode([long], grid("2.0.0")), "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])")
+
+    assert settlements[0][4] == "ü" * (ERROR_BYTES // 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "arguments"),
+    [
+        ("", "unknown", ("0x",)),
+        ("12345678", "unknown", ("0x12345678",)),
+        ("4e487b71" + "11".rjust(64, "0"), "Panic", ("0x11",)),
+        ("08c379a0" + "20".rjust(64, "0") + "2".rjust(64, "0") + "6869".ljust(64, "0"), "Error", ("hi",)),
+        ("08c379a0" + "20".rjust(64, "0") + "1".rjust(64, "0") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
+        ("08c379a0ff", "unknown", ("0x08c379a0ff",)),
+        (keccak(text="NoJob()")[:4].hex(), "NoJob", ()),
+        (keccak(text="InvalidTransition(uint8,uint8)")[:4].hex() + "2".rjust(64, "0") + "5".rjust(64, "0"),
+         "InvalidTransition", ("2", "5")),
+    ],
+)  # fmt: skip
+def test_reasons_of_all_contracts_are_understood(data, name, arguments):
+    assert reason(bytes.fromhex(data)) == (name, arguments)

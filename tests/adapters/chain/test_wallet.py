@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys, signatures and who made them."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+from eth_account import Account as Keys
+
+from gridstead.adapters.chain.wallet import Wallet, create_wallet, load_wallet, recover
+from gridstead.errors import ConfigError, InvalidInput
+
+CHEAP = 2**13
+
+
+@pytest.fixture
+def password(tmp_path):
+    path = tmp_path / "password"
+    path.write_text("a secret\n")
+    return path
+
+
+def test_created_wallet_is_the_loaded_one(tmp_path, password):
+    made = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+
+    assert load_wallet(tmp_path / "key.json", password).address == made.address
+    assert stat.S_IMODE((tmp_path / "key.json").stat().st_mode) == 0o600
+
+
+def test_wallet_of_a_given_key_has_its_address(tmp_path, password):
+    made = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
+
+    assert made.address == Wallet(b"\1" * 32).address == Keys.from_key(b"\1" * 32).address.lower()
+
+
+def test_existing_key_file_is_not_overwritten(tmp_path, password):
+    create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+
+    with pytest.raises(ConfigError, match="cannot write wallet"):
+        create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+
+
+def test_wrong_password_is_the_operators_matter(tmp_path, password):
+    create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+    password.write_text("another")
+
+    with pytest.raises(ConfigError, match="cannot open wallet") as error:
+        load_wallet(tmp_path / "key.json", password)
+    assert "another" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"crypto": {}, "version": 3}', '{"version": 9}'])
+def test_file_that_is_no_key_file_is_the_operators_matter(tmp_path, password, content):
+    (tmp_path / "key.json").write_text(content)
+
+    with pytest.raises(ConfigError, match="cannot open wallet"):
+        load_wallet(tmp_path / "key.json", password)
+
+
+def test_missing_file_is_the_operators_matter(tmp_path, password):
+    with pytest.raises(ConfigError, match="cannot read wallet"):
+        load_wallet(tmp_path / "nothing", password)
+
+
+def test_key_is_never_shown(tmp_path, password):
+    made = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
+
+    assert "01" * 8 not in repr(made)
+    assert "01" * 8 not in json.dumps((tmp_path / "key.json").read_text())
+
+
+@pytest.mark.parametrize("text", ["read:0xab/log/1", b"\xff\x00"])
+@pytest.mark.parametrize("base", [27, 0])
+def test_signer_is_recovered_from_both_forms_of_v(text, base):
+    signature = Wallet(b"\1" * 32).sign_text(text)
+    signature = signature[:-1] + bytes([signature[-1] - 27 + base])
+
+    assert recover(text, signature) == Wallet(b"\1" * 32).address
+
+
+def test_another_text_has_another_signer():
+    assert recover("b", Wallet(b"\1" * 32).sign_text("a")) != Wallet(b"\1" * 32).address
+
+
+@pytest.mark.parametrize(
+    "signature", [b"", b"\0" * 64, b"\0" * 65, b"\xff" * 65, b"\0" * 64 + b"\x1b", b"\1" * 64 + b"\x1d", b"\1" * 66]
+)
+def test_what_is_no_signature_is_refused(signature):
+    with pytest.raises(InvalidInput, match="invalid signature"):
+        recover("a", signature)

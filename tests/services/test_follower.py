@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The follower: every event at least once, through crashes, reorgs and fresh chains."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.store import MemoryCursor
+
+from gridstead.domain.events import EventKind
+from gridstead.errors import ChainUnavailable
+from gridstead.services.follower import Follower
+
+CUSTOMER = "0x" + "c1" * 20
+
+
+@pytest.fixture
+def ledger():
+    return FakeLedger()
+
+
+@pytest.fixture
+def cursor():
+    return MemoryCursor()
+
+
+def asked(events):
+    return [event.job_number for event in events if event.kind is EventKind.JOB_REQUESTED]
+
+
+class Reader:
+    """Remembers what it was given, call by call."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, events):
+        self.calls.append(asked(events))
+
+    @property
+    def all(self):
+        return [number for call in self.calls for number in call]
+
+
+def test_all_events_come_in_order_and_once(ledger, cursor):
+    reader, follower = Reader(), Follower(ledger, cursor)
+    for count in (2, 0, 1):
+        for _ in range(count):
+            ledger.request(CUSTOMER)
+        follower.tick(reader)
+
+    assert reader.all == [1, 2, 3]
+    assert cursor.load() == ledger.head()
+
+
+def test_nothing_is_given_when_nothing_happened(ledger, cursor):
+    reader = Reader()
+    ledger.mine(5)
+    Follower(ledger, cursor).tick(reader)
+
+    assert reader.calls == []
+    assert cursor.load() == ledger.head()
+
+
+def test_reading_goes_on_where_an_earlier_process_stopped(ledger, cursor):
+    ledger.request(CUSTOMER)
+    Follower(ledger, cursor).tick(Reader())
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor).tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_blocks_are_read_in_bounded_ranges(ledger, cursor):
+    for _ in range(5):
+        ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor, blocks_per_read=2).tick(reader)
+
+    assert reader.calls == [[1], [2, 3], [4, 5]]
+
+
+def test_reading_can_start_above_the_first_block(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor, start=2).tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_events_are_given_again_when_taking_them_failed(ledger, cursor):
+    ledger.request(CUSTOMER)
+
+    def crash(_events):
+        raise KeyError("the process dies here")
+
+    with pytest.raises(KeyError):
+        Follower(ledger, cursor).tick(crash)
+
+    reader = Reader()
+    Follower(ledger, cursor).tick(reader)
+    assert reader.all == [1]
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_reorg_is_read_from_the_common_ancestor_on(ledger, cursor, length):
+    """The other history may be shorter, as long or longer."""
+    reader, follower = Reader(), Follower(ledger, cursor)
+    for _ in range(4):
+        ledger.request(CUSTOMER)
+        follower.tick(reader)
+    ledger.reorg(3, length=length)
+    follower.tick(reader)
+    assert reader.all == [1, 2, 3, 4]
+
+    ledger.request(CUSTOMER)
+    follower.tick(reader)
+
+    assert reader.all == [1, 2, 3, 4, 2]
+    assert cursor.load() == ledger.head()
+
+
+def test_reorg_while_nobody_looked_is_noticed(ledger, cursor):
+    for _ in range(4):
+        ledger.request(CUSTOMER)
+        Follower(ledger, cursor).tick(Reader())
+    ledger.reorg(2)
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor).tick(reader)
+
+    assert reader.all == [3, 4]
+
+
+def test_reorg_of_blocks_between_two_looks_gives_some_events_again(ledger, cursor):
+    ledger.request(CUSTOMER)
+    follower = Follower(ledger, cursor)
+    follower.tick(Reader())
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    follower.tick(Reader())
+    ledger.reorg(1)
+    reader = Reader()
+    follower.tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_fresh_chain_is_read_from_its_start(ledger, cursor):
+    for _ in range(3):
+        ledger.request(CUSTOMER)
+    Follower(ledger, cursor).tick(Reader())
+    fresh = FakeLedger()
+    fresh._forks = 9
+    fresh._history.clear()
+    fresh.mine()
+    fresh.request(CUSTOMER)
+    reader = Reader()
+    Follower(fresh, cursor).tick(reader)
+
+    assert reader.all == [1]
+    assert cursor.history() == (fresh.head(),)
+
+
+def test_dead_endpoint_loses_nothing(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.down = True
+    reader, follower = Reader(), Follower(ledger, cursor)
+    with pytest.raises(ChainUnavailable):
+        follower.tick(reader)
+    ledger.down = False
+    follower.tick(reader)
+
+    assert reader.all == [1]
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_reorg_during_a_tick_is_left_to_the_next(ledger, cursor, length):
+    ledger.mine(3)
+    ledger.request(CUSTOMER)
+    answer = ledger.events
+
+    def events(*, first, last):
+        found = answer(first=first, last=last)
+        ledger.events = answer
+        ledger.reorg(2, length=length)
+        return found
+
+    ledger.events = events
+    reader, follower = Reader(), Follower(ledger, cursor)
+    with pytest.raises(ChainUnavailable):
+        follower.tick(reader)
+    follower.tick(reader)
+
+    assert reader.calls == []
+    assert cursor.load() == ledger.head()
