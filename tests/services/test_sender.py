@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sender's rarer turns, on fakes; its common ways are shown on a real chain in tests/adapters/chain."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.account import FakeAccount
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.store import FakeClock, MemoryOutbox
+
+from gridstead.domain.calls import ClaimJobs, SetRunning
+from gridstead.domain.dispatch import Policy
+from gridstead.domain.sending import SendState
+from gridstead.errors import ChainUnavailable, TransactionReverted
+from gridstead.services.sender import Desk, Sender
+
+PROVIDER = "0x" + "a1" * 20
+CUSTOMER = "0x" + "c1" * 20
+
+
+class PickyAccount(FakeAccount):
+    """An account whose node refuses claims in simulation while ``refuses`` is set."""
+
+    refuses = False
+
+    def gas(self, calls):
+        if self.refuses and calls and isinstance(calls[0], ClaimJobs):
+            raise TransactionReverted("ClaimJobs", "ProviderNotJoined")
+        return super().gas(calls)
+
+
+class Office:
+    def __init__(self):
+        self.clock = FakeClock()
+        self.ledger = FakeLedger(self.clock)
+        self.ledger.add_provider(PROVIDER)
+        self.outbox = MemoryOutbox(clock=self.clock)
+        self.account = PickyAccount(self.ledger, PROVIDER)
+        desk = Desk(
+            clock=self.clock,
+            ledger=self.ledger,
+            account=self.account,
+            outbox=self.outbox,
+            transactions=self.outbox,
+        )
+        self.sender = Sender(desk, Policy(confirmations=1, replace_after_s=30))
+
+    def claimed_job(self):
+        job = self.ledger.request(CUSTOMER)
+        self.ledger.match(job.id.number, PROVIDER)
+        self.ledger.claim(PROVIDER)
+        return self.ledger.job(job.id.number)
+
+    def put_running(self):
+        job = self.claimed_job()
+        self.outbox.put(f"run:{job.id.number}", SetRunning(proof=job.proof, started_at=1))
+
+    def tick_and_mine(self, times=1):
+        for _ in range(times):
+            self.sender.tick()
+            self.ledger.mine()
+
+    def states(self):
+        return [entry.state for entry in self.outbox.entries()]
+
+
+@pytest.fixture
+def office():
+    return Office()
+
+
+def test_empty_outbox_needs_nothing_of_the_chain_but_its_name(office):
+    office.sender.tick()
+
+    assert office.account.sent == []
+
+
+def test_chain_without_a_first_block_is_waited_for(office):
+    office.ledger.block = lambda _number: None
+
+    with pytest.raises(ChainUnavailable, match="first block"):
+        office.sender.tick()
+
+
+def test_nothing_is_decided_on_a_chain_that_changes_while_it_is_read(office):
+    office.put_running()
+    fees = office.account.fees
+
+    def reorganised_now():
+        office.ledger.reorg(1)
+        return fees()
+
+    office.account.fees = reorganised_now
+    with pytest.raises(ChainUnavailable, match="reorganised meanwhile"):
+        office.sender.tick()
+
+    assert office.account.sent == []
+    assert office.states() == [SendState.QUEUED]
+
+
+def test_refused_call_waits_while_something_else_is_on_its_way(office):
+    """What waits to be mined may be what the call needs."""
+    office.put_running()
+    office.sender.tick()
+    office.account.refuses = True
+    office.outbox.put("claim", ClaimJobs(limit=1))
+    office.sender.tick()
+    assert office.states() == [SendState.SENT, SendState.QUEUED]
+
+    office.ledger.mine()
+    office.tick_and_mine(3)
+    assert office.states() == [SendState.FINAL, SendState.REJECTED]
+
+
+def test_stuck_call_that_would_be_refused_by_now_gives_its_nonce_away(office):
+    office.outbox.put("claim", ClaimJobs(limit=1))
+    office.sender.tick()
+    office.account.refuses = True
+    office.clock.advance(30)
+    office.sender.tick()
+    assert [one.entry_ids for one in office.account.sent] == [(1,), ()]
+
+    office.ledger.mine()
+    office.tick_and_mine(3)
+
+    assert office.states() == [SendState.REJECTED]
+    assert office.ledger._state.nonces[PROVIDER] == 1
+
+
+def test_other_transaction_of_the_same_nonce_in_the_pool_is_outbid(office):
+    """As when the store was lost: the node still holds what an earlier life signed."""
+    office.put_running()
+    rich = office.account.sign((), entry_ids=(), nonce=0, gas=1, fees=office.account.fees())
+    office.account.send(rich)
+    office.sender.tick()
+    assert office.states() == [SendState.SENT]
+
+    office.sender.tick()
+    office.ledger.mine()
+    office.tick_and_mine(2)
+
+    assert office.states() == [SendState.FINAL]
+    assert office.ledger.job(1).started_at > 0
+
+
+def test_nonce_that_another_program_used_costs_no_call(office):
+    office.put_running()
+    office.sender.tick()
+    office.ledger.pool.clear()
+    office.account.send(office.account.sign((), entry_ids=(), nonce=0, gas=1, fees=office.account.fees()))
+    office.ledger.mine()
+    office.tick_and_mine(3)
+
+    assert office.states() == [SendState.FINAL]
+    assert office.ledger._state.nonces[PROVIDER] == 2
