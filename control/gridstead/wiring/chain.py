@@ -19,6 +19,8 @@ from gridstead.errors import ConfigError
 from gridstead.ports import Clock
 from gridstead.services.sender import Desk, Sender
 
+BATCH = 50
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
@@ -73,4 +75,5 @@ def open_sending(
         outbox=outbox,
         transactions=outbox,
     )
-    return Sending(outbox=outbox, sender=Sender(desk, Policy(confirmations=confirmations), at=at))
+    policy = Policy(confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1)
+    return Sending(outbox=outbox, sender=Sender(desk, policy, at=at))
