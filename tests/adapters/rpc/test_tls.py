@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutual TLS: only callers with the right certificate *and* the right name get in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import grpc
+import pytest
+from tests.fakes.certificates import Authority
+
+from gridstead.adapters.channel import Peer, open_channel
+from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, ChallengeResponse
+from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIServicer, AuthAPIStub, add_AuthAPIServicer_to_server
+from gridstead.rpc.tls import AllowedNames, add_health, bind, grpc_server, peer_name
+
+
+class Auth(AuthAPIServicer):
+    """Answers with the caller's name."""
+
+    def Challenge(self, request, context):  # noqa: N802
+        return ChallengeResponse(challenge=peer_name(context).encode())
+
+
+@pytest.fixture(scope="module")
+def address(authority, server_tls):
+    server = grpc_server(threads=2, interceptors=[AllowedNames(["supervisor"])])
+    add_AuthAPIServicer_to_server(Auth(), server)
+    add_health(server)
+    port = bind(server, "127.0.0.1:0", replace(server_tls, client_ca=authority.certificate))
+    server.start()
+    yield f"localhost:{port}"
+    server.stop(0).wait()
+
+
+def ask(address, authority, own=None):
+    """Ask with our own certificate, or none."""
+    peer = Peer(address=address, ca=authority.certificate)
+    if own:
+        peer = replace(peer, certificate=own.certificate, key=own.key)
+    with open_channel(peer) as channel:
+        return AuthAPIStub(channel).Challenge(ChallengeRequest(), timeout=10).challenge
+
+
+def status(*arguments):
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(*arguments)
+    return caught.value.code()
+
+
+def test_caller_with_the_right_name_gets_in(address, authority):
+    assert ask(address, authority, authority.issue("supervisor")) == b"supervisor"
+
+
+def test_caller_with_another_name_is_refused(address, authority):
+    assert status(address, authority, authority.issue("login")) is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_caller_without_a_certificate_is_refused(address, authority):
+    assert status(address, authority) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_caller_of_another_authority_is_refused(address, authority, tmp_path):
+    stranger = Authority(tmp_path, name="stranger").issue("supervisor")
+
+    assert status(address, authority, stranger) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_method_that_does_not_exist_is_told_so(address, authority):
+    own = authority.issue("supervisor")
+    peer = Peer(address=address, ca=authority.certificate, certificate=own.certificate, key=own.key)
+
+    with open_channel(peer) as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/nothing/Here")(b"", timeout=10)
+
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job Definition service: to whom a script goes, and to whom it does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet, matched_job, wire_workflow
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.chain.wallet import recover
+from gridstead.domain.ids import is_batch_location_hash
+from gridstead.domain.job_definition import NONCE_LIFE_S, ScriptRequest
+from gridstead.domain.lifecycle import COLD, HOT, JobState
+from gridstead.domain.log_access import is_write_token
+from gridstead.errors import ChainUnavailable, ConfigError, InvalidWorkflow, NotAllowed, ScriptUnavailable
+from gridstead.services import job_definitions
+from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
+
+KEY = b"k" * 32
+CUSTOMER = "0x" + "c0" * 20
+
+
+class Scene:
+    """A service, a provider, and a job of its own."""
+
+    def __init__(self, **workflow) -> None:
+        self.scripts = MemoryScripts()
+        self.ledger = OneJobLedger()
+        self.clock = FakeClock()
+        self.wallet = Wallet()
+        self.service = JobDefinitions(
+            store=self.scripts,
+            ledger=self.ledger,
+            clock=self.clock,
+            recover=recover,
+            logger=LoggerAccess(url="logger:8445", key=KEY),
+        )
+        self.script_id = self.service.submit(wire_workflow(**workflow))
+        self.job = matched_job(CUSTOMER, self.wallet.address, self.script_id)
+        self.ledger.job = self.job
+
+    def request(self, wallet=None, **changes):
+        """A request as it should be, but for the changes."""
+        wallet = wallet or self.wallet
+        challenge = self.service.challenge()
+        request = ScriptRequest(
+            batch_location_hash=self.script_id,
+            challenge=challenge,
+            signature=wallet.sign(challenge),
+            provider=wallet.address,
+            customer=CUSTOMER,
+            job_number=self.job.id.number,
+            secrets_beside=True,
+        )
+        return replace(request, **changes)
+
+
+@pytest.fixture
+def scene():
+    return Scene(enableLogging=True)
+
+
+def test_broken_workflow_is_not_stored(scene):
+    with pytest.raises(InvalidWorkflow):
+        scene.service.submit(wire_workflow(steps=[]))
+
+    assert len(scene.scripts.records) == 1
+
+
+def test_id_is_short_safe_and_tells_nothing_of_equal_scripts(scene):
+    again = scene.service.submit(wire_workflow(enableLogging=True))
+
+    assert again != scene.script_id
+    assert is_batch_location_hash(again)
+    assert len(again) == 31
+
+
+def test_job_gets_its_script_and_a_token_for_its_own_log(scene):
+    answer = scene.service.get_sbatch(scene.request())
+
+    assert "echo hello" in answer.script
+    assert is_write_token(KEY, answer.log_write_token, CUSTOMER, scene.job.id.slurm_name)
+    assert answer.secrets["GRIDSTEAD_LOG_TOKEN"].decode() == answer.log_write_token
+    assert answer.log_write_token not in answer.script
+    assert answer.log_write_token not in repr(answer)
+
+
+def test_job_without_logging_gets_no_secrets():
+    scene = Scene()
+
+    assert scene.service.get_sbatch(scene.request()).secrets == {}
+
+
+def test_caller_without_secrets_gets_a_script_without_logging(scene):
+    answer = scene.service.get_sbatch(scene.request(secrets_beside=False))
+
+    assert "logging is off" in answer.script
+    assert (answer.secrets, answer.log_write_token) == ({}, "")
+
+
+@pytest.mark.parametrize("state", sorted(HOT - {JobState.PENDING}))
+def test_matched_job_that_is_hot_gets_its_script(scene, state):
+    scene.ledger.job = replace(scene.job, state=state)
+
+    assert scene.service.get_sbatch(scene.request()).script
+
+
+@pytest.mark.parametrize("state", sorted(COLD))
+def test_job_that_is_over_gets_nothing(scene, state):
+    scene.ledger.job = replace(scene.job, state=state)
+
+    with pytest.raises(ScriptUnavailable):
+        scene.service.get_sbatch(scene.request())
+
+
+@pytest.mark.parametrize("job", ["unknown", "pending"])
+def test_job_that_our_node_has_not_seen_matched_yet_is_asked_for_again(scene, job):
+    scene.ledger.job = None if job == "unknown" else replace(scene.job, state=JobState.PENDING, provider="")
+
+    with pytest.raises(ChainUnavailable):
+        scene.service.get_sbatch(scene.request())
+
+
+def test_script_of_another_job_is_not_given(scene):
+    """A hash is public on the chain; only the job that carries it opens the script."""
+    other = scene.service.submit(wire_workflow(env=[{"key": "SECRET", "value": "x"}]))
+
+    with pytest.raises(ScriptUnavailable):
+        scene.service.get_sbatch(scene.request(batch_location_hash=other))
+
+
+def test_script_that_is_not_stored_is_unavailable(scene):
+    scene.scripts.records.clear()
+
+    with pytest.raises(ScriptUnavailable):
+        scene.service.get_sbatch(scene.request())
+
+
+@pytest.mark.parametrize("changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}])
+def test_other_provider_or_customer_is_not_allowed(scene, changes):
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(scene.request(**changes))
+
+
+def test_provider_without_the_job_is_not_allowed(scene):
+    with pytest.raises(NotAllowed, match="not matched to this provider"):
+        scene.service.get_sbatch(scene.request(Wallet()))
+
+
+@pytest.mark.parametrize("signature", [b"", b"x" * 64, b"\0" * 65, b"\xff" * 65])
+def test_malformed_signature_is_not_allowed(scene, signature):
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(scene.request(signature=signature))
+
+
+@pytest.mark.parametrize("challenge", [b"", b"x", b"5", b"[]", b"{}", b'{"nonce": 5}', b'{"nonce": "bm90IG91cnM="}'])
+def test_challenge_of_others_is_not_allowed(scene, challenge):
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge)))
+
+
+def test_challenge_is_good_once(scene):
+    request = scene.request()
+    scene.service.get_sbatch(request)
+
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(request)
+
+
+def test_challenge_is_used_up_by_a_refusal_too(scene):
+    request = scene.request()
+    scene.ledger.job = replace(scene.job, customer="0x" + "01" * 20)
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(request)
+    scene.ledger.job = scene.job
+
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(request)
+
+
+@pytest.mark.parametrize(("age_s", "is_good"), [(NONCE_LIFE_S, True), (NONCE_LIFE_S + 1, False)])
+def test_challenge_is_good_for_ten_minutes(scene, age_s, is_good):
+    request = scene.request()
+    scene.clock.advance(age_s)
+
+    if is_good:
+        assert scene.service.get_sbatch(request).script
+    else:
+        with pytest.raises(NotAllowed):
+            scene.service.get_sbatch(request)
+
+
+def test_challenges_do_not_fill_the_memory(scene, monkeypatch):
+    monkeypatch.setattr(job_definitions, "MAX_NONCES", 10)
+    first = scene.request()
+    for _ in range(10):
+        last = scene.request()
+
+    assert len(scene.service._nonces._given) == 10
+    assert scene.service.get_sbatch(last).script
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(first)
+
+
+def test_old_challenges_are_forgotten(scene):
+    scene.service.challenge()
+    scene.clock.advance(NONCE_LIFE_S + 1)
+    scene.service.challenge()
+
+    assert len(scene.service._nonces._given) == 1
+
+
+def test_chain_that_does_not_answer_is_told(scene):
+    scene.ledger.down = True
+
+    with pytest.raises(ChainUnavailable):
+        scene.service.get_sbatch(scene.request())
+
+
+def test_nothing_of_a_workflow_is_logged(capsys):
+    scene = Scene(env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True)
+    answer = scene.service.get_sbatch(scene.request())
+
+    printed = capsys.readouterr().out
+    assert "workflow_stored" in printed
+    assert "script_given" in printed
+    assert "very-secret" not in printed
+    assert answer.log_write_token not in printed
+
+
+def test_challenge_has_the_wires_members(scene):
+    assert json.loads(scene.service.challenge()).keys() == {"message", "nonce"}
+
+
+def test_short_key_is_the_operators():
+    with pytest.raises(ConfigError):
+        LoggerAccess(url="x", key=b"short")
