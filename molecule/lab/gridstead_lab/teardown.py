@@ -13,7 +13,7 @@ from gridstead_lab import cgroups, host, network, processes
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import STORE, Names
 
-GRACE_S = 4.0
+GRACE_S = 2.0
 KILL_S = 10.0
 NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
 

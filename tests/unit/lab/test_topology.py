@@ -67,6 +67,17 @@ def test_the_default_topology_holds_the_hosts_everything_else_names():
     assert [host.name for host in found.hosts if host.job_cgroups] == ["compute1", "compute2"]
 
 
+def test_the_small_lab_of_molecule_has_every_group_of_the_default_one():
+    default = topology.parse(Path("molecule/lab/topology.json").read_text())
+
+    small = topology.parse(Path("molecule/default/topology.json").read_text())
+
+    assert small.groups == default.groups
+    assert {name for name, hosts in small.members().items() if hosts} >= {
+        name for name, hosts in default.members().items() if hosts
+    }
+
+
 def test_a_subset_keeps_the_groups_and_drops_the_other_hosts():
     whole = topology.parse(json.dumps({"hosts": {"a": ONE, "b": ONE}, "groups": {"slurm": ["controller"]}}))
 
