@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both ends of the agent's doors: who may come in, and which error arrives on the other side."""
+
+import socket
+import threading
+
+import pytest
+from tests.fakes.agent import FakeAccounts, FakeReportStore, FakeSlurm
+from tests.fakes.certificates import Authority
+from tests.fakes.scheduler import FakeScheduler
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.slurm.agent import AgentClient
+from gridstead.domain.accounts import WalletRange
+from gridstead.domain.billing import Resources
+from gridstead.domain.hint import Hint
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.errors import (
+    ConfigError,
+    InvalidInput,
+    NotAllowed,
+    SchedulerUnavailable,
+    SubmitRejected,
+    UnexpectedOutput,
+)
+from gridstead.rpc.agent import AgentServer, DatagramReceiver
+from gridstead.rpc.tls import TlsFiles
+from gridstead.services.agent import Agent
+
+USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
+SUBMISSION = Submission(
+    proof=Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
+    user=USER,
+    resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
+    time_limit_min=5,
+    script=Script(text="#!/bin/sh\n"),
+)
+
+
+class Bench:
+    """An agent on fakes, its server, and clients with any certificate."""
+
+    def __init__(self, authority):
+        self.authority = authority
+        self.fake = FakeScheduler(FakeClock())
+        self.slurm = FakeSlurm(self.fake)
+        self.reports = FakeReportStore()
+        agent = Agent(slurm=self.slurm, accounts=FakeAccounts(USER), reports=self.reports, wallets=WalletRange())
+        own = authority.issue("agent")
+        files = TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate)
+        self.server = AgentServer("localhost:0", files, scheduler=agent, reports=agent, allowed="supervisor")
+        self.server.start()
+        self.channels = []
+
+    def client(self, certificate=None):
+        peer = Peer(
+            address=f"localhost:{self.server.port}",
+            ca=self.authority.certificate,
+            certificate=certificate.certificate if certificate else None,
+            key=certificate.key if certificate else None,
+        )
+        self.channels.append(open_channel(peer))
+        return AgentClient(self.channels[-1])
+
+    def supervisor(self):
+        return self.client(self.authority.issue("supervisor"))
+
+    def close(self):
+        for channel in self.channels:
+            channel.close()
+        self.server.stop()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def bench(authority):
+    bench = Bench(authority)
+    yield bench
+    bench.close()
+
+
+def test_another_certificate_of_our_authority_is_not_enough(bench):
+    with pytest.raises(NotAllowed):
+        bench.client(bench.authority.issue("logger")).submit(SUBMISSION)
+
+    assert bench.fake.submissions == []
+
+
+def test_nobody_comes_in_without_a_certificate_of_our_authority(bench, tmp_path):
+    stranger = Authority(tmp_path, name="other-ca").issue("supervisor")
+
+    for client in (bench.client(), bench.client(stranger)):
+        with pytest.raises(SchedulerUnavailable):
+            client.hardware()
+
+
+def test_an_agent_without_a_client_authority_does_not_start(bench):
+    own = bench.authority.issue("agent")
+
+    with pytest.raises(ConfigError):
+        AgentServer(
+            "localhost:0",
+            TlsFiles(certificate=own.certificate, key=own.key),
+            scheduler=bench.fake,
+            reports=bench.reports,
+            allowed="supervisor",
+        )
+
+
+def test_a_refusal_arrives_as_a_refusal_with_its_reason(bench):
+    bench.fake.reject = "no such partition"
+
+    with pytest.raises(SubmitRejected, match="no such partition"):
+        bench.supervisor().submit(SUBMISSION)
+
+
+def test_a_senseless_submission_is_a_refusal_too(bench):
+    with pytest.raises(SubmitRejected, match="cannot submit for"):
+        bench.supervisor().submit(
+            Submission(
+                proof=SUBMISSION.proof,
+                user=GridUser(address=USER.address, uid=0, gid=0),
+                resources=SUBMISSION.resources,
+                time_limit_min=5,
+                script=SUBMISSION.script,
+            )
+        )
+
+
+def test_a_senseless_request_arrives_as_bad_input(bench):
+    with pytest.raises(InvalidInput):
+        bench.supervisor().cancel(1, proof="mine")
+
+
+def test_an_unreachable_slurm_arrives_as_unavailable(bench):
+    bench.fake.down = True
+
+    with pytest.raises(SchedulerUnavailable):
+        bench.supervisor().live()
+
+
+def test_strange_output_arrives_as_strange_output(bench, monkeypatch):
+    def strange():
+        raise UnexpectedOutput("squeue", "gibberish")
+
+    monkeypatch.setattr(bench.slurm, "live", strange)
+
+    with pytest.raises(UnexpectedOutput):
+        bench.supervisor().live()
+
+
+def test_a_dead_agent_is_unavailable(bench):
+    client = bench.supervisor()
+    bench.server.stop()
+
+    with pytest.raises(SchedulerUnavailable):
+        client.live()
+
+
+def test_reports_arrive_by_cursor(bench):
+    bench.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, at=5)])
+    client = bench.supervisor()
+
+    (report,) = client.pull(after=0, wait_s=0)
+
+    assert (report.event, report.slurm_job_id, report.uid, report.at) == ("end", 7, 200001, 5)
+    assert client.pull(after=report.sequence, wait_s=0) == ()
+
+
+def test_a_user_that_does_not_resolve_arrives_as_none(bench):
+    assert bench.supervisor().gate(f"0x{9:040x}").user is None
+
+
+def test_datagrams_are_handed_on_with_their_source():
+    got = []
+    arrived = threading.Event()
+
+    def receive(datagram, source):
+        got.append((datagram, source))
+        arrived.set()
+
+    receiver = DatagramReceiver("127.0.0.1:0", receive)
+    receiver.start()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"hello", ("127.0.0.1", receiver.port))
+    assert arrived.wait(10)
+    receiver.check()
+    receiver.stop()
+
+    assert got == [(b"hello", "127.0.0.1")]
+
+
+def test_a_receiver_that_has_died_is_noticed():
+    receiver = DatagramReceiver("127.0.0.1:0", lambda *_: None)
+
+    with pytest.raises(RuntimeError):
+        receiver.check()
+    receiver.stop()
+
+
+def test_a_port_that_is_taken_is_a_setting_to_mend():
+    receiver = DatagramReceiver("127.0.0.1:0", lambda *_: None)
+
+    with pytest.raises(ConfigError):
+        DatagramReceiver(f"127.0.0.1:{receiver.port}", lambda *_: None)
+    receiver.stop()

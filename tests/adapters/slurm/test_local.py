@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This host's programs, users and directories."""
+
+import os
+import pwd
+
+import pytest
+
+from gridstead.adapters.slurm.command import Command, Outcome
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, Storage
+from gridstead.domain.submission import GridUser
+from gridstead.errors import SchedulerUnavailable
+
+ADDRESS = f"0x{1:040x}"
+
+
+class CountingRunner:
+    """A sacctmgr that knows nobody until it is told to add."""
+
+    def __init__(self):
+        self.added = []
+        self.asked = 0
+
+    def run(self, command):
+        self.asked += 1
+        if "add" in command.argv:
+            self.added.append(command.argv)
+        known = f"{ADDRESS}|grid\n" if self.added else ""
+        return Outcome(exit_status=0, stdout=known, stderr="")
+
+
+@pytest.fixture
+def storage(tmp_path):
+    storage = Storage(homes=tmp_path / "homes", shared_cache=tmp_path / "shared", persistent_cache=tmp_path / "kept")
+    for path in (storage.homes, storage.shared_cache, storage.persistent_cache):
+        path.mkdir()
+    return storage
+
+
+@pytest.fixture
+def user(storage):
+    user = GridUser(address=ADDRESS, uid=os.getuid(), gid=os.getgid())
+    for path in storage.of(user):
+        path.mkdir()
+    return user
+
+
+@pytest.fixture
+def accounts(storage):
+    return LocalAccounts(runner=CountingRunner(), storage=storage, account="grid")
+
+
+def test_a_command_has_the_environment_it_names_and_no_other():
+    command = Command(argv=("/usr/bin/env",), environment={"A": "b c"})
+
+    assert LocalRunner().run(command) == Outcome(exit_status=0, stdout="A=b c\n", stderr="")
+
+
+def test_a_command_reads_its_input_and_tells_how_it_ended():
+    command = Command(argv=("/bin/sh", "-c", "cat; printf '\\377' >&2; exit 3"), stdin="é")
+
+    assert LocalRunner().run(command) == Outcome(exit_status=3, stdout="é", stderr="\ufffd")
+
+
+def test_a_program_that_is_not_there_is_unavailable():
+    with pytest.raises(SchedulerUnavailable):
+        LocalRunner().run(Command(argv=("/no/such/program",)))
+
+
+def test_names_resolve_or_not(accounts):
+    root = pwd.getpwuid(0)
+
+    assert accounts.user(root.pw_name) == GridUser(address=root.pw_name, uid=0, gid=root.pw_gid)
+    assert accounts.user(ADDRESS) is None
+
+
+def test_directories_that_are_there_and_owned_are_not_missing(accounts, user):
+    assert accounts.missing_directories(user) == ()
+
+
+def test_a_directory_that_is_not_there_is_missing(accounts, storage, user):
+    (storage.homes / ADDRESS).rmdir()
+
+    assert len(accounts.missing_directories(user)) == 1
+
+
+def test_a_link_is_no_directory(accounts, storage, user):
+    home = storage.homes / ADDRESS
+    home.rmdir()
+    home.symlink_to(storage.shared_cache)
+
+    assert len(accounts.missing_directories(user)) == 1
+
+
+def test_a_directory_of_somebody_else_is_missing(accounts, storage, user):
+    other = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
+    for path in storage.of(other)[1:]:
+        path.mkdir()
+
+    missing = accounts.missing_directories(other)
+
+    assert len(missing) == 3
+    assert all(f"belongs to uid {user.uid}" in word for word in missing)
+
+
+def test_an_association_is_made_once_and_then_remembered():
+    runner = CountingRunner()
+    accounts = LocalAccounts(runner=runner, storage=Storage(), account="grid")
+
+    accounts.associate(ADDRESS)
+    asked = runner.asked
+    accounts.associate(ADDRESS)
+
+    assert len(runner.added) == 1
+    assert runner.asked == asked
