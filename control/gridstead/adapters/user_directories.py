@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,17 +29,26 @@ class StoragePaths:
 
 
 class SharedStorage:
-    """Implements port ``UserDirectories`` on a mounted file system."""
+    """Implements port ``UserDirectories`` on a mounted file system.
 
-    def __init__(self, paths: StoragePaths) -> None:
+    Args:
+        paths: Parents of what is made.
+        is_mounted: Tells a mounted parent from the bare directory below it.
+    """
+
+    def __init__(self, paths: StoragePaths, *, is_mounted: Callable[[Path], bool] = os.path.ismount) -> None:
         self._paths = paths
+        self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
         """Make the user's home and caches and return whether anything was made.
 
         Raises:
-            ConfigError: A parent is not there, or a name is taken by something that is not the user's directory.
+            ConfigError: A parent is not there or not mounted, or a name is taken by something that is not the user's directory.
         """
+        for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
+            if not self._is_mounted(parent):
+                raise ConfigError(f"{parent} is no mount point", hint="Mount the shared storage.")
         places = (
             (self._paths.homes, user.address),
             (self._paths.shared_cache, str(user.uid)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -26,6 +27,13 @@ from gridstead.domain.lifecycle import COLD, JobState
 
 app = typer.Typer(help="Jobs: list, look at, cancel, read their output.", no_args_is_help=True)
 
+_STATES = {
+    "JobRequested": JobState.PENDING.name,
+    "JobMatched": JobState.META_SCHEDULED.name,
+    "JobUnmatched": JobState.PENDING.name,
+    "JobClaimed": JobState.SCHEDULED.name,
+    "JobStarted": JobState.RUNNING.name,
+}
 FIRST_LINE_S = 3.0
 QUIET_S = 1.0
 
@@ -73,6 +81,29 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
     if job.last_error:
         record["error"] = job.last_error
     emit_record(record)
+
+
+@app.command()
+def history(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
+    """Show what happened to a job and when."""
+    wanted = parse_job_number(number)
+    client = open_client(config)
+    client.job(wanted)
+    steps = [
+        {"event": m.event, "state": _state_after(m.event, m.numbers), "block": m.block, "at": m.at, **m.numbers}
+        for m in client.customer.milestones(wanted)
+    ]
+    if as_json:
+        emit_json(steps)
+        return
+    emit_table(("STATE", "TIME", "BLOCK"), [(s["state"], clock(s["at"]), s["block"]) for s in steps])
+
+
+def _state_after(event: str, numbers: Mapping[str, int]) -> str:
+    """Return the state that an event left, or the event if it left the state alone."""
+    if event in {"JobSettled", "JobRefunded"}:
+        return JobState(numbers["status"]).name
+    return _STATES.get(event, event)
 
 
 @app.command()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A standing lab and the grid on it, as fixtures.
+
+The lab is the one that $GRIDSTEAD_LAB_NAME names, else the default one; site.yml has run on it. Tests leave it as they
+found it: what a test breaks it mends, also when it fails.
+"""
+
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT / "tools"))
+
+import people  # noqa: E402
+
+CREDIT = 10**18
+COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
+FEE_PERCENT = 20
+
+
+class Lab:
+    """The hosts of the standing lab, over ssh as root."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.secrets = folder / "secrets"
+
+    def run(self, host, *argv, check=True, input=None, timeout=120):  # noqa: A002 - as subprocess.run has it
+        """Run a command on a host."""
+        ssh = ["ssh", "-F", str(self.folder / "ssh_config"), "-o", "ControlMaster=auto", "-o", "ControlPersist=60"]
+        ssh += ["-o", f"ControlPath={self.folder}/e2e-%C", host, shlex.join(argv)]
+        return subprocess.run(ssh, check=check, input=input, capture_output=True, text=True, timeout=timeout)
+
+    def sh(self, host, script, **options):
+        """Run a shell script on a host and return what it prints."""
+        return self.run(host, "bash", "-euo", "pipefail", "-c", script, **options).stdout
+
+    def tool(self, *argv):
+        """Run the lab's own tool: kill HOST, start HOST, status."""
+        subprocess.run([str(CHECKOUT / "molecule/lab/lab.py"), *argv], check=True, capture_output=True, text=True)
+
+    def sacct(self, name):
+        """Return slurmdbd's records under a job name, duplicates included, as dictionaries."""
+        fields = "jobid,user,state,exitcode,elapsedraw,submit,start,end,admincomment"
+        text = self.sh(
+            "controller",
+            f"TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 -S now-1days --name={name} -o {fields}",
+        )
+        return [dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()]
+
+    def wait_ended(self, name, *, timeout=60):
+        """Return slurmdbd's ended records of a job name, once there is one."""
+        return wait_until(
+            lambda: [r for r in self.sacct(name) if r["end"].isdigit() and r["state"] not in {"RUNNING", "PENDING"}],
+            timeout=timeout,
+        )
+
+
+class Grid:
+    """The grid as its users see it."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.where = people.LabGrid(folder=lab.folder)
+        self.admin = people.administrator(self.where)
+        self.provider = self._approved()
+
+    def _approved(self):
+        def joined():
+            for one in json.loads(self.admin.run("provider", "list", "--json").stdout):
+                if "waits" in one["state"]:
+                    self.admin.run("provider", "approve", one["address"])
+                return one["address"] if one["state"].startswith("joined") else None
+
+        return wait_until(joined, timeout=90)
+
+    def customer(self, name, credits_=10_000):
+        """Return a person with a wallet and so many credits."""
+        return people.customer(self.where, name, credits_=credits_)
+
+    def balance(self, address):
+        """Return a wallet's credits, wei."""
+        return int(json.loads(self.admin.run("credit", "balance", address, "--json").stdout)["balance_wei"])
+
+    def submit(self, who, command, *, credits_=100, tasks=1, cpus=1, memory_mb=64, logging=False):
+        """Submit a one-step workflow and return the job's number."""
+        step = {"name": "step", "run": {"command": command}}
+        resources = {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
+        workflow = {"enableLogging": logging, "resources": resources, "steps": [step]}
+        done = subprocess.run(
+            who.command("submit", "-", "--credits", str(credits_), "--name", "e2e", "--json"),
+            env=who.environment, input=json.dumps(workflow), check=False, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["number"]
+
+    def job(self, who, number):
+        """Return a job as `gridstead job get --json` has it."""
+        return json.loads(who.run("job", "get", str(number), "--json").stdout)
+
+    def wait(self, who, number, *states, timeout=90):
+        """Wait until the job is in one of these states and return it; a cold state that is not asked for fails."""
+
+        def reached():
+            job = self.job(who, number)
+            if job["state"] in states:
+                return job
+            assert job["state"] not in COLD, f"job {number} ended as {job['state']}: {job['last_error']}"
+            return None
+
+        return wait_until(reached, timeout=timeout)
+
+    def history(self, who, number):
+        """Return what happened to a job, oldest first."""
+        return json.loads(who.run("job", "history", str(number), "--json").stdout)
+
+    def check_money(self, who, number, *, seconds=None):
+        """Assert that a cold job's bill is right: by Slurm's own start and end, and divided without rest.
+
+        Args:
+            seconds: What must be billed; the last accounting record's elapsed time if None.
+        """
+        job = self.job(who, number)
+        ends = [step for step in self.history(who, number) if step["event"] in {"JobSettled", "JobRefunded"}]
+        assert len(ends) == 1, ends
+        if ends[0]["event"] == "JobRefunded":
+            assert job["cost_wei"] == 0
+            return job
+        if seconds is None:
+            seconds = int(self.lab.wait_ended(job["id"])[-1]["elapsedraw"])
+        if job["state"] == "PANICKED":
+            seconds = 0
+        cost = min(job["lock_wei"], seconds * job["price_per_min_wei"] // 60)
+        assert (job["cost_wei"], ends[0]["cost"]) == (cost, cost)
+        assert ends[0]["fee"] == cost * FEE_PERCENT // 100
+        return job
+
+
+def wait_until(probe, *, timeout, every=0.5):
+    """Return the probe's first true answer; fail when there is none in time."""
+    end = time.monotonic() + timeout
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"nothing after {timeout} s; last answer {answer!r}"
+        time.sleep(every)
+
+
+@pytest.fixture(scope="session")
+def lab():
+    """The standing lab."""
+    folder = people.lab_grid().folder
+    if not (folder / "state.json").exists():
+        pytest.fail(f"no lab stands in {folder}; run `make up` first")
+    return Lab(folder)
+
+
+@pytest.fixture(scope="session")
+def grid(lab):
+    """The grid on the standing lab, with its provider approved."""
+    return Grid(lab)
+
+
+@pytest.fixture
+def stopped(lab):
+    """A context manager factory: a unit of a host is stopped inside and started again afterwards."""
+
+    @contextlib.contextmanager
+    def unit_stopped(host, unit):
+        lab.run(host, "systemctl", "stop", unit)
+        try:
+            yield
+        finally:
+            lab.run(host, "systemctl", "start", unit)
+
+    return unit_stopped
