@@ -31,6 +31,13 @@ def trusted(value: Any) -> Any:
     return [trusted(item) for item in value] if isinstance(value, list) else value
 
 
+def roles_of(play: dict[str, Any]) -> set[str]:
+    """Return the names of the roles that a play lists or imports."""
+    listed = {entry["role"] if isinstance(entry, dict) else entry for entry in play.get("roles", [])}
+    imported = {task.get("ansible.builtin.import_role", {}).get("name") for task in play.get("tasks", [])}
+    return listed | imported
+
+
 @dataclass(frozen=True)
 class Site:
     """The example inventory with a place for its secrets."""
@@ -42,11 +49,7 @@ class Site:
     def patterns_of(self, role: Role) -> list[str]:
         """Return the host patterns of the plays that name the role."""
         plays = [play for path in (ROOT / "playbooks").glob("*.yml") for play in yaml.safe_load(path.read_text())]
-        return [
-            play["hosts"]
-            for play in plays
-            if role.name in [entry["role"] if isinstance(entry, dict) else entry for entry in play.get("roles", [])]
-        ]
+        return [play["hosts"] for play in plays if role.name in roles_of(play)]
 
     def hosts_of(self, role: Role) -> list[str]:
         """Return the hosts of these plays, sorted. A role of the lab alone has none."""
@@ -77,7 +80,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     loader.set_basedir(str(ROOT))
     inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory/example")])
     variables = VariableManager(loader=loader, inventory=inventory)
-    variables._extra_vars = {"gridstead_secrets_dir": str(tmp_path_factory.mktemp("secrets"))}
+    variables._extra_vars = {
+        "gridstead_secrets_dir": str(tmp_path_factory.mktemp("secrets")),
+        "playbook_dir": str(ROOT / "playbooks"),
+    }
     HostVars(inventory=inventory, variable_manager=variables, loader=loader)
     return Site(loader, inventory, variables)
 
