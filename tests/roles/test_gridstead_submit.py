@@ -7,7 +7,6 @@ import json
 import pwd
 
 import pytest
-
 from tests.roles.catalogue import ROOT
 
 FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-submit"

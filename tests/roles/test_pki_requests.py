@@ -9,7 +9,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
 from tests.roles.catalogue import ROOT
 
 SPECIFICATION = importlib.util.spec_from_file_location("pki_requests", ROOT / "roles/pki/library/pki_requests.py")
