@@ -21,6 +21,9 @@ from gridstead.workflow.schema import EnvVar, Step, StepRunResources, Workflow
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 CACHE = "/opt/cache"
 
+PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
+_ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
+
 _AS_THEY_ARE = "\n\t"
 
 
@@ -94,16 +97,15 @@ def _escape(char: str) -> str:
 def _step(number: int, step: Step, workflow: Workflow) -> str:
     run = step.run
     name = step.name or f"step-{number}"
-    directory = quote(run.work_dir) if run.work_dir else ""
-    prepare = f"  mkdir -p -- {directory}\n" if directory else ""
-    options = [*_options(run.resources, workflow), *([f"--chdir={directory}"] if directory else [])]
     return _fill(
         "step.sh",
         number=number,
         title=name,
-        prepare=_exports(run.env) + prepare,
+        exports=_exports(run.env),
         name=quote(name),
-        options=" ".join(options),
+        patience=PATIENCE_S,
+        options=" ".join(_options(run.resources, workflow)),
+        enter=_enter(run.work_dir) if run.work_dir else "",
         shell=run.shell,
         command=quote(run.command),
     )
@@ -111,6 +113,7 @@ def _step(number: int, step: Step, workflow: Workflow) -> str:
 
 def _options(step: StepRunResources, workflow: Workflow) -> Iterable[str]:
     job = workflow.resources
+    yield f"--nodes=1-{step.tasks}"
     yield f"--ntasks={step.tasks}"
     yield f"--cpus-per-task={step.cpus_per_task or job.cpus_per_task}"
     yield f"--mem-per-cpu={step.mem_per_cpu or job.mem_per_cpu}M"
@@ -118,6 +121,15 @@ def _options(step: StepRunResources, workflow: Workflow) -> Iterable[str]:
         yield f"--gpus={step.gpus_per_task * step.tasks}"
     if step.gpus_per_task:
         yield f"--gpus-per-task={step.gpus_per_task}"
+
+
+def _enter(directory: str) -> str:
+    """Return what goes before a command to run it in a directory.
+
+    Each task makes and enters it, as it may be one of the node's own; srun's --chdir looks for it before the task's
+    private /tmp is there.
+    """
+    return f"/bin/sh -c {quote(_ENTER)} {quote(directory)} "
 
 
 def _exports(env: Iterable[EnvVar]) -> str:

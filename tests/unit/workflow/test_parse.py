@@ -203,7 +203,7 @@ def test_what_is_written_is_read_back(mapping):
     workflow = from_graphql(mapping)
 
     assert from_graphql(workflow.to_graphql()) == workflow
-    assert parse_workflow(yaml.safe_dump(workflow.to_graphql(), allow_unicode=True)) == workflow
+    assert parse_workflow(yaml.safe_dump(workflow.to_graphql())) == workflow
 
 
 @given(anything)

@@ -26,7 +26,6 @@ tasks=1
 while [[ $1 == --* ]]; do
   case $1 in
   --ntasks=*) tasks=${1#*=} ;;
-  --chdir=*) cd -- "${1#*=}" || exit 99 ;;
   esac
   shift
 done
@@ -132,8 +131,8 @@ class TestSteps:
         node.run(job("true", resources={"tasks": 2, "cpusPerTask": 1, "memPerCpu": 50}))
 
         assert node.calls == [
-            ["--job-name=step-1", "--export=ALL", "--ntasks=2", "--cpus-per-task=1", "--mem-per-cpu=50M",
-             "/bin/sh", "-c", "true"],
+            ["--job-name=step-1", "--export=ALL", "--immediate=60", "--nodes=1-2", "--ntasks=2", "--cpus-per-task=1",
+             "--mem-per-cpu=50M", "/bin/sh", "-c", "true"],
         ]  # fmt: skip
 
     def test_steps_run_in_order_and_the_exit_code_is_that_of_the_failing_one(self, node):
@@ -315,7 +314,7 @@ class TestSignals:
 @pytest.mark.parametrize(
     ("example", "code", "expected"),
     [
-        ("hello-world", 0, "Hello, world\n"),
+        ("hello-world", 0, "Hello, world! I am "),
         ("steps-and-environment", 0, "Good morning, dear provider\n4 words in "),
         ("failing-step", 3, "so far, so good\nthis cannot go on\n"),
         ("parallel-tasks", 0, "task 3 of 4 on "),

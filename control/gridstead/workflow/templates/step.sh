@@ -2,7 +2,7 @@
 # Step %%{number}: %%{title}
 step_%%{number}() (
   job_environment
-%%{prepare}  exec srun --job-name=%%{name} --export=ALL %%{options} \
-    %%{shell} -c %%{command}
+%%{exports}  exec srun --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
+    %%{enter}%%{shell} -c %%{command}
 )
 step_%%{number}

@@ -73,7 +73,7 @@ job_environment() {
 # Step 1: works
 step_1() (
   job_environment
-  exec srun --job-name=works --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  exec srun --job-name=works --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/sh -c 'echo "so far, so good"'
 )
 step_1
@@ -81,7 +81,7 @@ step_1
 # Step 2: fails
 step_2() (
   job_environment
-  exec srun --job-name=fails --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  exec srun --job-name=fails --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/sh -c 'echo "this cannot go on" >&2
 exit 3
 '
@@ -91,7 +91,7 @@ step_2
 # Step 3: is never reached
 step_3() (
   job_environment
-  exec srun --job-name='is never reached' --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  exec srun --job-name='is never reached' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/sh -c 'echo "nobody sees this"'
 )
 step_3

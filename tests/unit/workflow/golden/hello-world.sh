@@ -73,7 +73,9 @@ job_environment() {
 # Step 1: hello world
 step_1() (
   job_environment
-  exec srun --job-name='hello world' --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
-    /bin/sh -c 'echo "Hello, world"'
+  exec srun --job-name='hello world' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+    /bin/sh -c 'echo "Hello, world! I am $(whoami) on $(hostname)."
+sleep 5
+'
 )
 step_1

@@ -73,7 +73,7 @@ job_environment() {
 # Step 1: count to four
 step_1() (
   job_environment
-  exec srun --job-name='count to four' --export=ALL --ntasks=4 --cpus-per-task=1 --mem-per-cpu=64M \
+  exec srun --job-name='count to four' --export=ALL --immediate=60 --nodes=1-4 --ntasks=4 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "task $SLURM_PROCID of $SLURM_NTASKS on $(hostname)"'
 )
 step_1
@@ -81,7 +81,7 @@ step_1
 # Step 2: once
 step_2() (
   job_environment
-  exec srun --job-name=once --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  exec srun --job-name=once --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "the job has $NTASKS tasks and $MEM MB of memory"'
 )
 step_2

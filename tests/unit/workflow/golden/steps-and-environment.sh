@@ -75,7 +75,7 @@ job_environment() {
 step_1() (
   job_environment
   export 'NAME=dear provider'
-  exec srun --job-name='write a letter' --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  exec srun --job-name='write a letter' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/sh -c 'echo "$GREETING, $NAME" >letter
 echo "WORDS=$(wc -w <letter)" >>"$DEEPSQUARE_ENV"
 '
@@ -85,7 +85,7 @@ step_1
 # Step 2: read it
 step_2() (
   job_environment
-  exec srun --job-name='read it' --export=ALL --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  exec srun --job-name='read it' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/bash -c 'cat letter
 echo "$WORDS words in $STORAGE_PATH"
 '
