@@ -25,7 +25,14 @@ from tests.fakes.store import FakeClock
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.channel import Peer, open_channel
 from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet, submit_workflow
-from gridstead.errors import ConfigError, InvalidWorkflow, JobDefinitionUnavailable, ScriptUnavailable
+from gridstead.errors import (
+    ConfigError,
+    InvalidWorkflow,
+    JobDefinitionUnavailable,
+    ScriptUnavailable,
+    Transient,
+    UnexpectedOutput,
+)
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 from gridstead.rpc.graphql import GraphqlServer
@@ -403,6 +410,31 @@ class TestSubmit:
 
         assert answer["errors"][0]["message"] == "internal error"
         assert "a secret" in caplog.text
+
+    def test_store_that_does_not_answer_is_transient(self, server_tls, ca):
+        def submit(_job):
+            raise Transient("could not reach the state store", detail="where it lies")
+
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=submit)
+        url = f"https://localhost:{server.start()}/graphql"
+
+        with pytest.raises(JobDefinitionUnavailable) as caught:
+            submit_workflow(url, wire_workflow(), ca=ca)
+
+        server.stop()
+        assert "could not reach the state store" in str(caught.value)
+        assert "where it lies" not in str(caught.value)
+
+    @pytest.mark.parametrize("answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}'])
+    def test_answer_that_is_none_is_told_with_its_text(self, monkeypatch, answer):
+        monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(200, text=answer))
+
+        with pytest.raises(UnexpectedOutput):
+            submit_workflow("https://localhost/graphql", wire_workflow())
+
+    def test_ca_that_cannot_be_read_is_the_operators(self, tmp_path):
+        with pytest.raises(ConfigError, match="could not read"):
+            submit_workflow("https://localhost/graphql", wire_workflow(), ca=tmp_path / "none")
 
     def test_port_that_is_taken_is_the_operators(self, grid, server_tls, capfd):
         port = int(grid.url.split(":")[2].split("/")[0])
