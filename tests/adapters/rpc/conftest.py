@@ -1,10 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for servers on the loopback."""
+"""Certificates for servers on the loopback, the Job Definition service behind both of its servers, and the logger."""
 
 from __future__ import annotations
 
 import pytest
 from tests.fakes.certificates import Authority
+from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.chain.wallet import recover
+from gridstead.adapters.channel import Peer
+from gridstead.adapters.logger import LoggerClient, WriteAccess
+from gridstead.adapters.logs import FileLogs
+from gridstead.domain.log_access import write_token
+from gridstead.rpc.graphql import GraphqlServer
+from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.logger import LoggerServer
+from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
+from gridstead.services.logger import Logger
+
+NAME = "0x" + "07" * 32
+MAX_BYTES = 100_000
+KEY = b"k" * 32
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +32,105 @@ def authority(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server_tls(authority):
     return authority.issue("server")
+
+
+class Grid:
+    """The service with both servers on the loopback."""
+
+    def __init__(self, server_tls):
+        self.scripts = MemoryScripts()
+        self.ledger = OneJobLedger()
+        self.clock = FakeClock()
+        self.service = self.new_service()
+        self.graphql = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=self.submit)
+        self.sbatch = SBatchServer(
+            "127.0.0.1:0",
+            server_tls,
+            challenge=self.challenge,
+            get_sbatch=self.get_sbatch,
+        )
+        self.url = f"https://localhost:{self.graphql.start()}/graphql"
+        self.address = f"localhost:{self.sbatch.start()}"
+
+    # The service may be another one by the time it is called.
+
+    def submit(self, job):
+        return self.service.submit(job)
+
+    def challenge(self):
+        return self.service.challenge()
+
+    def get_sbatch(self, request):
+        return self.service.get_sbatch(request)
+
+    def new_service(self):
+        return JobDefinitions(
+            store=self.scripts,
+            ledger=self.ledger,
+            clock=self.clock,
+            recover=recover,
+            logger=LoggerAccess(url="logger:8445", key=KEY),
+        )
+
+    def stop(self):
+        self.graphql.stop()
+        self.sbatch.stop()
+
+
+@pytest.fixture(scope="module")
+def grid(server_tls):
+    grid = Grid(server_tls)
+    yield grid
+    grid.stop()
+
+
+@pytest.fixture(scope="module")
+def ca(authority):
+    return authority.certificate
+
+
+# The logger.
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture(scope="module")
+def service(root, clock):
+    return Logger(sink=FileLogs(root, max_bytes=MAX_BYTES), key=KEY, clock=clock, recover=recover)
+
+
+@pytest.fixture(scope="module")
+def address(service, server_tls):
+    server = LoggerServer("127.0.0.1:0", server_tls, service)
+    yield f"localhost:{server.start()}"
+    server.stop()
+
+
+@pytest.fixture
+def peer(address, authority):
+    return Peer(address=address, ca=authority.certificate)
+
+
+@pytest.fixture
+def client(peer):
+    client = LoggerClient(peer)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def owner():
+    return Wallet()
+
+
+@pytest.fixture
+def access(owner):
+    return WriteAccess(owner=owner.address, log_name=NAME, token=write_token(KEY, owner.address, NAME))

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job Definition service on real sockets: customers over GraphQL, and callers that mean no good."""
+
+from __future__ import annotations
+
+import ssl
+
+import httpx
+import pytest
+from tests.fakes.definitions import (
+    wire_workflow,
+)
+
+from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.errors import (
+    ConfigError,
+    InvalidWorkflow,
+    JobDefinitionUnavailable,
+    Transient,
+    UnexpectedOutput,
+)
+from gridstead.rpc.graphql import GraphqlServer
+from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.tls import TlsFiles
+
+
+@pytest.fixture
+def http(grid, ca):
+    with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+        yield http
+
+
+class TestSubmit:
+    def test_our_client_stores_a_workflow(self, grid, ca):
+        script_id = submit_workflow(grid.url, wire_workflow(), ca=ca)
+
+        assert len(script_id) == 31
+        assert "echo hello" in grid.scripts.records[script_id]
+
+    def test_every_broken_rule_comes_back(self, grid, ca):
+        with pytest.raises(InvalidWorkflow) as caught:
+            submit_workflow(grid.url, wire_workflow(steps=[{"run": {"command": "", "shell": "/bin/ash"}}]), ca=ca)
+
+        assert [problem.path for problem in caught.value.problems] == ["steps[0].run.command", "steps[0].run.shell"]
+
+    def test_unknown_field_is_refused_by_graphql_itself(self, http, grid):
+        job = wire_workflow(steps=[{"run": {"command": "true", "container": {"image": "ubuntu:latest"}}}])
+
+        response = post(http, grid, variables={"job": job})
+
+        assert response.status_code == 422
+        assert "container" in response.json()["errors"][0]["message"]
+
+    def test_broken_rule_is_status_200_with_errors(self, http, grid):
+        response = post(http, grid, variables={"job": wire_workflow(steps=[])})
+
+        assert response.status_code == 200
+        error = response.json()["errors"][0]
+        assert error["message"] == "steps: must not be empty"
+        assert error["extensions"]["type"] == "validation"
+
+    def test_query_job_is_refused(self, http, grid):
+        query = "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
+
+        response = post(http, grid, query=query, variables={"batchLocationHash": "x"})
+
+        assert response.status_code == 200
+        assert "provider" in response.json()["errors"][0]["message"]
+
+    def test_one_request_submits_one_workflow(self, http, grid):
+        query = "mutation S($job: Job!) { a: submit(job: $job) b: submit(job: $job) }"
+
+        response = post(http, grid, query=query, variables={"job": wire_workflow()})
+
+        assert response.status_code == 422
+
+    def test_schema_is_not_told_by_default(self, http, grid):
+        assert post(http, grid, query="{ __schema { types { name } } }").status_code == 422
+
+    def test_schema_is_told_if_asked_to(self, server_tls, ca):
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=lambda _: "x", introspection=True)
+
+        answer = ask(server, ca, "{ __schema { types { name } } }")
+
+        assert "StepRun" in {kind["name"] for kind in answer["data"]["__schema"]["types"]}
+
+    def test_browsers_of_any_origin_may_call(self, http, grid):
+        headers = {
+            "Origin": "https://app.example",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "accept,content-type",
+        }
+
+        response = http.options(grid.url, headers=headers)
+
+        assert response.status_code == 200
+        assert response.headers["access-control-allow-origin"] in ("*", "https://app.example")
+        assert "access-control-allow-credentials" not in response.headers
+
+    def test_health_is_ok(self, http, grid):
+        assert http.get(grid.url.replace("/graphql", "/health")).text == "ok"
+
+    @pytest.mark.parametrize(
+        ("body", "status"),
+        [
+            (b"", 400),
+            (b"[]", 400),
+            (b"{", 400),
+            (b"[" * 100_000, 400),
+            (b"\xff", 400),
+            (b"{}", 422),
+            (b'{"query": 5}', 422),
+            (b'{"query": "mutation {"}', 422),
+            (b'{"query": "{ job }", "variables": []}', 422),
+            (b'{"query": "' + b"{ a" * 3000 + b'"}', 422),
+            (b'{"query": "{ a(b: ' + b"[" * 1900 + b'"}', 422),
+            (b"x" * 600_000, 413),
+        ],
+    )
+    def test_request_that_is_none_is_told_so(self, http, grid, body, status):
+        response = http.post(grid.url, content=body)
+
+        assert response.status_code == status
+        assert response.json()["errors"][0]["message"]
+
+    def test_bug_is_not_described(self, server_tls, ca, caplog):
+        def submit(_job):
+            raise KeyError("a secret")
+
+        answer = ask(GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=submit), ca, QUERY, wire_workflow())
+
+        assert answer["errors"][0]["message"] == "internal error"
+        assert "a secret" in caplog.text
+
+    def test_store_that_does_not_answer_is_transient(self, server_tls, ca):
+        def submit(_job):
+            raise Transient("could not reach the state store", detail="where it lies")
+
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=submit)
+        url = f"https://localhost:{server.start()}/graphql"
+
+        with pytest.raises(JobDefinitionUnavailable) as caught:
+            submit_workflow(url, wire_workflow(), ca=ca)
+
+        server.stop()
+        assert "could not reach the state store" in str(caught.value)
+        assert "where it lies" not in str(caught.value)
+
+    @pytest.mark.parametrize("answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}'])
+    def test_answer_that_is_none_is_told_with_its_text(self, monkeypatch, answer):
+        monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(200, text=answer))
+
+        with pytest.raises(UnexpectedOutput):
+            submit_workflow("https://localhost/graphql", wire_workflow())
+
+    def test_ca_that_cannot_be_read_is_the_operators(self, tmp_path):
+        with pytest.raises(ConfigError, match="could not read"):
+            submit_workflow("https://localhost/graphql", wire_workflow(), ca=tmp_path / "none")
+
+    def test_port_that_is_taken_is_the_operators(self, grid, server_tls, capfd):
+        port = int(grid.url.split(":")[2].split("/")[0])
+
+        with pytest.raises(ConfigError, match="could not listen"):
+            GraphqlServer(host="127.0.0.1", port=port, tls=server_tls, submit=lambda _: "x").start()
+        with pytest.raises(ConfigError, match="could not listen"):
+            SBatchServer(
+                grid.address.replace("localhost", "127.0.0.1"),
+                server_tls,
+                challenge=lambda: b"",
+                get_sbatch=lambda _: None,
+            ).start()
+
+    def test_certificate_that_is_missing_is_the_operators(self, tmp_path):
+        tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
+
+        with pytest.raises(ConfigError, match="could not read"):
+            GraphqlServer(host="127.0.0.1", port=0, tls=tls, submit=lambda _: "x")
+        with pytest.raises(ConfigError, match="could not read"):
+            SBatchServer("127.0.0.1:0", tls, challenge=lambda: b"", get_sbatch=lambda _: None).start()
+
+    def test_service_that_is_away_is_transient(self, ca):
+        with pytest.raises(JobDefinitionUnavailable):
+            submit_workflow("https://localhost:1/graphql", wire_workflow(), ca=ca)
+
+
+QUERY = "mutation Submit($job: Job!) { submit(job: $job) }"
+
+
+def post(http, grid, query=QUERY, variables=None):
+    return http.post(grid.url, json={"query": query, "variables": variables or {}})
+
+
+def ask(server, ca, query, job=None):
+    """Start a server, ask it once, stop it."""
+    url = f"https://localhost:{server.start()}/graphql"
+    try:
+        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+            return http.post(url, json={"query": query, "variables": {"job": job}}).json()
+    finally:
+        server.stop()

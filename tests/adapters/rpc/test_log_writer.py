@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead-log-writer` as a process of its own, against the logger on a real socket."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+NAME = "0x" + "07" * 32
+
+
+def take(lines, count):
+    """The text of the first so many lines of a stream."""
+    return [data.decode() for data, _ in (next(lines) for _ in range(count))]
+
+
+class TestWriter:
+    """`gridstead-log-writer` as a process of its own."""
+
+    @pytest.fixture
+    def access_file(self, tmp_path, peer, access):
+        def write(address=peer.address, token=access.token, owner=access.owner):
+            path = tmp_path / "logger"
+            path.write_text(f"{address}\n{peer.ca}\n{owner}\n{NAME}\n{token}\n")
+            return path
+
+        return write
+
+    def run(self, access_file, data):
+        """Run the writer over the input; return what it copied and how long it took after its input ended."""
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "gridstead.cli.log_writer", access_file],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={"PYTHONPATH": "control"},
+        )  # fmt: skip
+        writer.stdin.write(data)
+        writer.stdin.flush()
+        time.sleep(1.0)  # what is measured is the end, not the start
+        ended = time.monotonic()
+        out, err = writer.communicate(timeout=20)
+        assert writer.returncode == 0
+        assert err == b""
+        return out, time.monotonic() - ended
+
+    def test_input_is_copied_and_sent(self, access_file, client, owner, clock):
+        out, _ = self.run(access_file(), b"one\n\ntwo\r\nno end")
+
+        assert out == b"one\n\ntwo\r\nno end"
+        lines = client.read(owner.address, NAME, now=clock.now(), sign=owner.sign)
+        assert take(lines, 4) == ["one", "", "two", "no end"]
+        lines.close()
+
+    def test_end_is_quick(self, access_file):
+        _, duration_s = self.run(access_file(), b"x\n" * 1000)
+
+        assert duration_s < 0.5
+
+    def test_logger_that_is_away_costs_little_and_no_output(self, access_file):
+        data = b"line\n" * 10_000
+
+        out, duration_s = self.run(access_file(address="localhost:1"), data)
+
+        assert out == data + b"gridstead: 10000 lines did not reach the logger\n"
+        assert duration_s < 0.9
+
+    def test_logger_that_refuses_costs_no_output(self, access_file):
+        out, duration_s = self.run(access_file(token="wrong"), b"line\n")
+
+        assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
+        assert duration_s < 0.5
+
+    def test_access_file_without_an_address_costs_no_output(self, access_file):
+        out, _ = self.run(access_file(address=""), b"line\n")
+
+        assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
+
+    def test_full_disk_is_no_reason_to_stop(self, access_file, client, owner, clock):
+        with Path("/dev/full").open("wb") as full:
+            result = subprocess.run(
+                [sys.executable, "-m", "gridstead.cli.log_writer", access_file()],
+                input=b"one\n" * 3, stdout=full, timeout=20, check=True, env={"PYTHONPATH": "control"},
+            )  # fmt: skip
+
+        assert result.returncode == 0
+        lines = client.read(owner.address, NAME, now=clock.now(), sign=owner.sign)
+        assert take(lines, 3) == ["one"] * 3
+        lines.close()

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for a compute node: a home, a private /tmp, caches, srun and the log writer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from gridstead.workflow.render import Site, render
+
+NAME = "0x" + "07" * 32
+
+SRUN = r"""#!/bin/bash
+# Records its arguments, takes its options away and runs the rest, once per task.
+printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
+tasks=1
+while [[ $1 == --* ]]; do
+  case $1 in
+  --ntasks=*) tasks=${1#*=} ;;
+  esac
+  shift
+done
+for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
+  export SLURM_PROCID SLURM_NTASKS=$tasks
+  "$@" || code=$?
+done
+exit "${code:-0}"
+"""
+
+RECORDER = r"""
+# Records its arguments and its environment as they are, whatever they are.
+import os, sys
+number = sum(name.startswith("srun.") for name in os.listdir(home))
+open(f"{home}/env.{number}", "wb").write(b"\0".join(b"=".join(pair) for pair in os.environb.items()))
+open(f"{home}/srun.{number}", "wb").write(b"".join(os.fsencode(word) + b"\0" for word in sys.argv[1:]))
+"""
+
+WRITER = r"""#!/bin/bash
+# Keeps what it was told and what it was given, and says when it ended.
+cp "$1" "$HOME/access"
+stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
+tee "$HOME/log"
+date +%s.%N >"$HOME/writer-ended"
+"""
+
+SECRETS = {
+    "GRIDSTEAD_LOGGER_URL": "logger:8445",
+    "GRIDSTEAD_LOGGER_CA": "/etc/ca.crt",
+    "GRIDSTEAD_LOG_OWNER": "0x" + "ab" * 20,
+    "GRIDSTEAD_LOG_NAME": NAME,
+    "GRIDSTEAD_LOG_TOKEN": "very-secret",
+}
+
+
+class Node:
+    """A machine on which scripts run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.bin = root / "bin"
+        for folder in (self.home, self.bin, root / "tmp", root / "cache"):
+            folder.mkdir()
+        self.add("srun", SRUN)
+        self.add("writer", WRITER)
+        (self.home / ".bash_profile").write_text(f"PATH={self.bin}:$PATH\n")
+        self.site = Site(writer=str(self.bin / "writer"), cache=str(root / "cache"))
+
+    def add(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def start(self, workflow, **environment):
+        script = self.root / "script"
+        script.write_text(render(workflow, site=self.site))
+        script.chmod(0o700)
+        return subprocess.Popen(
+            [script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            cwd=self.home, start_new_session=True,
+            env={
+                "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
+                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **SECRETS, **environment,
+            },
+        )  # fmt: skip
+
+    def run(self, workflow, **environment):
+        """Run to the end; return exit code and output."""
+        job = self.start(workflow, **environment)
+        output, _ = job.communicate(timeout=60)
+        return job.returncode, output.decode("utf-8", "surrogateescape")
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Arguments of each call of srun."""
+        return [path.read_bytes().decode().split("\0")[:-1] for path in sorted(self.home.glob("srun.*"))]
+
+    @property
+    def left(self) -> list[Path]:
+        """Files that should be gone after a job."""
+        return [*(self.root / "tmp").iterdir(), *(self.root / "cache").glob("shared/*/*")]
