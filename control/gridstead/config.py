@@ -106,7 +106,7 @@ class Peer(Settings):
 class Service(Settings):
     """What every service has."""
 
-    tick_s: Annotated[float, Field(gt=0, le=60, description="Seconds from one tick to the next.")] = 1.0
+    tick_s: Annotated[float, Field(gt=0, le=60, description="Seconds from one tick to the next.")] = 0.5
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe event that is written.")
     ] = "info"

@@ -77,7 +77,9 @@ class Grid:
             for one in json.loads(self.admin.run("provider", "list", "--json").stdout):
                 if "waits" in one["state"]:
                     self.admin.run("provider", "approve", one["address"])
-                return one["address"] if one["state"].startswith("joined") else None
+                if one["state"].startswith("joined"):
+                    return one["address"]
+            return None
 
         return wait_until(joined, timeout=90)
 

@@ -44,7 +44,7 @@ class SharedStorage:
         """Make the user's home and caches and return whether anything was made.
 
         Raises:
-            ConfigError: A parent is not there or not mounted, or a name is taken by something that is not the user's directory.
+            ConfigError: A parent is not there or not mounted, or a name is taken by something else.
         """
         for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
             if not self._is_mounted(parent):

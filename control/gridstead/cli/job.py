@@ -89,14 +89,11 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     wanted = parse_job_number(number)
     client = open_client(config)
     client.job(wanted)
-    steps = [
-        {"event": m.event, "state": _state_after(m.event, m.numbers), "block": m.block, "at": m.at, **m.numbers}
-        for m in client.customer.milestones(wanted)
-    ]
+    steps = [(_state_after(m.event, m.numbers), m) for m in client.customer.milestones(wanted)]
     if as_json:
-        emit_json(steps)
+        emit_json([{"event": m.event, "state": s, "block": m.block, "at": m.at, **m.numbers} for s, m in steps])
         return
-    emit_table(("STATE", "TIME", "BLOCK"), [(s["state"], clock(s["at"]), s["block"]) for s in steps])
+    emit_table(("STATE", "TIME", "BLOCK"), [(s, clock(m.at), m.block) for s, m in steps])
 
 
 def _state_after(event: str, numbers: Mapping[str, int]) -> str:

@@ -63,7 +63,7 @@ class Snapshot:
         live: What slurmctld lists; None if it did not answer.
         accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
         reports: What nodes said, newest last.
-        open_keys: Keys of outbox entries that are not final.
+        open_keys: Keys of outbox entries that are not mined yet.
     """
 
     now: int
@@ -138,12 +138,16 @@ def plan(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
 
 
 def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    if snapshot.queues.claimable:
-        yield Put(key="claim", call=ClaimJobs(limit=rules.claim_limit))
-    if snapshot.queues.cancelling:
-        yield Put(key="claim-cancelling", call=ClaimCancelling())
-    if snapshot.queues.top_up:
-        yield Put(key="claim-top-up", call=ClaimTopUp())
+    """Take what waits in our queues; a claim that is mined need not be final before the next one."""
+    wanted: tuple[tuple[str, int, Call], ...] = (
+        ("claim", snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
+        ("claim-cancelling", snapshot.queues.cancelling, ClaimCancelling()),
+        ("claim-top-up", snapshot.queues.top_up, ClaimTopUp()),
+    )
+    for name, waiting, call in wanted:
+        under_way = any(key.startswith(f"{name}:") for key in snapshot.open_keys)
+        if waiting and not under_way:
+            yield Put(key=f"{name}:{snapshot.head.number}", call=call)
 
 
 def _alive_with(proof: Proof, snapshot: Snapshot) -> list[Attempt]:
@@ -200,6 +204,9 @@ def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iter
             for extra in surplus:
                 yield Cancel(slurm_job_id=extra.slurm_job_id, proof=record.proof, reason="a second attempt")
             yield from _follow(record, job, attempt, snapshot, rules)
+        case Ended(attempt=attempt) if record.rejected and not attempt.started:
+            # Slurm leaves a record of some submissions that it refuses.
+            yield from _missing(record, job, snapshot, rules, confirmed=True)
         case Ended(attempt=attempt):
             yield from _end(job, attempt, snapshot, rules)
         case Absent(confirmed=confirmed):

@@ -19,6 +19,7 @@ from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.domain.reconcile import Action, Cancel, Extend, Note, Put, Rules, Snapshot, Submit, plan
+from gridstead.domain.sending import SendState
 from gridstead.domain.submission import Gate, Submission
 from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
@@ -138,7 +139,7 @@ class Supervisor:
             live=live,
             accounting=self._ask_accounting(live, jobs, head),
             reports=tuple(self._memory.reports),
-            open_keys=frozenset(entry.key for entry in peers.outbox.open_entries()),
+            open_keys=frozenset(e.key for e in peers.outbox.open_entries() if e.state is not SendState.MINED),
         )
 
     def _ask_live(self) -> LiveSample | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from gridstead.errors import GridsteadError
 log = structlog.get_logger()
 
 KILL_AT = "GRIDSTEAD_KILL_AT"
+# A library under eth-account raises the limit to 100,000 when it is imported; deeply nested input would then overrun
+# the process's stack instead of raising an error.
+RECURSION_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,7 @@ def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()
     Raises:
         Exception: Whatever a tick raised that is not a GridsteadError.
     """
+    sys.setrecursionlimit(RECURSION_LIMIT)
     stopped = threading.Event()
     bugs: list[BaseException] = []
 

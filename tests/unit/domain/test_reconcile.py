@@ -378,3 +378,17 @@ def test_waiting_claims_are_claimed_at_once():
     waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
     assert calls(plan(waiting, RULES)) == [ClaimJobs(limit=RULES.claim_limit)]
+
+
+def test_a_claim_that_is_under_way_is_not_made_twice():
+    waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0), open_keys=frozenset({"claim:90"}))
+
+    assert plan(waiting, RULES) == ()
+
+
+def test_a_rejection_wins_over_the_record_that_slurm_leaves_of_it():
+    j = job()
+    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "no such gres"))
+    left = accounting(attempt(j, "FAILED", started_at=None))
+
+    assert calls(plan(snapshot([j], [r], accounting=left), RULES)) == [Refuse(proof=j.proof)]

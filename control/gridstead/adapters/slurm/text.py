@@ -29,7 +29,8 @@ _ENVIRONMENT = {
 # Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a proof (at most 162).
 _SQUEUE_FIELDS = (
     ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10), ("SubmitTime", 14),
-    ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16), ("admin_comment", 200), ("Name", 80),
+    ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16),
+    ("admin_comment", 200), ("Name", 80),
 )  # fmt: skip
 _SQUEUE_NAME_AT = sum(width for _, width in _SQUEUE_FIELDS[:-1])
 
