@@ -13,6 +13,9 @@ export PYTHONDONTWRITEBYTECODE := 1
 LAB := molecule/lab/lab.py
 APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt requirements/*.apt)
 
+# What these start ends with the lab, whatever becomes of make.
+up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
+
 .PHONY: lock help setup demo test lint up down status shell bench proto contracts wheel molecule clean
 
 help: ## Explain the targets.

@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace, mine: names.Names) -> int:
         case "start":
             lifecycle.start(mine, options.host)
         case "image":
-            print(image.lowerdir(image.ensure(image.look(CHECKOUT), mine, _say)))
+            _image(mine, remove=options.remove)
         case "prefix":
             print(mine.prefix)
         case "ssh-config":
@@ -86,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--hosts", help="only these hosts of the topology, separated by commas")
     add("down", "remove every trace of the lab")
     add("status", "show the hosts").add_argument("--json", action="store_true")
-    add("image", "build the image if needed and print its layers")
+    build = add("image", "build the image if needed and print its layers")
+    build.add_argument("--remove", action="store_true", help="forget all layers no lab uses instead")
     add("prefix", "print the prefix of the lab's objects")
     add("ssh-config", "print the ssh client configuration")
     for name, text in (
@@ -111,6 +112,13 @@ def _topology(options: argparse.Namespace) -> topology.Topology:
         raise LabError(message) from err
     found = topology.parse(text)
     return topology.subset(found, options.hosts.split(",")) if options.hosts else found
+
+
+def _image(mine: names.Names, *, remove: bool) -> None:
+    if remove:
+        image.remove_unused(mine, _say)
+        return
+    print(image.lowerdir(image.ensure(image.look(CHECKOUT), mine, _say)))
 
 
 def _say(line: str) -> None:

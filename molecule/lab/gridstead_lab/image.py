@@ -188,13 +188,34 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
     shutil.rmtree(place)
 
 
+def remove_unused(names: Names, say: Say) -> None:
+    """Remove every layer that no lab of this machine has mounted, and say which stay."""
+    mounted = _mounts()
+    for name in sorted(_last_uses()):
+        if name in mounted:
+            say(f"image layer {name} is in use")
+        else:
+            _forget(name, names)
+
+
 def _prune(names: Names) -> None:
-    found = {place.name: place.stat().st_mtime for place in IMAGES.glob("[!.]*-*") if place.is_dir()}
-    for name in outdated(found, Path("/proc/self/mountinfo").read_text(), time.time()):
-        doomed = names.build(name)  # renamed first: a half removed layer must not look complete
-        (IMAGES / name).rename(doomed)
-        shutil.rmtree(doomed)
-        (IMAGES / f"{name}.log").unlink(missing_ok=True)
+    for name in outdated(_last_uses(), _mounts(), time.time()):
+        _forget(name, names)
+
+
+def _forget(name: str, names: Names) -> None:
+    doomed = names.build(name)  # renamed first: a half removed layer must not look complete
+    (IMAGES / name).rename(doomed)
+    shutil.rmtree(doomed)
+    (IMAGES / f"{name}.log").unlink(missing_ok=True)
+
+
+def _last_uses() -> dict[str, float]:
+    return {place.name: place.stat().st_mtime for place in IMAGES.glob("[!.]*-*") if place.is_dir()}
+
+
+def _mounts() -> str:
+    return Path("/proc/self/mountinfo").read_text()
 
 
 def _build_base(place: Path, inputs: Inputs, log: Path) -> None:
