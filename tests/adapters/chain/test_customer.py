@@ -93,6 +93,22 @@ def test_jobs_are_listed_by_customer(chain):
     assert chain.as_customer.job_numbers(chain.admin.address) == ()
 
 
+def test_jobs_asked_for_at_once_are_numbered_in_order(chain, ledger):
+    names = ["first", "second", "third"]
+
+    numbers = chain.as_customer.request_jobs([request(name=name) for name in names])
+
+    jobs = ledger.jobs(numbers, at=ledger.head())
+    assert [jobs[number].name for number in numbers] == names
+
+
+def test_name_that_is_too_long_asks_for_none_of_the_jobs_beside_it(chain):
+    with pytest.raises(InvalidInput, match="33 bytes"):
+        chain.as_customer.request_jobs([request(), request(name="x" * 33)])
+
+    assert chain.as_customer.job_numbers() == ()
+
+
 def test_bare_equals_sign_is_the_operator_of_equality(chain, ledger):
     affinity = (Affinity(key="a", operator="=", value="b"), Affinity(key="a", operator="in", value="c"))
     number = chain.as_customer.request_job(request(affinity=affinity))

@@ -77,7 +77,7 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     names = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
     *answers, version = node.read([found.read(name) for name in (*names, "version")], at=head)
     if any(isinstance(answer, RpcError) or not answer for answer in answers):
-        hint = "Set chain.meta_scheduler to the address that `gridstead contracts deploy` printed."
+        hint = "Set chain.contract to the address that `gridstead contracts deploy` printed."
         raise ConfigError(f"cannot find the grid's contracts at {meta_scheduler}", hint=hint)
     addresses = [
         str(found.decode(name, answer)).lower()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,27 +132,20 @@ class Customer:
             InvalidInput: If the name is too long.
             TransactionReverted: If the grid refuses, as for a lack of credits or of allowance.
         """
-        name = request.name.encode()
-        if len(name) > NAME_BYTES:
-            raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
-        resources = request.resources
-        definition = (
-            resources.gpus,
-            resources.memory_per_cpu_mb,
-            resources.cpus_per_task,
-            resources.tasks,
-            request.batch_location_hash,
-            STORED_BY_GRID,
-            [(label.key, label.value) for label in request.uses],
-            [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
-        )
-        arguments = (definition, request.lock, name.ljust(NAME_BYTES, b"\0"), request.delegate)
-        receipt = self._transact(self._contracts.meta_scheduler, "requestNewJob", *arguments)
-        event = artifact("MetaScheduler").events["NewJobRequestEvent"]
-        for log in receipt["logs"]:
-            if log["topics"] and log["topics"][0] == event.topic:
-                return int.from_bytes(event.decode(log)["_jobId"])
-        raise UnexpectedOutput("requestNewJob", "no NewJobRequestEvent in its receipt")
+        (number,) = self.request_jobs([request])
+        return number
+
+    def request_jobs(self, requests: Iterable[JobRequest]) -> tuple[int, ...]:
+        """Lock credits and ask for jobs, all at once, and return their numbers in order.
+
+        Raises:
+            InvalidInput: If a name is too long; nothing was asked for.
+            TransactionReverted: If the grid refuses one; jobs beside it may exist.
+        """
+        grid = self._contracts.meta_scheduler
+        data = [grid.data("requestNewJob", *_arguments(request)) for request in requests]
+        receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
+        return tuple(_number(receipt) for receipt in receipts)
 
     def cancel_job(self, number: int) -> None:
         """End a job of ours, or have its provider end it."""
@@ -223,3 +216,51 @@ class Customer:
 
     def _transact(self, contract: Contract, function: str, *arguments: Any) -> dict[str, Any]:  # noqa: ANN401
         return self._direct.transact(contract.address, contract.data(function, *arguments), name=function)
+
+
+def to_arguments(request: JobRequest) -> tuple[Any, ...]:
+    """Return the arguments of requestNewJob.
+
+    Raises:
+        InvalidInput: If the name is too long.
+    """
+    name = request.name.encode()
+    if len(name) > NAME_BYTES:
+        raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
+    resources = request.resources
+    definition = (
+        resources.gpus,
+        resources.memory_per_cpu_mb,
+        resources.cpus_per_task,
+        resources.tasks,
+        request.batch_location_hash,
+        STORED_BY_GRID,
+        [(label.key, label.value) for label in request.uses],
+        [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
+    )
+    return definition, request.lock, name.ljust(NAME_BYTES, b"\0"), request.delegate
+
+
+def _arguments(request: JobRequest) -> tuple[Any, ...]:
+    name, resources = request.name.encode(), request.resources
+    if len(name) > NAME_BYTES:
+        raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
+    definition = (
+        resources.gpus,
+        resources.memory_per_cpu_mb,
+        resources.cpus_per_task,
+        resources.tasks,
+        request.batch_location_hash,
+        STORED_BY_GRID,
+        [(label.key, label.value) for label in request.uses],
+        [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
+    )
+    return definition, request.lock, name.ljust(NAME_BYTES, b"\0"), request.delegate
+
+
+def _number(receipt: Mapping[str, Any]) -> int:
+    event = artifact("MetaScheduler").events["NewJobRequestEvent"]
+    for log in receipt["logs"]:
+        if log["topics"] and log["topics"][0] == event.topic:
+            return int.from_bytes(event.decode(log)["_jobId"])
+    raise UnexpectedOutput("requestNewJob", "no NewJobRequestEvent in its receipt")

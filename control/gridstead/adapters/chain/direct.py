@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from gridstead.adapters.chain.account import estimate, send_raw, to_fields
@@ -45,21 +46,45 @@ class DirectSender:
             ChainUnavailable: It is not known whether it was or will be mined.
             ConfigError: The wallet cannot pay for it.
         """
-        return self._send(Payload(to=to, data=data, gas=None), name)
+        (receipt,) = self.transact_all(to, [data], name=name)
+        return receipt
+
+    def transact_all(self, to: str, data: Sequence[str], *, name: str) -> list[dict[str, Any]]:
+        """Send transactions to one contract, all before the first is waited for, and return their receipts in order.
+
+        Raises:
+            TransactionReverted: The contract refused one; those beside it may have been mined.
+            ChainUnavailable: Of one it is not known whether it was or will be mined.
+            ConfigError: The wallet cannot pay for one.
+        """
+        return self._send([Payload(to=to, data=one, gas=None) for one in data], name)
 
     def transfer(self, to: str, value: int) -> None:
         """Give a wallet some of our coins, wei."""
-        self._send(Payload(to=to, data="0x", gas=None, value=value), "transfer of coins")
+        self._send([Payload(to=to, data="0x", gas=None, value=value)], "transfer of coins")
 
-    def _send(self, payload: Payload, name: str) -> dict[str, Any]:
-        gas = estimate(self._node, self.address, payload, name)
+    def _send(self, payloads: Sequence[Payload], name: str) -> list[dict[str, Any]]:
+        gas = [estimate(self._node, self.address, payload, name) for payload in payloads]
+        fees, nonce = self._fees(), self._nonce()
+        hashes = []
+        for payload, limit in zip(payloads, gas, strict=True):
+            sent, nonce = self._send_one(payload, limit, fees, nonce, name)
+            hashes.append(sent)
+            nonce += 1
+        return [self._receipt(sent, name) for sent in hashes]
+
+    def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> tuple[str, int]:
+        """Return the hash and the nonce of what was sent; the nonce is another if the first was taken."""
         for _ in range(3):
-            nonce = int(self._node.ask("eth_getTransactionCount", self.address, "pending"), 16)
-            fields = to_fields(payload, chain_id=self._chain(), nonce=nonce, gas=gas, fees=self._fees())
+            fields = to_fields(payload, chain_id=self._chain(), nonce=nonce, gas=gas, fees=fees)
             signed = self._wallet.sign_transaction(fields)
             if send_raw(self._node, signed.raw, self.address) is Taken.TAKEN:
-                return self._receipt(signed.hash, name)
+                return signed.hash, nonce
+            nonce = self._nonce()
         raise ChainUnavailable(f"could not send {name}", detail="another program uses the same wallet")
+
+    def _nonce(self) -> int:
+        return int(self._node.ask("eth_getTransactionCount", self.address, "pending"), 16)
 
     def _chain(self) -> int:
         if self._chain_id is None:
