@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from gridstead_lab.names import STORE, Names
 
 IMAGES = STORE / "images"
 HERE = Path(__file__).parent
+INSTALLER = HERE.parents[2] / "roles/control_plane/files/install-environment.sh"
 FORMAT = "1"  # raise when the way of building changes
 BASE_PACKAGES = (
     "ca-certificates", "dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt",
@@ -101,7 +103,7 @@ def layers(inputs: Inputs) -> tuple[Layer, ...]:
         Layer(kind="packages", digest=_digest(base, inputs.packages, script)),
     ]
     if inputs.locks:
-        script = (HERE / "layer_wheels.sh").read_text()
+        script = (HERE / "layer_wheels.sh").read_text() + INSTALLER.read_text()
         texts = tuple(text for _, text in inputs.locks)
         found.append(Layer(kind="wheels", digest=_digest(base, texts, script)))
     return tuple(found)
@@ -182,8 +184,9 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
             for name, text in inputs.locks:
                 (place / "files" / name).write_text(text)
                 copies.append(f"/mnt/{name}")
+            shutil.copy(INSTALLER, place / "files")
             _build_in_root(place, below, "layer_wheels.sh", tuple(copies), log)
-            _keep_only(place / "upper", "var")  # not the mount points of the pip settings
+            _keep_only(place / "upper", {"opt", "var"})  # not the mount points of the pip settings
     (place / "upper").rename(layer.folder)
     shutil.rmtree(place)
 
@@ -258,9 +261,9 @@ def _build_in_root(place: Path, below: tuple[Layer, ...], script: str, arguments
     _contained(["sh", "-c", "\n".join(lines), script, *arguments], log)
 
 
-def _keep_only(folder: Path, name: str) -> None:
+def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
     for entry in folder.iterdir():
-        if entry.name == name:
+        if entry.name in names:
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs inside the image: fills the wheelhouse from hashed lock files, given as arguments.
+# Runs inside the image: fills the wheelhouse from hashed lock files, and installs the first one as role control_plane does.
+# Usage: layer_wheels.sh CONTROL_LOCK [LOCK ...]
 set -eu
 
 wheels=/var/cache/gridstead/wheels
@@ -10,4 +11,7 @@ for lock in "$@"; do
     /tmp/fetch/bin/python -m pip download --quiet --require-hashes --only-binary=:all: \
         --dest "$wheels" --requirement "$lock"
 done
-rm -rf /tmp/fetch /root/.cache
+rm -rf /tmp/fetch
+# The role finds the environment as it would have made it, on every host and without its minute of work.
+bash /mnt/install-environment.sh /opt/gridstead/venv "$1" "$wheels"
+rm -rf /root/.cache

@@ -38,3 +38,5 @@ if [[ -n $wheel ]] && ! is_done wheel "$wheel"; then
     "${install[@]}" --offline --no-index --no-deps --reinstall "$wheel"
     note_done wheel "$wheel"
 fi
+# uv leaves a lock that everybody may write to.
+rm -f "$venv/.lock"
