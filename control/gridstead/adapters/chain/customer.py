@@ -143,7 +143,7 @@ class Customer:
             TransactionReverted: If the grid refuses one; jobs beside it may exist.
         """
         grid = self._contracts.meta_scheduler
-        data = [grid.data("requestNewJob", *_arguments(request)) for request in requests]
+        data = [grid.data("requestNewJob", *to_arguments(request)) for request in requests]
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
         return tuple(_number(receipt) for receipt in receipts)
 
@@ -228,23 +228,6 @@ def to_arguments(request: JobRequest) -> tuple[Any, ...]:
     if len(name) > NAME_BYTES:
         raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
     resources = request.resources
-    definition = (
-        resources.gpus,
-        resources.memory_per_cpu_mb,
-        resources.cpus_per_task,
-        resources.tasks,
-        request.batch_location_hash,
-        STORED_BY_GRID,
-        [(label.key, label.value) for label in request.uses],
-        [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
-    )
-    return definition, request.lock, name.ljust(NAME_BYTES, b"\0"), request.delegate
-
-
-def _arguments(request: JobRequest) -> tuple[Any, ...]:
-    name, resources = request.name.encode(), request.resources
-    if len(name) > NAME_BYTES:
-        raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
     definition = (
         resources.gpus,
         resources.memory_per_cpu_mb,
