@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from gridstead_lab import cgroups, host, image, network, processes, state
+from gridstead_lab import cgroups, host, image, limits, network, processes, state
 from gridstead_lab.errors import LabError
 from gridstead_lab.image import Say
 from gridstead_lab.locks import held
@@ -20,7 +20,7 @@ from gridstead_lab.names import Names
 from gridstead_lab.teardown import stop_drivers, tear_down
 from gridstead_lab.topology import Host, Topology
 
-BOOT_S = 60.0
+BOOT_S = 180.0  # two seconds on a quiet machine, minutes on one that is busy
 
 
 def up(names: Names, topology: Topology, say: Say) -> None:
@@ -64,6 +64,7 @@ def down(names: Names, say: Say) -> None:
         began = time.monotonic()
         if tear_down(names):
             say(f"lab {names.lab} is down ({time.monotonic() - began:.1f} s)")
+        limits.give_back()
 
 
 def kill(names: Names, name: str) -> None:
@@ -107,6 +108,7 @@ def _build(names: Names, topology: Topology, say: Say) -> None:
     began = time.monotonic()
     say(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)
+    limits.make_room()
     names.owner.write_text(_owner(names))
     public_key = state.make_folder(names)
     subnet = _make_network(names, topology)
