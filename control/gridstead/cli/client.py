@@ -52,6 +52,16 @@ class Client:
         return job
 
 
+def waiting_reason(client: Client, job: Job) -> str | None:
+    """Return why a pending job has no provider yet, if the grid tells."""
+    from gridstead.adapters.queue_view import pending_reason  # noqa: PLC0415 - see above
+
+    url = client.settings.queue_url
+    if job.state is not JobState.PENDING or url is None:
+        return None
+    return pending_reason(url, job.id.slurm_name, ca=client.settings.ca_file)
+
+
 def settings_file(config: Path | None) -> Path:
     """Return where the user's settings are."""
     named = os.environ.get(CONFIG_VARIABLE)

@@ -19,6 +19,7 @@ from gridstead.cli.client import (
     open_client,
     parse_job_number,
     to_json,
+    waiting_reason,
 )
 from gridstead.cli.output import console, credits_text, emit_json, emit_record, emit_table, parse_credits
 from gridstead.cli.watch import clock, read_log
@@ -76,6 +77,9 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
         "cost": credits_text(cost_so_far(job, int(time.time()))),
         "lock": credits_text(job.lock),
     }
+    reason = waiting_reason(client, job)
+    if reason:
+        record["waits because"] = reason
     if job.state in COLD:
         record["exit code"] = exit_code(job)
     if job.last_error:

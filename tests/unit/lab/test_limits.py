@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+
 from gridstead_lab.limits import ENOUGH, give_back, make_room
 
 

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The meta-scheduler's queue view, as a customer reads it: why nobody has a job yet. A courtesy, never needed."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import httpx
+
+TIMEOUT_S = 3
+
+
+def pending_reason(url: str, slurm_name: str, *, ca: Path | None) -> str | None:
+    """Return why a pending job has no provider; None if the view does not say or does not answer.
+
+    Args:
+        url: ``https://host:port``.
+        slurm_name: The job's id, 0x and 64 hexadecimal digits.
+        ca: PEM of a CA to trust beside the system's.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        answer = httpx.get(f"{url.rstrip('/')}/pending", verify=context, timeout=TIMEOUT_S, trust_env=False).json()
+    except (httpx.HTTPError, OSError, ValueError):
+        return None
+    reason = answer.get(slurm_name) if isinstance(answer, dict) else None
+    return str(reason) if reason is not None else None
