@@ -180,6 +180,12 @@ class LoggerUnavailable(Transient):
     code = "logger-unavailable"
 
 
+class SupervisorUnavailable(Transient):
+    """The supervisor did not answer."""
+
+    code = "supervisor-unavailable"
+
+
 class UnexpectedOutput(GridsteadError):
     """A peer broke its format. Never guessed: shown to the operator with the text."""
 

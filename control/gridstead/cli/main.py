@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from gridstead.cli import contracts, credit, devnet, job, provider, service, submit, wallet, workflow
+from gridstead.cli import authorized_keys, contracts, credit, devnet, job, provider, service, submit, wallet, workflow
 from gridstead.cli.output import emit_error, errors
 from gridstead.errors import GridsteadError
 
@@ -29,6 +29,7 @@ app.add_typer(provider.app, name="provider")
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(wallet.app, name="wallet")
 app.add_typer(devnet.app, name="devnet")
+app.add_typer(authorized_keys.app, name="authorized-keys")
 app.command("check-config")(service.check_config)
 service.add_to(app)
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor's public keys on their way to a login host."""
+
+import stat
+
+import pytest
+
+from gridstead.adapters.authorized_keys import fetch_keys, keep_keys, parse_keys
+from gridstead.adapters.channel import Peer
+from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutput
+from gridstead.rpc.ssh_keys import SshKeyServer
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPmRbhR5q3 supervisor@control"
+OTHER = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY="
+
+
+@pytest.fixture
+def serve(server_tls, authority):
+    """Starts a server that answers this text and returns how it is reached."""
+    servers = []
+
+    def started(text):
+        server = SshKeyServer("127.0.0.1:0", server_tls, authorized_keys=lambda: text)
+        servers.append(server)
+        return Peer(address=f"localhost:{server.start()}", ca=authority.certificate)
+
+    yield started
+    for server in servers:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "no key",
+        f'command="id" {KEY}',
+        f"{KEY}\ncert-authority {OTHER}",
+        "ssh-dss AAAAB3NzaC1kc3M=",
+        f"{KEY} # options=x",
+    ],
+)
+def test_what_is_no_plain_key_is_refused(text):
+    with pytest.raises(UnexpectedOutput):
+        parse_keys(text)
+
+
+def test_keys_come_line_by_line():
+    assert parse_keys(f"{KEY}\n\n{OTHER}\n") == (KEY, OTHER)
+
+
+def test_a_silent_supervisor_is_told_apart(authority):
+    with pytest.raises(SupervisorUnavailable):
+        fetch_keys(Peer(address="localhost:1", ca=authority.certificate))
+
+
+def test_the_servers_key_is_fetched(serve):
+    assert fetch_keys(serve(KEY)) == (KEY,)
+
+
+def test_an_answer_that_is_no_key_is_refused(serve):
+    with pytest.raises(UnexpectedOutput):
+        fetch_keys(serve("* * * * * root id"))
+
+
+def test_a_file_that_cannot_be_written_is_the_operators_matter(tmp_path):
+    with pytest.raises(ConfigError):
+        keep_keys((KEY,), tmp_path / "absent" / "keys")
+
+
+def test_the_file_is_readable_by_all_and_alone_in_its_folder(tmp_path):
+    file = tmp_path / "keys"
+
+    assert keep_keys((KEY, OTHER), file)
+
+    assert file.read_text() == f"{KEY}\n{OTHER}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_keys_that_are_there_are_not_written_again(tmp_path):
+    file = tmp_path / "keys"
+    keep_keys((KEY,), file)
+    before = file.stat()
+
+    assert not keep_keys((KEY,), file)
+    assert file.stat() == before
