@@ -213,7 +213,10 @@ class Reports(Protocol):
     """What plugins said; hints."""
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence, waiting up to so long for the first. May be empty."""
+        """Return the next reports with a greater sequence, not always all; waits up to so long for the first.
+
+        Shape: sorted by sequence; empty only if there is none.
+        """
         ...
 
 

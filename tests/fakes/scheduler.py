@@ -213,9 +213,10 @@ class FakeReports:
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []
+        self.most = 1000
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        return tuple(report for report in self._reports if report.sequence > after)
+        return tuple(report for report in self._reports if report.sequence > after)[: self.most]
 
     def add(self, event: str, *, slurm_job_id: int, uid: int, at: int) -> None:
         """Let a node or slurmctld say something."""

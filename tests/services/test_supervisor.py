@@ -192,3 +192,20 @@ def test_nothing_is_settled_while_slurm_is_silent(grid):
     grid.steps()
 
     assert grid.state(number) is JobState.FINISHED
+
+
+def test_a_bill_waits_for_the_last_of_many_reports(grid):
+    """A supervisor that was just started reads a day of reports, and the one that counts may be the last."""
+    number, slurm_job_id = grid.running()
+    attempt = grid.slurm.attempt(slurm_job_id)
+    for other in range(5):
+        grid.reports.add("end", slurm_job_id=900 + other, uid=attempt.uid, at=attempt.started_at + 1)
+    grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, at=attempt.started_at + 20)
+    grid.reports.most = 2
+    grid.clock.advance(60)
+    grid.slurm.end(slurm_job_id)
+    grid.start()
+    grid.steps()
+
+    job = grid.ledger.job(number)
+    assert (job.state, job.final_cost) == (JobState.FINISHED, 20 * job.price_per_min // 60)

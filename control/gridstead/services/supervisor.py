@@ -164,18 +164,19 @@ class Supervisor:
             return None
 
     def _pull_reports(self) -> None:
-        """Fetch what is new of the plugins' reports; without them bills only lose a second witness."""
+        """Fetch all that is new of the plugins' reports; without them bills only lose a second witness."""
         if self._peers.reports is None:
             return
         memory = self._memory
         try:
-            new = self._peers.reports.pull(after=memory.report_sequence, wait_s=0)
+            # One answer holds so many; a bill made before the last of them could be too high.
+            while new := self._peers.reports.pull(after=memory.report_sequence, wait_s=0):
+                memory.reports.extend(new)
+                memory.report_sequence = max(report.sequence for report in new)
         except Transient as error:
             log.warning("reports_unanswered", code=error.code, reason=str(error))
-            return
         horizon = self._peers.clock.now() - REPORT_MEMORY_S
-        memory.reports = [r for r in (*memory.reports, *new) if r.at > horizon]
-        memory.report_sequence = max([memory.report_sequence, *(r.sequence for r in new)])
+        memory.reports = [report for report in memory.reports if report.at > horizon]
 
     def _act(self, action: Action, snapshot: Snapshot) -> None:
         match action:
