@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many jobs at once: customers in this process, without a command per job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gridstead.adapters.chain.customer import Customer, JobRequest, Milestone
+from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.config import ClientSettings, load
+from gridstead.domain.billing import Resources
+from gridstead.domain.job import Job
+from gridstead.domain.lifecycle import COLD
+from gridstead.wiring.chain import Chain, open_chain, open_wallet
+from gridstead.workflow.parse import from_graphql
+
+CREDIT = 10**18
+UPLOADS_AT_ONCE = 4
+POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One customer of a crowd, connected to the grid."""
+
+    settings: ClientSettings
+    chain: Chain
+    customer: Customer
+
+    @property
+    def ledger(self) -> ChainLedger:
+        """What anybody can read on the chain."""
+        return self.chain.ledger
+
+    def close(self) -> None:
+        """Let go of the chain."""
+        self.chain.node.close()
+
+    def submit(self, workflows: Sequence[dict[str, object]], *, credits_: int = 100) -> tuple[int, ...]:
+        """Store the scripts, ask for all the jobs at once and return their numbers, in order."""
+        with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
+            stored = list(pool.map(self._store, workflows))
+        lock = credits_ * CREDIT
+        if self.customer.allowance() < lock * len(workflows):
+            self.customer.allow(lock * len(workflows))
+        asked = zip(workflows, stored, strict=True)
+        return self.customer.request_jobs([_request(workflow, script, lock) for workflow, script in asked])
+
+    def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
+        """Return the jobs by number, once none of them is hot any more."""
+        numbers, until = tuple(numbers), time.monotonic() + timeout
+        while True:
+            jobs = self.ledger.jobs(numbers, at=self.ledger.head())
+            hot = {number: job.state.name for number, job in jobs.items() if job.state not in COLD}
+            if not hot:
+                return jobs
+            assert time.monotonic() < until, f"after {timeout} s these jobs have not ended: {hot}"
+            time.sleep(POLL_S)
+
+    def ends(self, number: int) -> list[Milestone]:
+        """Return the settlements and refunds of a job."""
+        return [step for step in self.customer.milestones(number) if step.event in {"JobSettled", "JobRefunded"}]
+
+    def _store(self, workflow: dict[str, object]) -> str:
+        checked = from_graphql(workflow).to_graphql()
+        return submit_workflow(self.settings.job_definitions_url, checked, ca=self.settings.ca_file)
+
+
+def join(person) -> Member:
+    """Return a person of the lab as a member of a crowd."""
+    settings = load(ClientSettings, person.settings)
+    chain, wallet = open_chain(settings.chain), open_wallet(settings.wallet)
+    return Member(settings=settings, chain=chain, customer=Customer(chain.node, chain.contracts, wallet))
+
+
+def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, object]:
+    """Return a workflow of one command."""
+    resources = {"tasks": 1, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
+    return {"enableLogging": False, "resources": resources, "steps": [{"run": {"command": command}}]}
+
+
+def _request(workflow: dict[str, object], script: str, lock: int) -> JobRequest:
+    asked = workflow["resources"]
+    resources = Resources(
+        gpus=asked["gpus"],
+        tasks=asked["tasks"],
+        cpus_per_task=asked["cpusPerTask"],
+        memory_per_cpu_mb=asked["memPerCpu"],
+    )
+    return JobRequest(resources=resources, batch_location_hash=script, lock=lock, name="crowd")
