@@ -227,6 +227,18 @@ def test_a_lab_that_happens_to_have_our_prefix_is_left_alone(lab):
     lab.names.owner.unlink()
 
 
+def test_down_ends_kept_ssh_connections(lab):
+    lab.up()
+    lab.names.sockets.mkdir()
+    keep = ("-o", "ControlMaster=yes", "-o", "ControlPersist=60", "-o", f"ControlPath={lab.names.sockets}/kept")
+    subprocess.run(["ssh", "-F", str(lab.names.state / "ssh_config"), *keep, "left", "true"], check=True)
+    assert [trace for trace in traces(lab.names) if "ssh: " in trace]
+
+    lab.run("down")
+
+    assert traces(lab.names) == []
+
+
 def test_two_labs_live_side_by_side_and_one_goes_alone(make_lab):
     one, two = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
     one.up()
