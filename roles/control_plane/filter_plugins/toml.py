@@ -32,7 +32,12 @@ def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else json.dumps(key)
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _text(text: str) -> str:
+    """Return a basic string: JSON's escapes are TOML's, but pairs of surrogates are not, and DEL must be escaped."""
+    return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: object) -> str:
@@ -41,7 +46,7 @@ def _value(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return json.dumps(str(value))
+        return _text(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     raise AnsibleFilterError(f"to_toml cannot write a {type(value).__name__}: {value!r}")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What role control_plane writes is what the services read."""
+
+import importlib.util
+import tomllib
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.roles.catalogue import ROOT, roles
+
+from gridstead.config import SERVICES
+
+ROLE = next(role for role in roles() if role.name == "control_plane")
+
+spec = importlib.util.spec_from_file_location("toml_filter", ROOT / "roles/control_plane/filter_plugins/toml.py")
+toml_filter = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(toml_filter)
+
+PLAIN = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"])))
+TABLES = st.recursive(
+    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), PLAIN | st.lists(PLAIN)),
+    lambda inner: st.dictionaries(st.text("abc-_. ü", min_size=1), inner | PLAIN),
+)
+
+
+@given(TABLES)
+def test_a_dictionary_is_read_back_from_toml_as_it_was(table):
+    assert tomllib.loads(toml_filter.to_toml(table)) == table
+
+
+def test_what_toml_cannot_hold_is_refused():
+    with pytest.raises(AnsibleFilterError):
+        toml_filter.to_toml({"a": object()})
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_the_settings_of_the_example_inventory_load(service, site):
+    for host in site.hosts_of(ROLE):
+        templar = site.templar(ROLE, host)
+        given = templar.template(templar.available_variables["control_plane_settings"])[service]
+
+        SERVICES[service].model_validate(tomllib.loads(toml_filter.to_toml(given)))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.builders import CUSTOMER, OTHER, US
+
+from gridstead.domain.accounts import WalletRange, customers, missing
+from gridstead.domain.billing import Prices
+from gridstead.domain.events import Event, EventKind
+from gridstead.domain.job import Hardware, Provider
+from gridstead.domain.offers import Terms, must_register, offer, sanitise
+from gridstead.domain.submission import GridUser
+
+HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
+PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
+TERMS = Terms(prices=PRICES, labels={"zone": "Lab!", "arch": "amd64"})
+
+
+def user(address=CUSTOMER, uid=200_001, gid=100_000):
+    return GridUser(address=address, uid=uid, gid=gid)
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [user("root"), user("0x" + "AB" * 20), user(uid=0), user(uid=200_000), user(uid=1_000_000), user(gid=0)],
+)
+def test_an_account_outside_the_range_is_no_wallets(stranger):
+    assert not WalletRange().holds(stranger)
+
+
+@pytest.mark.parametrize("uid", [200_001, 999_999])
+def test_both_ends_of_the_range_are_inside(uid):
+    assert WalletRange().holds(user(uid=uid))
+
+
+def test_customers_are_the_wallets_that_asked_for_a_job():
+    asked = Event(kind=EventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER)
+    claimed = replace(asked, kind=EventKind.JOB_CLAIMED, customer=OTHER)
+    malformed = replace(asked, customer="0x1")
+
+    assert customers([asked, claimed, malformed]) == {CUSTOMER}
+
+
+def test_missing_accounts_are_told_once_and_sorted():
+    assert missing([CUSTOMER, US, CUSTOMER, OTHER], [user(OTHER)]) == (US, CUSTOMER)
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("my_invalid-label123!", "my_invalid-label123"),
+        ("validLabel123", "validlabel123"),
+        (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
+    ],
+)
+def test_labels_are_sanitised_as_the_grid_does(text, clean):
+    assert sanitise(text) == clean
+
+
+def test_an_offer_lists_its_labels_by_key():
+    assert [(label.key, label.value) for label in offer(HARDWARE, TERMS).labels] == [("arch", "amd64"), ("zone", "lab")]
+
+
+def test_a_provider_registers_until_a_record_says_what_it_offers():
+    wanted = offer(HARDWARE, TERMS)
+    same = Provider(address=US, hardware=HARDWARE, prices=PRICES, labels=wanted.labels, joined=True)
+    other = replace(same, prices=replace(PRICES, cpu_per_min=9))
+
+    assert must_register(wanted, None, None)
+    assert must_register(wanted, other, None)
+    assert not must_register(wanted, same, None)
+    assert not must_register(wanted, other, same)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from gridstead.config import SERVICES, ClientSettings, load, to_wei
+from gridstead.errors import ConfigError
+
+CLIENT = """
+job_definitions_url = "https://control:8443/graphql"
+[chain]
+rpc_url = "http://127.0.0.1:8545"
+chain_id = 179188
+contract = "0xABabABabABabABabABabABabABabABabABabABab"
+confirmations = 6
+[wallet]
+keystore_file = "/k"
+password_file = "/p"
+[logger]
+endpoint = "control:8445"
+ca_file = "/ca"
+"""
+
+
+def settings(tmp_path, text):
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    return file
+
+
+def test_an_address_is_lowered(tmp_path):
+    assert load(ClientSettings, settings(tmp_path, CLIENT)).chain.contract == "0x" + "ab" * 20
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("confirmations", "confirmation", "chain.confirmation: unknown key"),
+        ("chain_id = 179188\n", "", "chain.chain_id: missing"),
+        ("0xABab", "0xZZ", "chain.contract"),
+        ('"control:8445"', '"control"', "logger.endpoint"),
+        ("179188", "-1", "chain.chain_id"),
+        ("http://127", "ftp://127", "chain.rpc_url"),
+    ],
+)
+def test_a_broken_field_is_named_with_what_was_found(tmp_path, before, after, told):
+    with pytest.raises(ConfigError) as error:
+        load(ClientSettings, settings(tmp_path, CLIENT.replace(before, after)))
+
+    assert told in error.value.detail
+
+
+def test_all_broken_fields_are_named_at_once(tmp_path):
+    with pytest.raises(ConfigError) as error:
+        load(ClientSettings, settings(tmp_path, CLIENT.replace("chain_id", "chainid").replace("endpoint", "end_point")))
+
+    assert error.value.detail.count(";") == 3
+
+
+@pytest.mark.parametrize("text", ["a = ", "[a", "\x00"])
+def test_what_is_not_toml_is_told(tmp_path, text):
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load(ClientSettings, settings(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(ClientSettings, tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_a_service_does_not_start_on_an_empty_file(tmp_path, service):
+    with pytest.raises(ConfigError, match="invalid settings"):
+        load(SERVICES[service], settings(tmp_path, ""))
+
+
+def test_credits_become_wei_without_rounding():
+    from decimal import Decimal  # noqa: PLC0415 - the one use
+
+    assert to_wei(Decimal("0.000000000000000001")) == 1
