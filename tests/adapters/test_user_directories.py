@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directories on a file system, made by whoever runs the tests: uid and gid are the runner's own."""
+
+import os
+import stat
+
+import pytest
+
+from gridstead.adapters.user_directories import SharedStorage, StoragePaths
+from gridstead.domain.submission import GridUser
+from gridstead.errors import ConfigError
+
+ADDRESS = "0x" + "ab" * 20
+UID, GID = 200_001, 100_000
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give directories away")
+
+
+@pytest.fixture
+def paths(tmp_path):
+    paths = StoragePaths(homes=tmp_path / "homes", shared_cache=tmp_path / "shared", persistent_cache=tmp_path / "keep")
+    for parent in (paths.homes, paths.shared_cache, paths.persistent_cache):
+        parent.mkdir()
+    return paths
+
+
+@pytest.fixture
+def storage(paths):
+    return SharedStorage(paths, is_mounted=lambda _: True)
+
+
+USER = GridUser(address=ADDRESS, uid=UID, gid=GID)
+
+
+def test_nothing_is_made_while_the_storage_is_not_mounted(paths):
+    with pytest.raises(ConfigError, match="no mount point"):
+        SharedStorage(paths).ensure(USER)
+
+    assert list(paths.homes.iterdir()) == []
+
+
+@as_root
+def test_a_name_taken_by_another_user_is_refused(paths, storage):
+    home = paths.homes / ADDRESS
+    home.mkdir()
+    os.chown(home, 4711, 4711)
+
+    with pytest.raises(ConfigError, match="4711"):
+        storage.ensure(USER)
+
+    assert home.stat().st_uid == 4711
+
+
+@as_root
+def test_a_link_is_not_followed(paths, storage, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (paths.homes / ADDRESS).symlink_to(victim)
+
+    with pytest.raises(ConfigError):
+        storage.ensure(USER)
+
+    assert victim.stat().st_uid == 0
+
+
+@as_root
+def test_home_and_caches_are_the_users_alone(paths, storage):
+    assert storage.ensure(USER)
+
+    for place in (paths.homes / ADDRESS, paths.shared_cache / str(UID), paths.persistent_cache / f"user-{UID}"):
+        status = place.stat()
+        assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (UID, GID, 0o700)
+
+
+@as_root
+def test_a_second_time_makes_nothing(storage):
+    storage.ensure(USER)
+
+    assert not storage.ensure(USER)
+
+
+@as_root
+def test_a_directory_that_a_crash_left_to_root_is_given_away(paths, storage):
+    (paths.homes / ADDRESS).mkdir(mode=0o755)
+
+    assert storage.ensure(USER)
+    assert (paths.homes / ADDRESS).stat().st_uid == UID
