@@ -2,7 +2,6 @@
 """Two customers and forty jobs at once, with reports of starts and ends and without them."""
 
 import json
-import os
 import secrets
 import subprocess
 from pathlib import Path
@@ -17,7 +16,7 @@ FEE_PERCENT = 20
 SETTLED_WITHIN_S = 240
 REPORTS = "/var/lib/gridstead/agent/reports.db"
 TAGS = "slurm_plugins_configure,slurm_configure"
-SPOOL = "/var/spool/gridstead/jobcomp.jsonl"
+SPOOL = "/var/spool/gridstead"
 
 
 @pytest.fixture(scope="module")
@@ -113,25 +112,27 @@ def check_crowd(lab, grid, members):
 
 
 def reports(lab):
-    """Return how many reports the agent has ever stored, and what lies in the spool of ended jobs."""
+    """Return how many reports the agent has ever stored, and what is in the spool of ended jobs."""
     count = f"import sqlite3; print(sqlite3.connect('{REPORTS}').execute('SELECT seq FROM sqlite_sequence').fetchone())"
-    return lab.run("controller", "python3", "-c", count).stdout, lab.sh("controller", f"cat {SPOOL}* 2>&1 || true")
+    return lab.run("controller", "python3", "-c", count).stdout, lab.run("controller", "ls", "-l", SPOOL).stdout
 
 
 def apply_role(*, reports_come):
-    """Have the role put the plugins' reports in, or take them out."""
-    wanted = json.dumps({"slurm_plugins_reports": reports_come})
-    subprocess.run(
-        ["ansible-playbook", "playbooks/scheduler.yml", "--limit", "controller", "-e", wanted, "--tags", TAGS],
-        cwd=CHECKOUT, env=os.environ | {"ANSIBLE_NOCOLOR": "1"}, check=True, capture_output=True, text=True,
-    )  # fmt: skip
+    """Have the roles put the plugins' reports in, or take them out; the nodes hear of it from the controller."""
+    # The login hosts' operator is not touched here, so its key, which the control host has, need not be known.
+    wanted = json.dumps({"slurm_plugins_reports": reports_come, "slurm_operator_authorized_key": ""})
+    command = ["ansible-playbook", "playbooks/scheduler.yml", "--limit", "controller", "--tags", TAGS, "-e", wanted]
+    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture
 def no_reports(lab):
-    apply_role(reports_come=False)
-    yield
-    apply_role(reports_come=True)
+    try:
+        apply_role(reports_come=False)
+        yield
+    finally:
+        apply_role(reports_come=True)
 
 
 def test_forty_jobs_at_once_run_once_each_and_are_paid(lab, grid, members):
