@@ -15,7 +15,7 @@ from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.deploy import Deployment
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.chain.wallet import Wallet
+from gridstead.adapters.chain.wallet import Wallet, wallet_of
 
 CHAIN_ID = 179188
 COIN = 10**18
@@ -25,7 +25,7 @@ ANVIL = Path(os.environ.get("GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@f
 
 def wallet(number: int) -> Wallet:
     """Return one of the tests' wallets; each number is a wallet of its own."""
-    return Wallet(number.to_bytes(32))
+    return wallet_of(number.to_bytes(32))
 
 
 def _free_port() -> int:

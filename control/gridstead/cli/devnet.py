@@ -10,7 +10,6 @@ import typer
 
 from gridstead.cli.contracts import AdminKeystore, AdminPassword, DeploymentFile, RpcUrl, tell
 from gridstead.cli.output import console, credits_text, parse_credits
-from gridstead.cli.wallet import keystore_address
 from gridstead.domain.ids import parse_address
 
 app = typer.Typer(help="A grid on a development chain (anvil).", no_args_is_help=True)
@@ -36,7 +35,8 @@ def init(
     chain_id: ChainId = 179188,
 ) -> None:
     """Deploy the contracts and pay the services' gas; prints "changed" if it did anything."""
-    from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
+    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
+    from gridstead.wiring import deployment as wiring  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
     steps: list[str] = []

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,6 @@ import typer
 
 from gridstead.cli.client import Json
 from gridstead.cli.output import console, emit_json
-from gridstead.domain.ids import parse_address
-from gridstead.errors import ConfigError
 
 app = typer.Typer(help="Wallets: the key that pays or is paid.", no_args_is_help=True)
 
@@ -38,20 +35,10 @@ def new(
 @app.command()
 def address(keystore: Keystore, as_json: Json = False) -> None:
     """Print the address of a key file; needs no password."""
+    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
+
     found = keystore_address(keystore)
     if as_json:
         emit_json({"address": found, "keystore": str(keystore)})
         return
     console.print(found)
-
-
-def keystore_address(keystore: Path) -> str:
-    """Return the address that a key file names.
-
-    Raises:
-        ConfigError: It cannot be read or names none.
-    """
-    try:
-        return parse_address("0x" + str(json.loads(keystore.read_text())["address"]).removeprefix("0x"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"cannot read wallet {keystore}", detail=str(error)) from error

@@ -3,23 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gridstead import config
-from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.contracts import Contracts, find_contracts
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet, load_wallet
-from gridstead.adapters.journal.database import Database
-from gridstead.adapters.journal.outbox import SqlOutbox
-from gridstead.domain.dispatch import Policy
 from gridstead.errors import ConfigError
-from gridstead.ports import Clock
-from gridstead.services.sender import Desk, Sender
-
-BATCH = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,27 +44,3 @@ def open_chain(settings: config.Chain) -> Chain:
 def open_wallet(settings: config.Wallet) -> Wallet:
     """Return the wallet that the settings name."""
     return load_wallet(settings.keystore_file, settings.password_file)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
-    """A wallet's outbox and the one sender of that wallet."""
-
-    outbox: SqlOutbox
-    sender: Sender
-
-
-def open_sending(
-    chain: Chain, wallet: Wallet, database: Database, clock: Clock, *, confirmations: int, at: Callable[[str], None]
-) -> Sending:
-    """Return the outbox of a wallet, in this database, and its sender."""
-    outbox = SqlOutbox(database, clock)
-    desk = Desk(
-        clock=clock,
-        ledger=chain.ledger,
-        account=ChainAccount(chain.node, chain.contracts, wallet),
-        outbox=outbox,
-        transactions=outbox,
-    )
-    policy = Policy(confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1)
-    return Sending(outbox=outbox, sender=Sender(desk, policy, at=at))

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.adapters.chain.wallet import Wallet
+from gridstead.adapters.chain.wallet import Wallet, lazy_wallet
 from gridstead.config import ClientSettings
-from gridstead.wiring.chain import open_chain, open_wallet
+from gridstead.wiring.chain import open_chain
 
 
 def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedger]:
     """Return the user's wallet, what it can do on the contracts, and what anybody can read there."""
     chain = open_chain(settings.chain)
-    wallet = open_wallet(settings.wallet)
+    wallet = lazy_wallet(settings.wallet.keystore_file, settings.wallet.password_file)
     return wallet, Customer(chain.node, chain.contracts, wallet), chain.ledger

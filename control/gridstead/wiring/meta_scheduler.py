@@ -15,7 +15,8 @@ from gridstead.rpc.tls import TlsFiles
 from gridstead.services.follower import Follower
 from gridstead.services.meta_scheduler import MetaScheduler
 from gridstead.wiring import loop
-from gridstead.wiring.chain import open_chain, open_sending, open_wallet
+from gridstead.wiring.chain import open_chain, open_wallet
+from gridstead.wiring.sending import open_sending
 
 
 def run(settings: MetaSchedulerSettings) -> None:

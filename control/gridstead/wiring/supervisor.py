@@ -27,7 +27,8 @@ from gridstead.services.follower import Follower
 from gridstead.services.registration import Registration
 from gridstead.services.supervisor import Peers, Supervisor
 from gridstead.wiring import loop
-from gridstead.wiring.chain import Chain, open_chain, open_sending, open_wallet
+from gridstead.wiring.chain import Chain, open_chain, open_wallet
+from gridstead.wiring.sending import open_sending
 
 REGISTRATION_S = 60
 

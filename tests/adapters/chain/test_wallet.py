@@ -9,7 +9,7 @@ import stat
 import pytest
 from eth_account import Account as Keys
 
-from gridstead.adapters.chain.wallet import Wallet, create_wallet, load_wallet, recover
+from gridstead.adapters.chain.wallet import create_wallet, lazy_wallet, load_wallet, recover, wallet_of
 from gridstead.errors import ConfigError, InvalidInput
 
 CHEAP = 2**13
@@ -32,7 +32,7 @@ def test_created_wallet_is_the_loaded_one(tmp_path, password):
 def test_wallet_of_a_given_key_has_its_address(tmp_path, password):
     made = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
 
-    assert made.address == Wallet(b"\1" * 32).address == Keys.from_key(b"\1" * 32).address.lower()
+    assert made.address == wallet_of(b"\1" * 32).address == Keys.from_key(b"\1" * 32).address.lower()
 
 
 def test_existing_key_file_is_not_overwritten(tmp_path, password):
@@ -74,14 +74,14 @@ def test_key_is_never_shown(tmp_path, password):
 @pytest.mark.parametrize("text", ["read:0xab/log/1", b"\xff\x00"])
 @pytest.mark.parametrize("base", [27, 0])
 def test_signer_is_recovered_from_both_forms_of_v(text, base):
-    signature = Wallet(b"\1" * 32).sign_text(text)
+    signature = wallet_of(b"\1" * 32).sign_text(text)
     signature = signature[:-1] + bytes([signature[-1] - 27 + base])
 
-    assert recover(text, signature) == Wallet(b"\1" * 32).address
+    assert recover(text, signature) == wallet_of(b"\1" * 32).address
 
 
 def test_another_text_has_another_signer():
-    assert recover("b", Wallet(b"\1" * 32).sign_text("a")) != Wallet(b"\1" * 32).address
+    assert recover("b", wallet_of(b"\1" * 32).sign_text("a")) != wallet_of(b"\1" * 32).address
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,25 @@ def test_another_text_has_another_signer():
 def test_what_is_no_signature_is_refused(signature):
     with pytest.raises(InvalidInput, match="invalid signature"):
         recover("a", signature)
+
+
+def test_a_lazy_wallet_opens_its_file_only_to_sign(tmp_path):
+    keystore, password = tmp_path / "w.json", tmp_path / "p"
+    password.write_text("right\n")
+    made = create_wallet(keystore, password, iterations=2**10)
+    password.write_text("wrong\n")
+    wallet = lazy_wallet(keystore, password)
+    assert wallet.address == made.address
+    with pytest.raises(ConfigError, match="cannot open"):
+        wallet.sign_text("a")
+
+    password.write_text("right\n")
+
+    assert recover("a", wallet.sign_text("a")) == made.address
+
+
+def test_a_lazy_wallet_of_a_file_without_an_address_is_refused(tmp_path):
+    (tmp_path / "w.json").write_text("{}")
+
+    with pytest.raises(ConfigError, match="cannot read"):
+        lazy_wallet(tmp_path / "w.json", tmp_path / "p")

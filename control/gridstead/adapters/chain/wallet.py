@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from eth_account.signers.local import LocalAccount
 from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
 
+from gridstead.domain.ids import parse_address
 from gridstead.errors import ConfigError, InvalidInput
 
 SIGNATURE_BYTES = 65
@@ -33,11 +36,13 @@ class Wallet:
     """A key. It is never shown: neither by repr nor in an error.
 
     Args:
-        key: 32 bytes.
+        address: The key's address, lower case.
+        open_account: Returns the key; called once, before the first signature.
     """
 
-    def __init__(self, key: bytes) -> None:
-        self._account: LocalAccount = Keys.from_key(key)
+    def __init__(self, address: str, open_account: Callable[[], LocalAccount]) -> None:
+        self._address = address
+        self._open_account = cache(open_account)
 
     def __repr__(self) -> str:
         return f"Wallet({self.address})"
@@ -45,17 +50,52 @@ class Wallet:
     @property
     def address(self) -> str:
         """The wallet's address, lower case."""
-        return str(self._account.address).lower()
+        return self._address
 
     def sign_transaction(self, fields: dict[str, Any]) -> Signed:
         """Return a signed transaction of type 2."""
-        signed = self._account.sign_transaction(fields)
+        signed = self._open_account().sign_transaction(fields)
         return Signed(hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex())
 
     def sign_text(self, text: str | bytes) -> bytes:
         """Return an EIP-191 signature of a text: r, s and v (27 or 28), 65 bytes."""
         data = text.encode() if isinstance(text, str) else text
-        return bytes(self._account.sign_message(encode_defunct(primitive=data)).signature)
+        return bytes(self._open_account().sign_message(encode_defunct(primitive=data)).signature)
+
+
+def wallet_of(key: bytes) -> Wallet:
+    """Return the wallet of a key of 32 bytes."""
+    account: LocalAccount = Keys.from_key(key)
+    return Wallet(str(account.address).lower(), lambda: account)
+
+
+def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
+    """Return a wallet whose key file is opened when something must be signed: that takes most of a second, on purpose.
+
+    Raises:
+        ConfigError: If the key file cannot be read or names no address; and, when it is opened, as ``load_wallet``.
+    """
+    address = keystore_address(keystore)
+
+    def open_account() -> LocalAccount:
+        account: LocalAccount = Keys.from_key(_key(keystore, password_file))
+        if account.address.lower() != address:
+            raise ConfigError(f"cannot open wallet {keystore}", detail=f"its key is that of {account.address.lower()}")
+        return account
+
+    return Wallet(address, open_account)
+
+
+def keystore_address(keystore: Path) -> str:
+    """Return the address that a V3 key file names, lower case; needs no password.
+
+    Raises:
+        ConfigError: If it cannot be read or names none.
+    """
+    try:
+        return parse_address("0x" + str(json.loads(keystore.read_text())["address"]).removeprefix("0x"))
+    except (OSError, ValueError, KeyError, TypeError, InvalidInput) as err:
+        raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
 
 
 def load_wallet(keystore: Path, password_file: Path) -> Wallet:
@@ -64,10 +104,14 @@ def load_wallet(keystore: Path, password_file: Path) -> Wallet:
     Raises:
         ConfigError: If a file cannot be read, is no key file, or the password is wrong.
     """
+    return wallet_of(_key(keystore, password_file))
+
+
+def _key(keystore: Path, password_file: Path) -> bytes:
     try:
         document = json.loads(keystore.read_text())
         password = password_file.read_text().rstrip("\r\n")
-        return Wallet(bytes(Keys.decrypt(document, password)))
+        return bytes(Keys.decrypt(document, password))
     except OSError as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
     except (ValueError, TypeError, KeyError, NotImplementedError) as err:
@@ -97,7 +141,7 @@ def create_wallet(
         keystore.write_text(json.dumps(document))
     except OSError as err:
         raise ConfigError(f"cannot write wallet {keystore}", detail=str(err)) from err
-    return Wallet(bytes(account.key))
+    return wallet_of(bytes(account.key))
 
 
 def recover(text: str | bytes, signature: bytes) -> str:
