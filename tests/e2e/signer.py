@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A customer who signs a request for a job ahead of time, so that a test says in which block it is made."""
+
+from tests.e2e.crowd import CREDIT
+
+from gridstead.adapters.chain.account import to_fields
+from gridstead.adapters.chain.customer import Customer, JobRequest, to_arguments
+from gridstead.adapters.chain.encode import Payload
+from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.config import ClientSettings, load
+from gridstead.domain.billing import Resources
+from gridstead.domain.sending import Fees
+from gridstead.wiring.chain import open_chain, open_wallet
+
+REQUEST_GAS = 900_000
+FEES = Fees(max_fee=100 * 10**9, tip=10**9)
+RESOURCES = Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64)
+
+
+class Signer:
+    """One customer, connected to the chain.
+
+    Args:
+        person: Somebody with a wallet and a settings file.
+    """
+
+    def __init__(self, person):
+        self.person = person
+        self.address = person.address
+        self._settings = load(ClientSettings, person.settings)
+        self._wallet = open_wallet(self._settings.wallet)
+        self.chain = open_chain(self._settings.chain)
+
+    def request(self, workflow, *, credits_):
+        """Store a one-step workflow, allow the credits, and return a signed request for its job, hexadecimal."""
+        Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
+        script = submit_workflow(self._settings.job_definitions_url, workflow, ca=self._settings.ca_file)
+        request = JobRequest(resources=RESOURCES, batch_location_hash=script, lock=credits_ * CREDIT, name="signed")
+        contracts = self.chain.contracts
+        data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(request))
+        nonce = int(self.chain.node.ask("eth_getTransactionCount", self.address, "latest"), 16)
+        fields = to_fields(
+            Payload(to=contracts.meta_scheduler.address, data=data, gas=None),
+            chain_id=contracts.chain_id, nonce=nonce, gas=REQUEST_GAS, fees=FEES,
+        )  # fmt: skip
+        return self._wallet.sign_transaction(fields).raw

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chain that is away, and one that changes its mind: everything catches up by itself and nothing is done twice."""
+
+import contextlib
+import time
+
+import pytest
+from tests.e2e.conftest import CREDIT, wait_until
+from tests.e2e.crowd import one_step
+from tests.e2e.signer import Signer
+
+GONE_S = 60
+REORG_BLOCKS = 5
+FOLLOWERS = ("supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
+SHUT = """
+table inet e2e_chain_gone {
+    chain input {
+        type filter hook input priority -10;
+        tcp dport 8545 reject with tcp reset
+    }
+}
+"""
+
+
+@pytest.fixture
+def unreachable(lab):
+    """A context manager factory: inside, nobody reaches the chain, which goes on by itself."""
+
+    @contextlib.contextmanager
+    def chain_unreachable():
+        lab.run("control", "nft", "-f", "-", input=SHUT)
+        try:
+            yield
+        finally:
+            lab.run("control", "nft", "delete table inet e2e_chain_gone")
+
+    return chain_unreachable
+
+
+@pytest.fixture
+def by_hand(grid):
+    """A context manager factory: inside, blocks come only when the test asks for one."""
+
+    @contextlib.contextmanager
+    def mining_by_hand(node):
+        node.ask("evm_setIntervalMining", 0)
+        try:
+            yield
+        finally:
+            # After a reorg anvil's clock goes on from the old blocks' time.
+            node.ask("evm_setTime", int(time.time()))
+            node.ask("evm_setIntervalMining", 1)
+
+    return mining_by_hand
+
+
+@pytest.fixture
+def signer(grid):
+    """Makes customers who sign ahead of time; their connections are closed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def connected(name):
+            made = Signer(grid.customer(name))
+            stack.callback(made.chain.node.close)
+            return made
+
+        yield connected
+
+
+def restarts(lab):
+    return {
+        name: lab.run("control", "systemctl", "show", "-P", "NRestarts", f"gridstead-{name}").stdout.strip()
+        for name in FOLLOWERS
+    }
+
+
+def records_of(lab, name, address):
+    return [record for record in lab.sacct(name) if record["user"] == address]
+
+
+def ended_record(lab, name, address, *, timeout=60):
+    """Return the one record of a customer's job, once it has ended."""
+
+    def ended():
+        return [r for r in records_of(lab, name, address) if r["end"].isdigit() and r["state"] != "RUNNING"]
+
+    (record,) = wait_until(ended, timeout=timeout)
+    return record
+
+
+def test_a_job_that_ends_while_the_chain_is_gone_is_settled_afterwards(grid, lab, unreachable):
+    someone = grid.customer("patient")
+    before = restarts(lab)
+    running = grid.submit(someone, "sleep 20")
+    grid.wait(someone, running, "RUNNING")
+    on_its_way = grid.submit(someone, "sleep 1")
+
+    with unreachable():
+        back_at = time.monotonic() + GONE_S
+        record = ended_record(lab, f"0x{running:064x}", someone.address)
+        time.sleep(back_at - time.monotonic())
+
+    assert record["state"] == "COMPLETED"
+    for number in (running, on_its_way):
+        grid.wait(someone, number, "FINISHED")
+        assert len(lab.sacct(f"0x{number:064x}")) == 1
+        assert grid.check_money(someone, number)["cost_wei"] > 0
+    assert restarts(lab) == before
+
+
+def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer, by_hand):
+    """Five blocks go, and with them a request, its match and its claim, while the job runs in Slurm already."""
+    first, second = (signer(name) for name in ("loser", "winner"))
+    dropped = first.request(one_step("sleep 300"), credits_=100)
+    kept = second.request(one_step("sleep 2"), credits_=100)
+    credits_before = {one.address: grid.balance(one.address) for one in (first, second)}
+    earned_before = grid.balance(grid.provider)
+    ledger, node = first.chain.ledger, first.chain.node
+    calm = ledger.head().number + REORG_BLOCKS
+    wait_until(lambda: ledger.head().number >= calm, timeout=30)
+
+    with by_hand(node):
+        request = node.ask("eth_sendRawTransaction", dropped)
+        node.ask("evm_mine")
+        number = job_number(ledger)
+        name = f"0x{number:064x}"
+        for _ in ("match", "claim"):
+            wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)
+            node.ask("evm_mine")
+        wait_until(lambda: "RUNNING" in lab.sh("controller", f"squeue -h -n {name} -o %T"), timeout=60)
+        node.ask("anvil_reorg", REORG_BLOCKS, [[kept, REORG_BLOCKS - 1]])
+    assert node.ask("eth_getTransactionReceipt", request) is None
+
+    assert job_number(ledger) == number
+    lost = ended_record(lab, name, first.address)
+    assert lost["state"].startswith("CANCELLED")
+    job = grid.wait(second.person, number, "FINISHED")
+    won = ended_record(lab, name, second.address)
+    assert won["state"] == "COMPLETED"
+    assert won["admincomment"].split("/")[-1] == job["batch_location_hash"] != lost["admincomment"].split("/")[-1]
+    grid.check_money(second.person, number, seconds=lab.worth(won))
+    assert len(lab.sacct(name)) == 2
+    assert grid.balance(first.address) == credits_before[first.address]
+    assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
+    assert grid.balance(grid.provider) == earned_before + job["cost_wei"] - job["cost_wei"] // 5
+    assert job["lock_wei"] == 100 * CREDIT
+
+
+def job_number(ledger):
+    """Return the number of the newest job."""
+    head = ledger.head()
+    events = ledger.events(first=max(0, head.number - REORG_BLOCKS), last=head.number)
+    (number,) = {event.job_number for event in events if event.kind.name == "JOB_REQUESTED"}
+    return number
