@@ -7,6 +7,7 @@ each act that leaves this process, so a crash on any line leaves a plan whose re
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -18,16 +19,15 @@ from gridstead.domain.ids import Proof
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.reconcile import Action, Cancel, Extend, Note, Put, Rules, Snapshot, Submit, plan
+from gridstead.domain.reconcile import Cancel, Extend, Note, Put, Rules, Snapshot, Submit, plan
 from gridstead.domain.sending import SendState
-from gridstead.domain.submission import Gate, Submission
-from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient, UnexpectedOutput
+from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
 from gridstead.services.follower import Follower
+from gridstead.services.submitter import Submitter
 
 log = structlog.get_logger()
 
-GATE_MEMORY_S = 60
 REPORT_MEMORY_S = 24 * 3600
 ACCOUNTING_MARGIN_S = 3600
 
@@ -57,7 +57,6 @@ class _Memory:
     records: Records = field(default_factory=Records)
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
-    open_gates: dict[str, tuple[int, Gate]] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -66,13 +65,25 @@ class Supervisor:
     Args:
         peers: The outside world.
         rules: What the operator decided.
+        submissions_at_once: How many jobs are fetched and submitted side by side.
         at: Called with the name of each boundary of a job's path, for tests that crash there.
     """
 
-    def __init__(self, peers: Peers, rules: Rules, *, at: Callable[[str], None] = ignore) -> None:
+    def __init__(
+        self, peers: Peers, rules: Rules, *, submissions_at_once: int = 1, at: Callable[[str], None] = ignore
+    ) -> None:
         self._peers = peers
         self._rules = rules
         self._at = at
+        self._noting = threading.Lock()
+        self._submitter = Submitter(
+            clock=peers.clock,
+            scheduler=peers.scheduler,
+            scripts=peers.scripts,
+            note=self._note,
+            at=at,
+            at_once=submissions_at_once,
+        )
         self._memory = _Memory()
         self._memory.records.extend(peers.journal.open_entries())
 
@@ -86,10 +97,14 @@ class Supervisor:
         snapshot = self._gather()
         actions = plan(snapshot, self._rules)
         for action in actions:
+            if isinstance(action, Submit):
+                continue
             try:
-                self._act(action, snapshot)
+                self._act(action)
             except GridsteadError as error:
                 log.warning("action_failed", action=type(action).__name__, code=error.code, reason=str(error))
+        # Last, as they take longest. How many there are at once is a matter of the claim limit.
+        self._submitter.submit([action for action in actions if isinstance(action, Submit)])
         if actions:
             log.info("tick_finished", block=snapshot.head.number, actions=len(actions), jobs=len(snapshot.records))
 
@@ -119,7 +134,9 @@ class Supervisor:
 
     def _note(self, entries: Iterable[Entry]) -> None:
         new = tuple(entries)
-        if new:
+        if not new:
+            return
+        with self._noting:
             self._peers.journal.append(new)
             self._memory.records.extend(new)
 
@@ -178,7 +195,7 @@ class Supervisor:
         horizon = self._peers.clock.now() - REPORT_MEMORY_S
         memory.reports = [report for report in memory.reports if report.at > horizon]
 
-    def _act(self, action: Action, snapshot: Snapshot) -> None:
+    def _act(self, action: Note | Put | Cancel | Extend) -> None:
         match action:
             case Note(entry=entry):
                 self._note([entry])
@@ -187,60 +204,12 @@ class Supervisor:
                 self._at(f"before_{type(call).__name__}")
                 self._peers.outbox.put(key, call)
                 log.info("call_queued", key=key)
-            case Submit():
-                self._submit(action, snapshot.now)
             case Cancel(slurm_job_id=slurm_job_id, proof=proof, reason=reason):
                 self._peers.scheduler.cancel(slurm_job_id, proof=str(proof))
                 log.info("attempt_cancelled", job_id=proof.job_id.number, slurm_job_id=slurm_job_id, reason=reason)
             case Extend(slurm_job_id=slurm_job_id, proof=proof, time_limit_min=limit):
                 self._peers.scheduler.extend(slurm_job_id, proof=str(proof), time_limit_min=limit)
                 log.info("attempt_extended", job_id=proof.job_id.number, slurm_job_id=slurm_job_id)
-
-    def _submit(self, action: Submit, now: int) -> None:
-        job = action.job
-        gate = self._gate(job.customer, now)
-        if not gate.open or gate.user is None:
-            log.info("gate_closed", job_id=job.id.number, reason=", ".join(gate.missing))
-            return
-        try:
-            script = self._peers.scripts.fetch(job)
-        except ScriptUnavailable as error:
-            self._note([Entry(proof=job.proof, kind=EntryKind.SCRIPT_UNAVAILABLE, at=now, reason=str(error))])
-            return
-        submission = Submission(
-            proof=job.proof,
-            user=gate.user,
-            resources=job.resources,
-            time_limit_min=action.time_limit_min,
-            script=script,
-        )
-        self._at("before_submit")
-        self._note([Entry(proof=job.proof, kind=EntryKind.SUBMIT_INTENDED, at=self._peers.clock.now())])
-        self._queue(submission)
-
-    def _queue(self, submission: Submission) -> None:
-        proof = submission.proof
-        try:
-            slurm_job_id = self._peers.scheduler.submit(submission)
-        except SubmitRejected as error:
-            entry = Entry(proof=proof, kind=EntryKind.SUBMIT_REJECTED, at=self._peers.clock.now(), reason=str(error))
-            self._note([entry])
-            log.warning("submission_rejected", job_id=proof.job_id.number, reason=str(error))
-            return
-        self._at("submitted")
-        now = self._peers.clock.now()
-        self._note([Entry(proof=proof, kind=EntryKind.SUBMITTED, at=now, slurm_job_id=slurm_job_id)])
-        log.info("job_submitted", job_id=proof.job_id.number, slurm_job_id=slurm_job_id)
-
-    def _gate(self, address: str, now: int) -> Gate:
-        """Ask whether a customer can run here, and remember a yes for a minute."""
-        known = self._memory.open_gates.get(address)
-        if known is not None and now - known[0] < GATE_MEMORY_S:
-            return known[1]
-        gate = self._peers.scheduler.gate(address)
-        if gate.open:
-            self._memory.open_gates[address] = (now, gate)
-        return gate
 
 
 def _numbers_alive(live: LiveSample | None, rules: Rules) -> set[int]:

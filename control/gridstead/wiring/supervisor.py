@@ -31,6 +31,7 @@ from gridstead.wiring.chain import Chain, open_chain, open_wallet
 from gridstead.wiring.sending import open_sending
 
 REGISTRATION_S = 60
+SUBMISSIONS_AT_ONCE = 4
 
 
 def run(settings: SupervisorSettings) -> None:
@@ -52,7 +53,7 @@ def run(settings: SupervisorSettings) -> None:
         reports=reports,
         scripts=_scripts(settings, wallet),
     )
-    supervisor = Supervisor(peers, _rules(settings, chain, wallet), at=at)
+    supervisor = Supervisor(peers, _rules(settings, chain, wallet), submissions_at_once=SUBMISSIONS_AT_ONCE, at=at)
     registration = Registration(
         chain.ledger, sending.outbox, scheduler, provider=wallet.address, terms=_terms(settings)
     )

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The submitter: takes claimed jobs into Slurm, several at once, for the supervisor.
+
+Rule 1: what is about to be submitted is in the journal before, and what became of it after. Rule 2: one job's failure
+does not keep the others back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.reconcile import Submit
+from gridstead.domain.submission import Gate, GridUser, Submission
+from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected
+from gridstead.ports import Clock, Scheduler, ScriptSource
+
+log = structlog.get_logger()
+
+GATE_MEMORY_S = 60
+
+
+class Submitter:
+    """Submits jobs.
+
+    Args:
+        clock: Wall time.
+        scheduler: Slurm.
+        scripts: Where scripts are fetched.
+        note: Stores journal entries before it returns; called from several threads.
+        at: Called with the name of each boundary, for tests that crash there.
+        at_once: How many jobs are fetched and submitted side by side.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        scheduler: Scheduler,
+        scripts: ScriptSource,
+        note: Callable[[Iterable[Entry]], None],
+        at: Callable[[str], None],
+        at_once: int,
+    ) -> None:
+        self._clock = clock
+        self._scheduler = scheduler
+        self._scripts = scripts
+        self._note = note
+        self._at = at
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="submitter") if at_once > 1 else None
+        self._open_gates: dict[str, tuple[int, Gate]] = {}
+
+    def submit(self, wanted: Sequence[Submit]) -> None:
+        """Submit the jobs whose gate is open; what fails is logged, and planned again as the journal says."""
+        users = {address: self._user(address) for address in dict.fromkeys(one.job.customer for one in wanted)}
+        ready = [(one, user) for one in wanted if (user := users[one.job.customer]) is not None]
+        if self._pool is None:
+            for one, user in ready:
+                self._submit(one, user)
+            return
+        for future in [self._pool.submit(self._submit, one, user) for one, user in ready]:
+            future.result()
+
+    def _user(self, address: str) -> GridUser | None:
+        """Return the customer's account, None if it cannot run here now; a yes is remembered for a minute."""
+        now = self._clock.now()
+        asked_at, gate = self._open_gates.get(address, (0, None))
+        if gate is not None and now - asked_at < GATE_MEMORY_S:
+            return gate.user
+        try:
+            gate = self._scheduler.gate(address)
+        except GridsteadError as error:
+            _tell(error)
+            return None
+        if not gate.open:
+            log.info("gate_closed", user=address, reason=", ".join(gate.missing))
+            return None
+        self._open_gates[address] = (now, gate)
+        return gate.user
+
+    def _submit(self, wanted: Submit, user: GridUser) -> None:
+        try:
+            self._fetch_and_queue(wanted, user)
+        except GridsteadError as error:
+            _tell(error)
+
+    def _fetch_and_queue(self, wanted: Submit, user: GridUser) -> None:
+        job = wanted.job
+        try:
+            script = self._scripts.fetch(job)
+        except ScriptUnavailable as error:
+            now = self._clock.now()
+            self._note([Entry(proof=job.proof, kind=EntryKind.SCRIPT_UNAVAILABLE, at=now, reason=str(error))])
+            return
+        submission = Submission(
+            proof=job.proof,
+            user=user,
+            resources=job.resources,
+            time_limit_min=wanted.time_limit_min,
+            script=script,
+        )
+        self._at("before_submit")
+        self._note([Entry(proof=job.proof, kind=EntryKind.SUBMIT_INTENDED, at=self._clock.now())])
+        self._queue(submission)
+
+    def _queue(self, submission: Submission) -> None:
+        proof = submission.proof
+        try:
+            slurm_job_id = self._scheduler.submit(submission)
+        except SubmitRejected as error:
+            entry = Entry(proof=proof, kind=EntryKind.SUBMIT_REJECTED, at=self._clock.now(), reason=str(error))
+            self._note([entry])
+            log.warning("submission_rejected", job_id=proof.job_id.number, reason=str(error))
+            return
+        self._at("submitted")
+        now = self._clock.now()
+        self._note([Entry(proof=proof, kind=EntryKind.SUBMITTED, at=now, slurm_job_id=slurm_job_id)])
+        log.info("job_submitted", job_id=proof.job_id.number, slurm_job_id=slurm_job_id)
+
+
+def _tell(error: GridsteadError) -> None:
+    log.warning("action_failed", action="Submit", code=error.code, reason=str(error))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on their way into Slurm, several at once."""
+
+import threading
+
+import pytest
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.scheduler import FakeScheduler
+from tests.fakes.store import FakeClock, MemoryJournal
+
+from gridstead.domain.journal import EntryKind
+from gridstead.domain.reconcile import Submit
+from gridstead.domain.submission import Script
+from gridstead.errors import JobDefinitionUnavailable
+from gridstead.services.submitter import Submitter
+
+CUSTOMER = "0x" + "33" * 20
+STRANGER = "0x" + "44" * 20
+TIMEOUT_S = 10
+
+
+class MeetingScripts:
+    """Port ScriptSource: nobody gets a script before so many ask for one at the same time."""
+
+    def __init__(self, parties):
+        self._barrier = threading.Barrier(parties, timeout=TIMEOUT_S)
+        self.unavailable = set()
+
+    def fetch(self, job):
+        self._barrier.wait()
+        if job.id.number in self.unavailable:
+            raise JobDefinitionUnavailable("could not fetch a script")
+        return Script(text="#!/bin/sh\n")
+
+
+class Bench:
+    """A submitter among fakes."""
+
+    def __init__(self, at_once):
+        self.clock = FakeClock()
+        self.ledger = FakeLedger(self.clock)
+        self.slurm = FakeScheduler(self.clock)
+        self.scripts = MeetingScripts(at_once)
+        self.journal = MemoryJournal()
+        self._lock = threading.Lock()
+        self.submitter = Submitter(
+            clock=self.clock,
+            scheduler=self.slurm,
+            scripts=self.scripts,
+            note=self._note,
+            at=lambda _: None,
+            at_once=at_once,
+        )
+
+    def _note(self, entries):
+        with self._lock:
+            self.journal.append(entries)
+
+    def wanted(self, customer=CUSTOMER):
+        """Return a job that is to be submitted."""
+        return Submit(job=self.ledger.request(customer), time_limit_min=10)
+
+    def noted(self, wanted):
+        """Return what the journal says of a job."""
+        return [entry.kind for entry in self.journal.open_entries() if entry.proof == wanted.job.proof]
+
+
+@pytest.fixture
+def bench():
+    return Bench(at_once=3)
+
+
+def test_jobs_are_fetched_side_by_side_and_each_is_noted_before_and_after(bench):
+    jobs = [bench.wanted() for _ in range(6)]
+
+    bench.submitter.submit(jobs)
+
+    assert {one.proof for one in bench.slurm.submissions} == {one.job.proof for one in jobs}
+    assert len(bench.slurm.submissions) == len(jobs)
+    for one in jobs:
+        assert bench.noted(one) == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
+
+
+def test_one_job_that_fails_keeps_no_other_back(bench):
+    jobs = [bench.wanted() for _ in range(3)]
+    bench.scripts.unavailable = {jobs[0].job.id.number}
+
+    bench.submitter.submit(jobs)
+
+    assert bench.noted(jobs[0]) == []
+    assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 2
+
+
+def test_a_customer_who_cannot_run_yet_keeps_no_other_back(bench):
+    bench.slurm.missing[STRANGER] = ("a home",)
+    jobs = [bench.wanted(STRANGER), *(bench.wanted() for _ in range(3))]
+
+    bench.submitter.submit(jobs)
+
+    assert bench.noted(jobs[0]) == []
+    assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 3
+
+
+def test_a_bug_in_one_thread_is_not_swallowed(bench):
+    def broken(job):
+        raise KeyError(job)
+
+    bench.scripts.fetch = broken
+
+    with pytest.raises(KeyError):
+        bench.submitter.submit([bench.wanted()])
