@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-import click
 import typer.main
 from pydantic.fields import FieldInfo
 
@@ -80,19 +80,20 @@ def commands() -> str:
     return "\n".join(lines)
 
 
-def _command(command: click.Command, path: str) -> Iterator[str]:
-    if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from _command(command.commands[name], f"{path} {name}")
+def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer has a click of its own
+    groups = getattr(command, "commands", None)
+    if groups is not None:
+        for name in sorted(groups):
+            yield from _command(groups[name], f"{path} {name}")
         return
     yield f"## {path}\n"
-    yield f"{(command.help or '').strip()}\n"
+    yield f"{cleandoc(command.help or '')}\n"
     for parameter in command.params:
         if parameter.name == "help":
             continue
         shown = (
             "`, `".join(parameter.opts)
-            if isinstance(parameter, click.Option)
+            if parameter.param_type_name == "option"
             else (parameter.metavar or parameter.name or "").upper()
         )
         yield f"- `{shown}`: {getattr(parameter, 'help', '') or ''}"

@@ -7,17 +7,22 @@ is generated from these models.
 
 from __future__ import annotations
 
+import difflib
 import tomllib
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeGuard, TypeVar, get_args
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from gridstead.domain.ids import is_address
 from gridstead.errors import ConfigError
 
 WEI_PER_CREDIT = 10**18
+WEI_DIGITS = 80
+SHOWN = 80  # characters of a wrong value
 
 AnySettings = TypeVar("AnySettings", bound="Settings")
 
@@ -36,7 +41,19 @@ def _check_endpoint(value: str) -> str:
     return value
 
 
+def _check_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        good = parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError as error:
+        raise ValueError(f"a URL is http(s)://host:port/path: {error}") from error
+    if not good or any(c.isspace() or not c.isprintable() for c in value):
+        raise ValueError("a URL is http(s)://host:port/path")
+    return value
+
+
 Address = Annotated[str, AfterValidator(_check_address)]
+Url = Annotated[str, AfterValidator(_check_url)]
 Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 PositiveInt = Annotated[int, Field(gt=0)]
 NaturalInt = Annotated[int, Field(ge=0)]
@@ -53,7 +70,9 @@ class Chain(Settings):
     """The chain that holds the contracts."""
 
     rpc_url: Annotated[
-        str, Field(pattern=r"^https?://", description="JSON-RPC endpoint.", examples=["http://127.0.0.1:8545"])
+        str,
+        AfterValidator(_check_url),
+        Field(pattern=r"^https?://", description="JSON-RPC endpoint.", examples=["http://127.0.0.1:8545"]),
     ]
     chain_id: Annotated[
         PositiveInt, Field(description="EIP-155 id; anything else at the endpoint is refused.", examples=[179188])
@@ -295,10 +314,12 @@ class ClientSettings(Settings):
     chain: Chain
     wallet: Wallet
     job_definitions_url: Annotated[
-        str, Field(pattern=r"^https://", description="GraphQL address.", examples=["https://control:8443/graphql"])
+        str,
+        AfterValidator(_check_url),
+        Field(pattern=r"^https://", description="GraphQL address.", examples=["https://control:8443/graphql"]),
     ]
     logger: Peer
-    queue_url: Annotated[str | None, Field(description="Address of the meta-scheduler's queue view.")] = None
+    queue_url: Annotated[Url | None, Field(description="Address of the meta-scheduler's queue view.")] = None
     ca_file: Annotated[Path | None, Field(description="PEM of a CA to trust beside the system's.")] = None
 
 
@@ -315,7 +336,8 @@ SERVICES: dict[str, type[Service]] = {
 
 def to_wei(amount: Decimal) -> int:
     """Return credits as wei; the settings allow at most 18 decimals, so nothing is rounded."""
-    return int(amount * WEI_PER_CREDIT)
+    with localcontext(prec=WEI_DIGITS):
+        return int(amount * WEI_PER_CREDIT)
 
 
 def load(model: type[AnySettings], path: Path) -> AnySettings:
@@ -325,24 +347,37 @@ def load(model: type[AnySettings], path: Path) -> AnySettings:
         ConfigError: The file cannot be read or breaks a rule; every broken field is named at once.
     """
     try:
-        text = path.read_text()
-        return model.model_validate(tomllib.loads(text))
+        return model.model_validate(tomllib.loads(path.read_text()))
     except OSError as error:
         raise ConfigError(f"cannot read {path}", detail=str(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML", detail=str(error)) from error
     except ValidationError as error:
-        raise ConfigError(f"invalid settings in {path}", detail=_told(error)) from error
+        problems = [_problem(model, one) for one in error.errors()]
+        hint = "docs/reference/settings.md lists every key."
+        raise ConfigError(f"invalid settings in {path}", detail="; ".join(problems), hint=hint) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not TOML", detail=str(error)) from error
 
 
-def _told(error: ValidationError) -> str:
-    problems = []
-    for problem in error.errors():
-        place = ".".join(map(str, problem["loc"]))
-        if problem["type"] == "extra_forbidden":
-            problems.append(f"{place}: unknown key")
-        elif problem["type"] == "missing":
-            problems.append(f"{place}: missing")
-        else:
-            problems.append(f"{place}: {problem['msg']}, found {problem['input']!r}")
-    return "; ".join(problems)
+def _problem(model: type[Settings], error: ErrorDetails) -> str:
+    place = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{place}: missing"
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(error["loc"][-1]), _keys(model, error["loc"][:-1]), n=1)
+        return f"{place}: unknown key" + (f", did you mean {near[0]}?" if near else "")
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}, found {repr(error['input'])[:SHOWN]}"
+
+
+def _keys(model: type[Settings], table: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that a table of the settings may have."""
+    for name in table:
+        field = model.model_fields.get(str(name))
+        inner = [one for one in (field.annotation, *get_args(field.annotation)) if _is_table(one)] if field else []
+        if not inner:
+            return []
+        model = inner[0]
+    return list(model.model_fields)
+
+
+def _is_table(annotation: object) -> TypeGuard[type[Settings]]:
+    return isinstance(annotation, type) and issubclass(annotation, Settings)

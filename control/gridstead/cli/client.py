@@ -28,7 +28,7 @@ Config = Annotated[
     typer.Option("--config", help=f"Settings file; else ${CONFIG_VARIABLE}, else ~/.config/gridstead/client.toml."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-JobNumber = Annotated[str, typer.Argument(help="Job number, decimal or 0x and hexadecimal digits.")]
+JobNumber = Annotated[str, typer.Argument(metavar="JOB", help="Job number, decimal or 0x and hexadecimal digits.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +63,24 @@ def waiting_reason(client: Client, job: Job) -> str | None:
 
 
 def settings_file(config: Path | None) -> Path:
-    """Return where the user's settings are."""
+    """Return where the user's settings are.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
     named = os.environ.get(CONFIG_VARIABLE)
-    return config or (Path(named) if named else Path("~/.config/gridstead/client.toml").expanduser())
+    path = config or (Path(named) if named else Path("~/.config/gridstead/client.toml").expanduser())
+    if not path.exists():
+        hint = f"Give --config FILE or set ${CONFIG_VARIABLE}; docs/reference/settings.md shows a client's settings."
+        raise ConfigError(f"cannot read {path}", detail="it does not exist", hint=hint)
+    return path
 
 
 def open_client(config: Path | None) -> Client:
     """Return the user that the settings describe, connected."""
     from gridstead.wiring.client import open_customer  # noqa: PLC0415 - see above
 
-    path = settings_file(config)
-    if not path.exists():
-        raise ConfigError(
-            f"cannot read {path}",
-            detail="it does not exist",
-            hint=f"Give --config FILE or set ${CONFIG_VARIABLE}; docs/reference/settings.md shows a client's settings.",
-        )
-    settings = load(ClientSettings, path)
+    settings = load(ClientSettings, settings_file(config))
     wallet, customer, ledger = open_customer(settings)
     return Client(settings=settings, wallet=wallet, customer=customer, ledger=ledger)
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import emit_json, emit_record, parse_credits
+from gridstead.cli.output import emit_json, emit_record, parse_credits, tell
 from gridstead.domain.ids import parse_address
 
 app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
@@ -22,11 +21,6 @@ AdminPassword = Annotated[Path, typer.Option("--admin-password-file", help="File
 DeploymentFile = Annotated[
     Path, typer.Option("--deployment", help="Where each step is written; with it a broken-off run goes on.")
 ]
-
-
-def tell(line: str) -> None:
-    """Print a step on stderr, beside the result."""
-    sys.stderr.write(line + "\n")
 
 
 @app.command()

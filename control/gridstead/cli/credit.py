@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Config, Json, open_client
-from gridstead.cli.output import console, credits_text, emit_json, emit_record, parse_credits
+from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, parse_credits
 from gridstead.domain.ids import parse_address
 
 app = typer.Typer(help="Credits: what you have, what the grid may lock.", no_args_is_help=True)
@@ -16,7 +16,7 @@ app = typer.Typer(help="Credits: what you have, what the grid may lock.", no_arg
 
 @app.command()
 def balance(
-    address: Annotated[str | None, typer.Argument(help="Wallet; yours if not given.")] = None,
+    address: Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help="Wallet; yours if not given.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -39,22 +39,26 @@ def balance(
 def allow(
     credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="From now on; 0 allows nothing.")],
     config: Config = None,
+    as_json: Json = False,
 ) -> None:
-    """Set how many of your credits the grid may lock."""
+    """Set how many of your credits the grid may lock; `gridstead submit` does it by itself when it must."""
     amount = parse_credits(credits_)
     client = open_client(config)
     client.customer.allow(amount)
-    console.print(f"the grid may lock {credits_text(amount)} credits")
+    record = {"address": client.customer.address, "allowance_wei": amount}
+    emit_done(record, f"the grid may lock {credits_text(amount)} credits", as_json=as_json)
 
 
 @app.command()
 def transfer(
-    address: Annotated[str, typer.Argument(help="Who gets them.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Who gets them.")],
     credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="How many.")],
     config: Config = None,
+    as_json: Json = False,
 ) -> None:
     """Give a wallet some of your credits."""
     receiver, amount = parse_address(address), parse_credits(credits_)
     client = open_client(config)
     client.customer.transfer(receiver, amount)
-    console.print(f"{credits_text(amount)} credits went to {receiver}")
+    record = {"address": receiver, "amount_wei": amount}
+    emit_done(record, f"{credits_text(amount)} credits went to {receiver}", as_json=as_json)

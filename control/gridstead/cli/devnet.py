@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.contracts import AdminKeystore, AdminPassword, DeploymentFile, RpcUrl, tell
-from gridstead.cli.output import console, credits_text, parse_credits
+from gridstead.cli.client import Json
+from gridstead.cli.contracts import AdminKeystore, AdminPassword, DeploymentFile, RpcUrl
+from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
 from gridstead.domain.ids import parse_address
 
 app = typer.Typer(help="A grid on a development chain (anvil).", no_args_is_help=True)
@@ -33,6 +34,7 @@ def init(
     deployment: DeploymentFile,
     fund_keystore: Annotated[list[Path], typer.Option("--fund-keystore", help="Wallet that needs gas; repeat it.")],
     chain_id: ChainId = 179188,
+    as_json: Json = False,
 ) -> None:
     """Deploy the contracts and pay the services' gas; prints "changed" if it did anything."""
     from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
@@ -56,18 +58,19 @@ def init(
         node, admin, [keystore_address(k) for k in fund_keystore], least=GAS_COINS // 2, amount=GAS_COINS
     ):
         note(f"{address} has coins for gas")
-    console.print("changed" if steps else "nothing to do")
+    emit_done({"changed": bool(steps), "steps": steps}, "changed" if steps else "nothing to do", as_json=as_json)
 
 
 @app.command()
 def fund(
-    address: Annotated[str, typer.Argument(help="Wallet of a customer.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of a customer.")],
     credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="New credits for it.")],
     rpc_url: RpcUrl,
     admin_keystore: AdminKeystore,
     admin_password_file: AdminPassword,
     contract: Annotated[str, typer.Option("--contract", help="Address of the MetaScheduler.")],
     chain_id: ChainId = 179188,
+    as_json: Json = False,
 ) -> None:
     """Give a wallet new credits, and coins for gas."""
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
@@ -77,4 +80,5 @@ def fund(
     node = wiring.check_chain(rpc_url, chain_id)
     wiring.fund(node, admin, [wallet], least=GAS_COINS // 2, amount=GAS_COINS)
     wiring.mint(node, admin, parse_address(contract), wallet, amount)
-    console.print(f"{wallet} has {credits_text(amount)} credits more, and coins for gas")
+    record = {"address": wallet, "amount_wei": amount}
+    emit_done(record, f"{wallet} has {credits_text(amount)} credits more, and coins for gas", as_json=as_json)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import threading
+import json
+import sys
 import time
 from collections.abc import Mapping
 from typing import Annotated
@@ -21,8 +22,9 @@ from gridstead.cli.client import (
     to_json,
     waiting_reason,
 )
-from gridstead.cli.output import console, credits_text, emit_json, emit_record, emit_table, parse_credits
-from gridstead.cli.watch import clock, read_log
+from gridstead.cli.job_output import JobOutput, read_lines
+from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table, parse_credits, say
+from gridstead.cli.watch import INTERRUPTED, moment
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.lifecycle import COLD, JobState
 
@@ -35,8 +37,6 @@ _STATES = {
     "JobClaimed": JobState.SCHEDULED.name,
     "JobStarted": JobState.RUNNING.name,
 }
-FIRST_LINE_S = 3.0
-QUIET_S = 1.0
 
 
 @app.command("list")
@@ -49,7 +49,7 @@ def list_(config: Config = None, as_json: Json = False) -> None:
         return
     now = int(time.time())
     rows = [
-        (n, j.name, j.state.name, clock(j.submitted_at), credits_text(cost_so_far(j, now)), credits_text(j.lock))
+        (n, j.name, j.state.name, moment(j.submitted_at), credits_text(cost_so_far(j, now)), credits_text(j.lock))
         for n, j in sorted(jobs.items())
     ]
     emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "LOCK"), rows)
@@ -62,7 +62,7 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
     client = open_client(config)
     job = client.job(wanted)
     if as_json:
-        emit_json(to_json(job))
+        emit_json(to_json(job) | {"waits_because": waiting_reason(client, job)})
         return
     record: dict[str, object] = {
         "job": job.id.number,
@@ -70,9 +70,9 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
         "state": job.state.name,
         "customer": job.customer,
         "provider": job.provider or "-",
-        "submitted": clock(job.submitted_at),
-        "started": clock(job.started_at) if job.started_at else "-",
-        "ended": clock(job.ended_at) if job.ended_at else "-",
+        "submitted": moment(job.submitted_at),
+        "started": moment(job.started_at),
+        "ended": moment(job.ended_at),
         "price per minute": credits_text(job.price_per_min),
         "cost": credits_text(cost_so_far(job, int(time.time()))),
         "lock": credits_text(job.lock),
@@ -97,7 +97,7 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     if as_json:
         emit_json([{"event": m.event, "state": s, "block": m.block, "at": m.at, **m.numbers} for s, m in steps])
         return
-    emit_table(("STATE", "TIME", "BLOCK"), [(s, clock(m.at), m.block) for s, m in steps])
+    emit_table(("STATE", "TIME", "BLOCK"), [(s, moment(m.at), m.block) for s, m in steps])
 
 
 def _state_after(event: str, numbers: Mapping[str, int]) -> str:
@@ -108,16 +108,17 @@ def _state_after(event: str, numbers: Mapping[str, int]) -> str:
 
 
 @app.command()
-def cancel(number: JobNumber, config: Config = None) -> None:
+def cancel(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
     """Cancel a job; what it used is billed, the rest comes back."""
     wanted = parse_job_number(number)
     client = open_client(config)
+    client.job(wanted)
     client.customer.cancel_job(wanted)
     after = client.job(wanted)
+    done = f"job {wanted} is being stopped by its provider"
     if after.state is JobState.CANCELLED:
-        console.print(f"job {wanted} is cancelled; {credits_text(after.lock - after.final_cost)} credits came back")
-    else:
-        console.print(f"job {wanted} is being stopped by its provider")
+        done = f"job {wanted} is cancelled; {credits_text(after.lock - after.final_cost)} credits came back"
+    emit_done(to_json(after), done, as_json=as_json)
 
 
 @app.command()
@@ -125,19 +126,22 @@ def topup(
     number: JobNumber,
     credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="How many more to lock.")],
     config: Config = None,
+    as_json: Json = False,
 ) -> None:
     """Lock more credits for a job that is claimed or runs, so that it may run longer."""
     wanted, amount = parse_job_number(number), parse_credits(credits_)
     client = open_client(config)
+    client.job(wanted)
     if client.customer.allowance() < amount:
         client.customer.allow(amount)
     client.customer.top_up(wanted, amount)
-    console.print(f"{credits_text(amount)} more credits are locked for job {wanted}")
+    done = f"{credits_text(amount)} more credits are locked for job {wanted}"
+    emit_done(to_json(client.job(wanted)), done, as_json=as_json)
 
 
 @app.command()
 def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show a job's states, output and cost until it ends."""
+    """Show a job's states, output and cost until it ends; Ctrl-C stops watching and leaves the job alone."""
     watch_job(open_client(config), parse_job_number(number), as_json=as_json)
 
 
@@ -146,24 +150,33 @@ def logs(
     number: JobNumber,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay for more until interrupted.")] = False,
     config: Config = None,
+    as_json: Json = False,
 ) -> None:
-    """Print a job's output."""
+    """Print a job's output; only a workflow with `enableLogging: true` has one."""
     wanted = parse_job_number(number)
     client = open_client(config)
     client.job(wanted)
+    show = _show_as_json if as_json else _show
     if follow:
-        for line in read_log(client, wanted):
-            console.print(line, markup=False, soft_wrap=True)
+        try:
+            for line, timestamp_ns in read_lines(client, wanted):
+                show(line, timestamp_ns)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
         return
-    last = [time.monotonic() + FIRST_LINE_S]
+    output = JobOutput(client, wanted, show)
+    output.start()
+    output.drain()
+    output.stop()
+    if output.error is not None:
+        raise output.error
 
-    def show() -> None:
-        for line in read_log(client, wanted):
-            console.print(line, markup=False, soft_wrap=True)
-            last[0] = time.monotonic() + QUIET_S
 
-    reader = threading.Thread(target=show, daemon=True)
-    reader.start()
-    # The wire's stream has no end; a second without a new line is taken for it.
-    while reader.is_alive() and time.monotonic() < last[0]:
-        reader.join(0.1)
+def _show(line: str, _timestamp_ns: int) -> None:
+    say(line)
+
+
+def _show_as_json(line: str, timestamp_ns: int) -> None:
+    """Print one JSON object per line, as the output may have no end."""
+    sys.stdout.write(json.dumps({"timestamp_ns": timestamp_ns, "line": line}) + "\n")
+    sys.stdout.flush()

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Client, Config, Json, open_client
-from gridstead.cli.output import console, credits_text, emit_json, emit_record, emit_table
+from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table
 from gridstead.domain.ids import parse_address
 from gridstead.domain.job import Provider
 from gridstead.errors import InvalidInput
 
 app = typer.Typer(help="Providers: list, look at, approve.", no_args_is_help=True)
 
-Address = Annotated[str, typer.Argument(help="Wallet of the provider.")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of the provider.")]
 
 
 def _state(provider: Provider) -> str:
@@ -78,9 +78,9 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
 
 
 @app.command()
-def approve(address: Address, config: Config = None) -> None:
+def approve(address: Address, config: Config = None, as_json: Json = False) -> None:
     """Let a provider that waits take part; for administrators of the grid."""
     wanted = parse_address(address)
     client = open_client(config)
     client.customer.approve_provider(wanted)
-    console.print(f"{wanted} may take jobs")
+    emit_done({"address": wanted, "state": "joined"}, f"{wanted} may take jobs", as_json=as_json)

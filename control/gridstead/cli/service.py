@@ -10,14 +10,17 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.output import console
-from gridstead.config import SERVICES, load
+from gridstead.cli.client import Json, settings_file
+from gridstead.cli.output import emit_done
+from gridstead.config import SERVICES, ClientSettings, Settings, load
 from gridstead.errors import InvalidInput
 from gridstead.logs import set_up
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; /etc/gridstead/<service>.toml if not given.")
 ]
+
+CLIENT = "client"
 
 _HELP = {
     "agent": "On the controller: the supervisor's only way into Slurm.",
@@ -55,12 +58,14 @@ def _runner(service: str) -> Callable[[Path | None], None]:
 
 
 def check_config(
-    service: Annotated[str, typer.Argument(help=f"One of: {', '.join(SERVICES)}.")],
+    service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of: {CLIENT}, {', '.join(SERVICES)}.")],
     config: Config = None,
+    as_json: Json = False,
 ) -> None:
-    """Check a service's settings file; contacts nothing and changes nothing."""
-    if service not in SERVICES:
-        raise InvalidInput(f"unknown service {service[:80]!r}", hint=f"Give one of: {', '.join(SERVICES)}.")
-    path = settings_path(service, config)
-    load(SERVICES[service], path)
-    console.print(f"{path}: good")
+    """Check the settings file of a service, or of you as a client; contacts nothing and changes nothing."""
+    models: dict[str, type[Settings]] = {CLIENT: ClientSettings, **SERVICES}
+    if service not in models:
+        raise InvalidInput(f"unknown service {service[:80]!r}", hint=f"Give one of: {', '.join(models)}.")
+    path = settings_file(config) if service == CLIENT else settings_path(service, config)
+    load(models[service], path)
+    emit_done({"service": service, "file": str(path), "good": True}, f"{path}: good", as_json=as_json)

@@ -5,26 +5,35 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gridstead.cli.client import Client, Config, Json, exit_code, open_client, to_json
-from gridstead.cli.output import console, credits_text, emit_json, parse_credits
+from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
+from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
 from gridstead.cli.workflow import read_workflow
 from gridstead.domain.billing import Resources
 from gridstead.domain.job import Affinity, Label
+from gridstead.domain.lifecycle import JobState
 from gridstead.errors import InvalidInput
 from gridstead.workflow.schema import Workflow
+
+if TYPE_CHECKING:
+    from gridstead.adapters.chain.customer import JobRequest
+
+NAME_BYTES = 32
 
 _USE = re.compile(r"([^=<>!]+)=(.*)")
 _AFFINITY = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
 
 
 def submit(
-    file: Annotated[Path, typer.Argument(help="Workflow, YAML; - for standard input.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")],
     credits_: Annotated[str, typer.Option("--credits", help="Credits to lock; what is not used comes back.")],
     name: Annotated[str | None, typer.Option("--name", help="At most 32 bytes; the file's name if not given.")] = None,
     uses: Annotated[
@@ -33,58 +42,73 @@ def submit(
     affinity: Annotated[
         list[str] | None, typer.Option("--affinity", help="Condition on a label: key>=value, key:in:text.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay and show states, output and cost.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Stay and show states, output and cost; Ctrl-C leaves the job alone.")
+    ] = False,
     use_exit_code: Annotated[
         bool, typer.Option("--exit-code", "-e", help="With --watch: end with the job's exit code.")
     ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a workflow: store its script, lock credits, ask for a job."""
+    """Submit a workflow: store its script, lock credits, ask for a job.
+
+    What is wrong with the workflow, the options, your key or your credits is told before anything is stored or sent.
+    """
+    if use_exit_code and not watch:
+        raise InvalidInput("--exit-code needs --watch", hint="Without --watch nobody waits for the job's end.")
     workflow = read_workflow(file)
-    lock = parse_credits(credits_)
-    labels, conditions = [_use(u) for u in uses or ()], [_affinity(a) for a in affinity or ()]
+    request = _request(workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ())
     client = open_client(config)
-    number = _request(client, workflow, lock, name or file.stem[:32], labels, conditions)
-    if not watch:
-        job = client.job(number)
-        if as_json:
-            emit_json(to_json(job))
-        else:
-            console.print(f"job {number} asks for a provider; {credits_text(lock)} credits are locked")
-            console.print(f"follow it: gridstead job logs {number}", style="dim")
+    number = _ask(client, workflow, request)
+    if watch:
+        end = watch_job(client, number, as_json=as_json)
+        if use_exit_code:
+            sys.exit(exit_code(end) or (0 if end.state is JobState.FINISHED else 1))
         return
-    end = watch_job(client, number, as_json=as_json)
-    if end is not None and use_exit_code:
-        sys.exit(exit_code(end) or (0 if end.state.name == "FINISHED" else 1))
+    locked = f"job {number} asks for a provider; {credits_text(request.lock)} credits are locked"
+    emit_done(to_json(client.job(number)), f"{locked}\nfollow it: gridstead job watch {number}", as_json=as_json)
 
 
-def _request(
-    client: Client, workflow: Workflow, lock: int, name: str, uses: list[Label], affinity: list[Affinity]
-) -> int:
+def _request(workflow: Workflow, lock: int, name: str, uses: Iterable[str], affinity: Iterable[str]) -> JobRequest:
+    """Return the request of the job, whose script is not stored yet."""
     from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415 - takes a second to import
-    from gridstead.adapters.job_definitions import submit_workflow  # noqa: PLC0415
 
-    customer = client.customer
-    _check_funds(client, lock)
     asked = workflow.resources
-    stored = submit_workflow(client.settings.job_definitions_url, workflow.to_graphql(), ca=client.settings.ca_file)
-    if customer.allowance() < lock:
-        customer.allow(lock)
-    request = JobRequest(
-        resources=Resources(
-            gpus=asked.gpus,
-            tasks=asked.tasks,
-            cpus_per_task=asked.cpus_per_task,
-            memory_per_cpu_mb=asked.mem_per_cpu,
-        ),
-        batch_location_hash=stored,
+    resources = Resources(
+        gpus=asked.gpus, tasks=asked.tasks, cpus_per_task=asked.cpus_per_task, memory_per_cpu_mb=asked.mem_per_cpu
+    )
+    return JobRequest(
+        resources=resources,
+        batch_location_hash="",
         lock=lock,
         name=name,
-        uses=tuple(uses),
-        affinity=tuple(affinity),
+        uses=tuple(_use(one) for one in uses),
+        affinity=tuple(_affinity(one) for one in affinity),
     )
-    return customer.request_job(request)
+
+
+def _ask(client: Client, workflow: Workflow, request: JobRequest) -> int:
+    from gridstead.adapters.job_definitions import submit_workflow  # noqa: PLC0415 - takes a second to import
+
+    settings, customer = client.settings, client.customer
+    client.wallet.open()
+    _check_funds(client, request.lock)
+    try:
+        stored = submit_workflow(settings.job_definitions_url, workflow.to_graphql(), ca=settings.ca_file)
+        if customer.allowance() < request.lock:
+            customer.allow(request.lock)
+        return customer.request_job(replace(request, batch_location_hash=stored))
+    except KeyboardInterrupt:
+        tell("interrupted; the job may have been asked for: gridstead job list")
+        sys.exit(INTERRUPTED)
+
+
+def _name(name: str | None, file: Path) -> str:
+    if name is not None:
+        return name
+    stem = "" if str(file) == "-" else file.stem
+    return stem.encode(errors="replace")[:NAME_BYTES].decode(errors="ignore")
 
 
 def _check_funds(client: Client, lock: int) -> None:
@@ -92,7 +116,9 @@ def _check_funds(client: Client, lock: int) -> None:
     least, balance = client.customer.minimum_lock(), client.customer.balance()
     if lock < least:
         raise InvalidInput(
-            f"--credits {credits_text(lock)} is less than a job must lock", detail=f"at least {credits_text(least)}"
+            f"--credits {credits_text(lock)} is less than a job must lock",
+            detail=f"at least {credits_text(least)}",
+            hint="Lock more; what is not used comes back.",
         )
     if balance < lock:
         raise InvalidInput(

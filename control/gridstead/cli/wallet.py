@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import console, emit_json
+from gridstead.cli.output import emit_done
 
 app = typer.Typer(help="Wallets: the key that pays or is paid.", no_args_is_help=True)
 
@@ -26,10 +26,7 @@ def new(
     from gridstead.adapters.chain.wallet import create_wallet  # noqa: PLC0415 - takes a second to import
 
     wallet = create_wallet(keystore, password_file)
-    if as_json:
-        emit_json({"address": wallet.address, "keystore": str(keystore)})
-        return
-    console.print(wallet.address)
+    emit_done({"address": wallet.address, "keystore": str(keystore)}, wallet.address, as_json=as_json)
 
 
 @app.command()
@@ -38,7 +35,4 @@ def address(keystore: Keystore, as_json: Json = False) -> None:
     from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
 
     found = keystore_address(keystore)
-    if as_json:
-        emit_json({"address": found, "keystore": str(keystore)})
-        return
-    console.print(found)
+    emit_done({"address": found, "keystore": str(keystore)}, found, as_json=as_json)

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 import time
 
 from rich.status import Status
+from rich.text import Text
 
-from gridstead.cli.client import Client, cost_so_far, exit_code, to_json
-from gridstead.cli.output import console, credits_text, emit_json, errors
+from gridstead.cli.client import Client, cost_so_far, exit_code, to_json, waiting_reason
+from gridstead.cli.job_output import JobOutput
+from gridstead.cli.output import credits_text, emit_json, errors, say, tell
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.errors import GridsteadError, Transient
+from gridstead.errors import Transient
 
 POLL_S = 0.5
-LOG_GRACE_S = 1.5
+INTERRUPTED = 130
 
 MEANINGS = {
     JobState.PENDING: "waits for a provider",
@@ -35,23 +37,32 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
-def watch(client: Client, number: int, *, as_json: bool) -> Job | None:
-    """Show a job until it is cold and return it; None if the user stopped watching, which leaves the job alone."""
-    output = threading.Thread(target=_show_output, args=(client, number), daemon=True)
+def moment(at: float) -> str:
+    """Return day and time as people read them, local time; a dash for what has not happened."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else "-"
+
+
+def watch(client: Client, number: int, *, as_json: bool) -> Job:
+    """Show a job until it is cold and return it. An interrupt ends the program and leaves the job alone."""
+    client.job(number)
+    output = JobOutput(client, number, lambda line, _: say(f"    {line}"))
     if not as_json:
         output.start()
     try:
         job = _follow(client, number, quiet=as_json)
+        if not as_json:
+            output.drain()
     except KeyboardInterrupt:
-        errors.print(
-            f"\nstopped watching; job {number} goes on: gridstead job get {number}, gridstead job cancel {number}"
-        )
-        return None
+        output.stop()
+        tell(f"stopped watching; job {number} goes on: gridstead job watch {number}, gridstead job cancel {number}")
+        sys.exit(INTERRUPTED)
+    output.stop()
     if as_json:
         emit_json(to_json(job))
         return job
-    output.join(LOG_GRACE_S)
-    console.print(summary(job))
+    if output.error is not None:
+        tell(f"the output could not be read to its end: {output.error}")
+    say(summary(job))
     return job
 
 
@@ -62,47 +73,30 @@ def _follow(client: Client, number: int, *, quiet: bool) -> Job:
             try:
                 job = client.job(number)
             except Transient as error:
-                status.update(f"{error.message}; trying again")
+                status.update(Text(f"{error.message}; trying again"))
                 time.sleep(POLL_S)
                 continue
             if job.state is not seen:
                 seen = job.state
                 if not quiet:
-                    console.print(f"{clock(time.time())}  {job.state.name:<15} {MEANINGS[job.state]}")
+                    say(f"{clock(time.time())}  {job.state.name:<15} {MEANINGS[job.state]}")
             if job.state in COLD:
                 return job
-            spent = credits_text(cost_so_far(job, int(time.time())))
-            status.update(f"job {number}: {MEANINGS[job.state]}, {spent} credits so far")
+            status.update(Text(_status(client, job)))
             time.sleep(POLL_S)
+
+
+def _status(client: Client, job: Job) -> str:
+    if job.state is JobState.PENDING:
+        reason = waiting_reason(client, job)
+        return f"job {job.id.number}: {MEANINGS[job.state]}" + (f": {reason}" if reason else "")
+    spent = credits_text(cost_so_far(job, int(time.time())))
+    return f"job {job.id.number}: {MEANINGS[job.state]}, {spent} credits so far"
 
 
 def summary(job: Job) -> str:
     """Return the last line of a job: how it ended and what it cost."""
-    code = exit_code(job)
-    ended = f"job {job.id.number} is {job.state.name}, exit code {code}"
+    ended = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
     cost = f"cost {credits_text(job.final_cost)} of {credits_text(job.lock)} credits; the rest came back"
     reason = f" ({job.last_error})" if job.last_error else ""
     return f"{ended}{reason}; {cost}"
-
-
-def _show_output(client: Client, number: int) -> None:
-    """Print the job's output line by line; ends with the process."""
-    while True:
-        try:
-            for line in read_log(client, number):
-                console.print(f"    {line}", markup=False, soft_wrap=True)
-        except GridsteadError as error:
-            errors.print(f"no output for now: {error}", markup=False, soft_wrap=True)
-            return
-
-
-def read_log(client: Client, number: int):  # type: ignore[no-untyped-def]  # noqa: ANN201 - an iterator of str
-    """Yield the lines of a job's output from the first one; does not end by itself."""
-    from gridstead.adapters.channel import Peer  # noqa: PLC0415 - takes a second to import
-    from gridstead.adapters.logger import LoggerClient  # noqa: PLC0415
-
-    peer = client.settings.logger
-    logger = LoggerClient(Peer(address=peer.endpoint, ca=peer.ca_file))
-    lines = logger.read(client.wallet.address, f"0x{number:064x}", now=int(time.time()), sign=client.wallet.sign_text)
-    for data, _timestamp_ns in lines:
-        yield "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in data.decode(errors="replace"))

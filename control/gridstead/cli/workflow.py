@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import console, emit_json
+from gridstead.cli.output import emit_done, emit_json
 from gridstead.errors import InvalidInput
 from gridstead.workflow.parse import parse_workflow
 from gridstead.workflow.render import render as render_script
@@ -21,7 +21,7 @@ app = typer.Typer(help="Workflows: what a job does, in YAML.", no_args_is_help=T
 
 MAX_BYTES = 256 * 1024
 
-File = Annotated[Path, typer.Argument(help="Workflow, YAML; - for standard input.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")]
 
 
 def read_workflow(path: Path) -> Workflow:
@@ -31,28 +31,29 @@ def read_workflow(path: Path) -> Workflow:
         InvalidInput: The file cannot be read, is no text, or breaks a rule.
     """
     try:
-        data = sys.stdin.buffer.read(MAX_BYTES + 1) if str(path) == "-" else path.read_bytes()
+        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
         return parse_workflow(data.decode())
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}", detail=str(error)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"cannot read {path}", detail=f"it is not UTF-8: {error}") from error
+    except (OSError, ValueError) as error:
+        hint = "`gridstead workflow init` writes one to start from."
+        raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
 
 
 @app.command()
 def validate(file: File, as_json: Json = False) -> None:
     """Check a workflow; every broken rule is told at once."""
     workflow = read_workflow(file)
-    if as_json:
-        emit_json({"valid": True, "workflow": workflow.to_graphql()})
-        return
-    console.print(f"{file}: valid")
+    emit_done({"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json)
 
 
 @app.command()
-def render(file: File) -> None:
+def render(file: File, as_json: Json = False) -> None:
     """Print the batch script that a provider will run."""
-    sys.stdout.write(render_script(read_workflow(file)))
+    script = render_script(read_workflow(file))
+    if as_json:
+        emit_json({"script": script})
+        return
+    sys.stdout.write(script)
 
 
 @app.command()
@@ -60,6 +61,7 @@ def init(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; must not exist.")] = Path(
         "workflow.yaml"
     ),
+    as_json: Json = False,
 ) -> None:
     """Write a first workflow to start from."""
     text = resources.files("gridstead.workflow").joinpath("templates/hello-world.yaml").read_text()
@@ -68,4 +70,4 @@ def init(
             file.write(text)
     except OSError as error:
         raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
-    console.print(f"wrote {output}; try: gridstead workflow validate {output}")
+    emit_done({"file": str(output)}, f"wrote {output}; try: gridstead workflow validate {output}", as_json=as_json)

@@ -12,6 +12,6 @@ from gridstead.wiring.chain import open_chain
 
 def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedger]:
     """Return the user's wallet, what it can do on the contracts, and what anybody can read there."""
-    chain = open_chain(settings.chain)
     wallet = lazy_wallet(settings.wallet.keystore_file, settings.wallet.password_file)
+    chain = open_chain(settings.chain)
     return wallet, Customer(chain.node, chain.contracts, wallet), chain.ledger

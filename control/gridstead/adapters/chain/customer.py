@@ -18,6 +18,9 @@ from gridstead.errors import ChainUnavailable, InvalidInput, UnexpectedOutput
 
 STORED_BY_GRID = 0
 NAME_BYTES = 32
+MAX_CPUS = 1 << 20  # these three are bounds of Definitions.sol
+MAX_MEMORY_MB = 1 << 39
+MAX_GPUS = 1 << 20
 
 _MILESTONES = (
     "JobRequested",
@@ -44,6 +47,9 @@ class JobRequest:
         uses: Labels that a provider must have.
         affinity: Conditions on a provider's labels.
         delegate: Whether others may top it up from the customer's allowance.
+
+    Raises:
+        InvalidInput: The contracts would refuse it, whatever its script is.
     """
 
     resources: Resources
@@ -53,6 +59,25 @@ class JobRequest:
     uses: tuple[Label, ...] = ()
     affinity: tuple[Affinity, ...] = ()
     delegate: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_texts()
+        asked = self.resources
+        if asked.cpus > MAX_CPUS or asked.memory_mb > MAX_MEMORY_MB or asked.gpus > MAX_GPUS:
+            detail = f"{asked.cpus} CPU threads, {asked.memory_mb} MB, {asked.gpus} GPUs"
+            hint = f"The grid takes at most {MAX_CPUS} CPU threads, {MAX_MEMORY_MB} MB and {MAX_GPUS} GPUs."
+            raise InvalidInput("job asks for more than the grid can count", detail=detail, hint=hint)
+
+    def _check_texts(self) -> None:
+        labels = [text for one in self.uses for text in (one.key, one.value)]
+        labels += [text for one in self.affinity for text in (one.key, one.value)]
+        for what, text in [("job name", self.name), *(("label", text) for text in labels)]:
+            try:
+                size = len(text.encode())
+            except UnicodeEncodeError as err:
+                raise InvalidInput(f"invalid {what} {text[:80]!r}", detail="it is not UTF-8") from err
+            if what == "job name" and size > NAME_BYTES:
+                raise InvalidInput(f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {NAME_BYTES}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +154,6 @@ class Customer:
         """Lock credits, ask for a job and return its number.
 
         Raises:
-            InvalidInput: If the name is too long.
             TransactionReverted: If the grid refuses, as for a lack of credits or of allowance.
         """
         (number,) = self.request_jobs([request])
@@ -139,7 +163,6 @@ class Customer:
         """Lock credits and ask for jobs, all at once, and return their numbers in order.
 
         Raises:
-            InvalidInput: If a name is too long; nothing was asked for.
             TransactionReverted: If the grid refuses one; jobs beside it may exist.
         """
         grid = self._contracts.meta_scheduler
@@ -219,14 +242,7 @@ class Customer:
 
 
 def to_arguments(request: JobRequest) -> tuple[Any, ...]:
-    """Return the arguments of requestNewJob.
-
-    Raises:
-        InvalidInput: If the name is too long.
-    """
-    name = request.name.encode()
-    if len(name) > NAME_BYTES:
-        raise InvalidInput(f"invalid job name {request.name[:80]!r}", detail=f"{len(name)} bytes of {NAME_BYTES}")
+    """Return the arguments of requestNewJob."""
     resources = request.resources
     definition = (
         resources.gpus,
@@ -238,7 +254,7 @@ def to_arguments(request: JobRequest) -> tuple[Any, ...]:
         [(label.key, label.value) for label in request.uses],
         [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
     )
-    return definition, request.lock, name.ljust(NAME_BYTES, b"\0"), request.delegate
+    return definition, request.lock, request.name.encode().ljust(NAME_BYTES, b"\0"), request.delegate
 
 
 def _number(receipt: Mapping[str, Any]) -> int:

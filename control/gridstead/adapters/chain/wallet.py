@@ -52,6 +52,14 @@ class Wallet:
         """The wallet's address, lower case."""
         return self._address
 
+    def open(self) -> None:
+        """Open the key now, so that what is wrong with it is told before anything else is done.
+
+        Raises:
+            ConfigError: It cannot be opened.
+        """
+        self._open_account()
+
     def sign_transaction(self, fields: dict[str, Any]) -> Signed:
         """Return a signed transaction of type 2."""
         signed = self._open_account().sign_transaction(fields)
