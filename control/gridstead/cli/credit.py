@@ -21,8 +21,9 @@ def balance(
     as_json: Json = False,
 ) -> None:
     """Show a wallet's credits, and for your own what the grid may lock."""
+    asked = parse_address(address) if address else None
     client = open_client(config)
-    wallet = parse_address(address) if address else client.customer.address
+    wallet = asked or client.customer.address
     record: dict[str, object] = {"address": wallet, "balance_wei": client.customer.balance(wallet)}
     if wallet == client.customer.address:
         record |= {"allowance_wei": client.customer.allowance(), "coins_wei": client.customer.coins()}

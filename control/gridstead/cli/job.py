@@ -142,7 +142,8 @@ def topup(
 @app.command()
 def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
     """Show a job's states, output and cost until it ends; Ctrl-C stops watching and leaves the job alone."""
-    watch_job(open_client(config), parse_job_number(number), as_json=as_json)
+    wanted = parse_job_number(number)
+    watch_job(open_client(config), wanted, as_json=as_json)
 
 
 @app.command()

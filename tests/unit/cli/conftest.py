@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line in this process: an exception that is not an expected failure ends the test."""
+
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from gridstead.cli.main import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left: exit code, and both outputs."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def gridstead(monkeypatch, capsys):
+    """Runs `gridstead` with arguments."""
+    monkeypatch.delenv("GRIDSTEAD_CONFIG", raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gridstead", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Done(end.value.code or 0, *capsys.readouterr())
+
+    return run
