@@ -116,6 +116,28 @@ def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
     assert grid.state(number) is JobState.FINISHED
 
 
+def test_one_answer_that_took_long_is_not_two_samples(grid, monkeypatch):
+    """squeue waits for a slurmctld that is down and answers when it is back, before its nodes have reported."""
+    ask = grid.slurm.live
+
+    def late():
+        sample = ask()
+        grid.clock.advance(10)
+        return sample
+
+    grid.request()
+    grid.steps(2)
+    grid.slurm.crash()
+    with monkeypatch.context() as patch:
+        patch.setattr(grid.slurm, "live", late)
+        grid.step()
+    grid.steps(4)
+    assert len(grid.slurm.submissions) == 1
+
+    grid.steps(4)
+    assert len(grid.slurm.submissions) == 2
+
+
 def test_a_job_lost_again_and_again_is_panicked_and_refunded(grid):
     number = grid.request()
     for _ in range(60):

@@ -55,7 +55,7 @@ class Snapshot:
     """Everything one decision is made of.
 
     Attributes:
-        now: Unix seconds.
+        now: Unix seconds, after all of the below was asked.
         head: Newest block; all of the chain below is as of this block.
         jobs: By number: every job that a record or a live attempt names.
         queues: Our queues on chain.
@@ -273,7 +273,8 @@ def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, c
     """Slurm has no trace of it."""
     if not confirmed:
         if record.absent_since is None and snapshot.live is not None:
-            yield Note(entry=Entry(proof=record.proof, kind=EntryKind.ABSENT, at=snapshot.live.taken_at))
+            # The sample may be as young as now, and the next is as old as its question: what lies between counts.
+            yield Note(entry=Entry(proof=record.proof, kind=EntryKind.ABSENT, at=snapshot.now))
         return
     limit = time_limit_min(job, rules)
     if record.unrunnable or limit < 1:

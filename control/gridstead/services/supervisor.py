@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -160,8 +160,10 @@ class Supervisor:
         )
 
     def _ask_live(self) -> LiveSample | None:
+        """Return what slurmctld lists, dated by our own clock and by the question: the answer may have been long."""
+        asked_at = self._peers.clock.now()
         try:
-            return self._peers.scheduler.live()
+            return replace(self._peers.scheduler.live(), taken_at=asked_at)
         except (Transient, UnexpectedOutput) as error:
             log.warning("slurm_unanswered", code=error.code, reason=str(error))
             return None
