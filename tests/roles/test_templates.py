@@ -35,8 +35,8 @@ def read_unit(text: str) -> None:
 
 
 def read_settings(text: str) -> None:
-    """Read lines of ``Key=value``, as Slurm's."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    """Read lines of ``Key=value``, as Slurm's, which may include other files."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("#", "Include "))]
     assert [line for line in lines if "=" not in line] == []
 
 

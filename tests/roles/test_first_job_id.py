@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs before slurmctld: no job id is given out twice."""
+
+import subprocess
+
+import pytest
+from tests.roles.catalogue import Role
+
+PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-first-job-id"
+
+
+@pytest.fixture
+def first_job_id(tmp_path):
+    """Makes the folders of jobs with these ids and returns what the program then writes."""
+
+    def written(*ids):
+        state, file = tmp_path / "state", tmp_path / "first_job_id.conf"
+        state.mkdir()
+        for one in ids:
+            (state / f"hash.{one[-1]}" / f"job.{one}").mkdir(parents=True)
+        subprocess.run([PROGRAM, state, file], check=True)
+        assert file.stat().st_mode & 0o777 == 0o644
+        return file.read_text()
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ((), 1),
+        (("9", "10"), 11),
+        (("999", "1000", "31"), 1001),
+        (("7", "8.old", "x9"), 8),
+        (("67000000",), 1),
+        (("66999998",), 66_999_999),
+    ],
+)
+def test_numbers_go_on_after_the_highest_id_that_ever_had_a_script(first_job_id, ids, expected):
+    assert first_job_id(*ids) == f"FirstJobId={expected}\n"
