@@ -19,7 +19,10 @@ from ansible.vars.manager import VariableManager
 from tests.roles.catalogue import ROOT, Role, roles
 
 SAMPLES = Path(__file__).parent / "samples"
-FACTS = {"hostname": "host", "os_family": "Debian", "distribution": "Debian", "distribution_major_version": "13"}
+FACTS = {
+    "hostname": "host", "os_family": "Debian", "distribution": "Debian", "distribution_major_version": "13",
+    "ssh_host_key_ed25519_public": "AAAAC3NzaC1lZDI1NTE5AAAAIPmRbhR5q3",
+}  # fmt: skip
 
 
 def trusted(value: Any) -> Any:
@@ -61,7 +64,6 @@ class Site:
         variables = {
             "ansible_managed": "Ansible managed",
             "ansible_check_mode": False,
-            "ansible_facts": FACTS,
             **trusted(role.defaults),
             **self.variables.get_vars(host=self.inventory.get_host(host)),
             **trusted(role.vars),
@@ -84,6 +86,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         "gridstead_secrets_dir": str(tmp_path_factory.mktemp("secrets")),
         "playbook_dir": str(ROOT / "playbooks"),
     }
+    for host in inventory.get_hosts():
+        variables.set_host_facts(host.name, FACTS)
     HostVars(inventory=inventory, variable_manager=variables, loader=loader)
     return Site(loader, inventory, variables)
 
