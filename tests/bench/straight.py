@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain Slurm, to compare with: runs as SlurmUser on the controller and submits the same job again and again.
+
+Standard input is JSON. The guard takes no job of a wallet without a proof, so
+each has one, of contracts that do not exist. Standard output is the Unix time of the first submission.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.slurm import text
+from gridstead.adapters.slurm.command import answer
+from gridstead.adapters.slurm.local import LocalRunner
+from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
+from gridstead.domain.billing import Resources
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.submission import GridUser, Script, Submission
+
+task = json.load(sys.stdin)
+token = text.parse_token(answer(LocalRunner(), text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
+slurm = Slurmrestd(
+    socket=Path("/run/slurmrestd/slurmrestd.socket"),
+    new_token=lambda: token,
+    clock=SystemClock(),
+    partition="main",
+    account="grid",
+    homes=Path("/home/ldap-users"),
+)
+submissions = [
+    Submission(
+        proof=Proof(job_id=JobId(chain_id=1, contract=task["contract"], number=number), batch_location_hash="straight"),
+        user=GridUser(address=task["address"], uid=task["uid"], gid=task["gid"]),
+        resources=Resources(**task["resources"]),
+        time_limit_min=task["time_limit_min"],
+        script=Script(text=task["script"]),
+    )
+    for number in range(1, task["jobs"] + 1)
+]
+print(time.time(), flush=True)
+for submission in submissions:
+    slurm.submit(submission)
