@@ -13,6 +13,7 @@ from gridstead.domain.billing import Prices
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.offers import Terms
 from gridstead.domain.submission import GridUser
+from gridstead.errors import InvalidInput
 from gridstead.services.follower import Follower
 from gridstead.services.ldap_connector import LdapConnector
 from gridstead.services.meta_scheduler import MetaScheduler
@@ -107,6 +108,51 @@ def test_another_provider_takes_what_one_refused(ledger):
     meta_scheduler(ledger, outbox).tick()
 
     assert [entry.call.provider for entry in outbox.open_entries()] == [OTHER]
+
+
+def test_a_refusal_on_a_lost_fork_does_not_stick_to_the_next_owner_of_the_number(ledger):
+    ledger.add_provider(US)
+    lost = ledger.request(CUSTOMERS[0])
+    ledger.match(lost.id.number, US)
+    ledger.refuse(lost.id.number)
+    outbox = MemoryOutbox()
+    service = meta_scheduler(ledger, outbox)
+    service.tick()
+    ledger.reorg(3)
+    job = ledger.request(CUSTOMERS[1])
+    service.tick()
+
+    assert job.id == lost.id
+    assert [(entry.call.proof, entry.call.provider) for entry in outbox.open_entries()] == [(job.proof, US)]
+
+
+@pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
+def test_a_job_without_a_proper_script_id_is_never_matched_and_keeps_no_other_back(ledger, script):
+    ledger.add_provider(US)
+    malformed, job = ledger.request(CUSTOMERS[0], script=script), ledger.request(CUSTOMERS[1])
+    outbox = MemoryOutbox()
+    service = meta_scheduler(ledger, outbox)
+    service.tick()
+
+    assert [entry.call.proof for entry in outbox.open_entries()] == [job.proof]
+    assert service.pending()[malformed.id.slurm_name] == "the id of its script is malformed"
+
+
+def test_a_match_that_cannot_be_stored_keeps_no_other_back(ledger):
+    class Outbox(MemoryOutbox):
+        def put(self, key, call):
+            if call.proof == first.proof:
+                raise InvalidInput("cannot be stored")
+            super().put(key, call)
+
+    ledger.add_provider(US)
+    first, second = ledger.request(CUSTOMERS[0]), ledger.request(CUSTOMERS[1])
+    outbox = Outbox()
+    service = meta_scheduler(ledger, outbox)
+    service.tick()
+
+    assert [entry.call.proof for entry in outbox.open_entries()] == [second.proof]
+    assert service.pending()[first.id.slurm_name] == "cannot be stored"
 
 
 def test_a_customer_becomes_a_user_when_it_asks(ledger):

@@ -14,9 +14,11 @@ import structlog
 
 from gridstead.domain.calls import Match
 from gridstead.domain.events import Event, EventKind
-from gridstead.domain.job import Block, Job
+from gridstead.domain.ids import is_batch_location_hash
+from gridstead.domain.job import Block, Job, Provider
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.matching import choose
+from gridstead.domain.matching import Choice, choose
+from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.follower import Follower
 
@@ -31,7 +33,8 @@ class MetaScheduler:
         self._follower = follower
         self._outbox = outbox
         self._hot: set[int] = set()
-        self._refused_by: dict[int, set[str]] = defaultdict(set)
+        # By number and customer: after a reorg the number may be somebody else's job.
+        self._refused_by: dict[tuple[int, str], set[str]] = defaultdict(set)
         self._providers: set[str] = set()
         self._view_lock = threading.Lock()
         self._states: dict[int, JobState] = {}
@@ -67,7 +70,7 @@ class MetaScheduler:
             elif event.job_number is not None:
                 self._hot.add(event.job_number)
             if event.kind is EventKind.JOB_REFUSED and event.job_number is not None:
-                self._refused_by[event.job_number].add(event.provider)
+                self._refused_by[event.job_number, event.customer].add(event.provider)
 
     def _match(self, pending: list[Job], head: Block) -> dict[int, str]:
         reasons: dict[int, str] = {}
@@ -76,14 +79,23 @@ class MetaScheduler:
         providers = self._ledger.providers(sorted(self._providers), at=head)
         for job in pending:
             number = job.id.number
-            choice = choose(job, providers.values(), refused_by=self._refused_by.get(number, ()))
-            if choice.provider is not None:
-                self._outbox.put(f"match:{job.proof}", Match(proof=job.proof, provider=choice.provider))
-                continue
+            try:
+                choice = self._choose(job, providers.values())
+                if choice.provider is not None:
+                    self._outbox.put(f"match:{job.proof}", Match(proof=job.proof, provider=choice.provider))
+                    continue
+            except GridsteadError as error:
+                choice = Choice(provider=None, reason=str(error))
             reasons[number] = choice.reason
             if self._reasons.get(number) != choice.reason:
                 log.info("job_unmatched", job_id=number, reason=choice.reason)
         return reasons
+
+    def _choose(self, job: Job, providers: Iterable[Provider]) -> Choice:
+        """Return who gets the job; without a script's id no provider could ever run it."""
+        if not is_batch_location_hash(job.batch_location_hash):
+            return Choice(provider=None, reason="the id of its script is malformed")
+        return choose(job, providers, refused_by=self._refused_by.get((job.id.number, job.customer), ()))
 
     def _show(self, states: dict[int, JobState], reasons: dict[int, str]) -> None:
         with self._view_lock:
