@@ -11,7 +11,7 @@ from tests.fakes.store import FakeClock, MemoryJournal
 from gridstead.domain.journal import EntryKind
 from gridstead.domain.reconcile import Submit
 from gridstead.domain.submission import Script
-from gridstead.errors import JobDefinitionUnavailable
+from gridstead.errors import JobDefinitionUnavailable, UnexpectedOutput
 from gridstead.services.submitter import Submitter
 
 CUSTOMER = "0x" + "33" * 20
@@ -25,11 +25,14 @@ class MeetingScripts:
     def __init__(self, parties):
         self._barrier = threading.Barrier(parties, timeout=TIMEOUT_S)
         self.unavailable = set()
+        self.broken = set()
 
     def fetch(self, job):
         self._barrier.wait()
         if job.id.number in self.unavailable:
             raise JobDefinitionUnavailable("could not fetch a script")
+        if job.id.number in self.broken:
+            raise UnexpectedOutput("control:8444", "a secret is no text")
         return Script(text="#!/bin/sh\n")
 
 
@@ -99,6 +102,16 @@ def test_a_customer_who_cannot_run_yet_keeps_no_other_back(bench):
 
     assert bench.noted(jobs[0]) == []
     assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 3
+
+
+def test_a_secret_that_is_no_text_fails_one_job_only(bench):
+    jobs = [bench.wanted() for _ in range(3)]
+    bench.scripts.broken = {jobs[0].job.id.number}
+
+    bench.submitter.submit(jobs)
+
+    assert bench.noted(jobs[0]) == []
+    assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 2
 
 
 def test_a_bug_in_one_thread_is_not_swallowed(bench):

@@ -76,10 +76,16 @@ class JobDefinitionClient:
             response = self._fetch(job)
         except grpc.RpcError as err:
             raise self._translate(err, job) from err
-        environment = {name: value.decode() for name, value in response.secrets.items()}
+        environment = {name: self._text(name, value) for name, value in response.secrets.items()}
         if environment and self._logger_ca_file:
             environment["GRIDSTEAD_LOGGER_CA"] = self._logger_ca_file
         return Script(text=response.sbatch, environment=environment)
+
+    def _text(self, name: str, value: bytes) -> str:
+        try:
+            return value.decode()
+        except UnicodeDecodeError as err:
+            raise UnexpectedOutput(self._peer.address, f"secret {name}: {err.reason} at byte {err.start}") from err
 
     def _fetch(self, job: Job) -> GetSBatchResponse:
         try:

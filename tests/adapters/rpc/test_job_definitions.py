@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -19,10 +20,12 @@ from tests.fakes.definitions import (
 
 from gridstead.adapters.channel import Peer, open_channel
 from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet
+from gridstead.domain.job_definition import ScriptAnswer
 from gridstead.errors import (
     ConfigError,
     JobDefinitionUnavailable,
     ScriptUnavailable,
+    UnexpectedOutput,
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
@@ -88,6 +91,20 @@ class TestFetch:
 
         with pytest.raises(ScriptUnavailable, match="NOT_FOUND"):
             client.fetch(job)
+
+    def test_secret_that_is_no_text_breaks_the_format(self, grid, client, wallet):
+        job = match(grid, wallet)
+        answer = ScriptAnswer(script="#!/bin/sh\n", logger_url="", secrets={"GRIDSTEAD_LOG_TOKEN": b"a\xff"})
+        service, grid.service = (
+            grid.service,
+            SimpleNamespace(challenge=grid.service.challenge, get_sbatch=lambda _: answer),
+        )
+
+        with pytest.raises(UnexpectedOutput, match="GRIDSTEAD_LOG_TOKEN") as caught:
+            client.fetch(job)
+
+        assert "xff" not in str(caught.value)
+        grid.service = service
 
     def test_chain_that_does_not_answer_is_transient(self, grid, client, wallet):
         job = match(grid, wallet)
