@@ -18,11 +18,12 @@ from people import CHECKOUT, Person, administrator, customer, lab_grid
 from rich.console import Console
 from rich.table import Table
 
+from gridstead.cli.output import credits_text
+
 WORKFLOW = CHECKOUT / "examples" / "hello-world.yaml"
 LOCK_CREDITS = 100
 PURSE_CREDITS = 1000
 REGISTRATION_S = 90
-CREDIT = 10**18
 
 console = Console(highlight=False)
 
@@ -105,7 +106,7 @@ def tell_money(job: dict, before: dict, after: dict, customer_: str, provider: s
         ("  fee of the grid", fee),
         ("refunded", job["lock_wei"] - cost),
     ):
-        table.add_row(what, f"{wei / CREDIT:.18f}".rstrip("0").rstrip("."))
+        table.add_row(what, credits_text(wei))
     console.print()
     console.print(table)
     return spent == cost and fee == cost * 20 // 100 and earned + fee == cost

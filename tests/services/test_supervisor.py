@@ -3,6 +3,7 @@ import pytest
 from tests.services.grid import CUSTOMER, US, Grid
 
 from gridstead.domain.lifecycle import JobState
+from gridstead.errors import ChainUnavailable, SchedulerUnavailable
 
 OTHER = "0x" + "44" * 20
 
@@ -174,7 +175,7 @@ def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_
     grid.steps(2)
     grid.ledger.reorg(5)
     assert grid.request(OTHER) == number
-    grid.steps(3)
+    grid.steps(10)
     grid.finish()
 
     job = grid.ledger.job(number)
@@ -231,3 +232,53 @@ def test_a_bill_waits_for_the_last_of_many_reports(grid):
 
     job = grid.ledger.job(number)
     assert (job.state, job.final_cost) == (JobState.FINISHED, 20 * job.price_per_min // 60)
+
+
+def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid, monkeypatch):
+    grid.request()
+    grid.step()
+    head, asked = grid.ledger.head, []
+
+    def lagging_from_the_second_answer_on():
+        asked.append(None)
+        return head() if len(asked) == 1 else grid.ledger.block(head().number - 3)
+
+    monkeypatch.setattr(grid.ledger, "head", lagging_from_the_second_answer_on)
+    with pytest.raises(ChainUnavailable):
+        grid.supervisor.tick()
+    monkeypatch.undo()
+    grid.steps(2)
+
+    assert len(grid.slurm.submissions) == 1
+
+
+def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid):
+    number = grid.request()
+    grid.steps(2)
+    grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
+    grid.ledger.reorg(1)
+    grid.steps(2)
+    if grid.state(number) is JobState.META_SCHEDULED:
+        grid.ledger.claim(US)
+    grid.steps(3)
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+    assert len(grid.slurm.attempts()) == 1
+
+
+def test_slurmrestd_away_for_minutes_loses_no_job(grid, monkeypatch):
+    number = grid.request()
+    submit = grid.slurm.submit
+
+    def away(_):
+        raise SchedulerUnavailable("could not submit job")
+
+    monkeypatch.setattr(grid.slurm, "submit", away)
+    grid.steps(300)
+    assert grid.state(number) is JobState.SCHEDULED
+    monkeypatch.setattr(grid.slurm, "submit", submit)
+    grid.steps(80)
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED

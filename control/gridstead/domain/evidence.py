@@ -47,9 +47,17 @@ Evidence = Alive | Ended | Absent | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait before believing. Units: seconds."""
+    """How long to wait before believing. Units: seconds.
+
+    Attributes:
+        clock_skew_s: Clocks may differ so much.
+        absent_after_s: Between two samples without a trace.
+        submission_s: A submission whose outcome is unknown may still arrive so long after it was begun.
+        accounting_s: For slurmdbd to hear of an end that slurmctld lists.
+    """
 
     clock_skew_s: int = 60
+    submission_s: int = 60
     absent_after_s: int = 6
     accounting_s: int = 30
 
@@ -79,14 +87,16 @@ def weigh(
     if live is None:
         return Unknown()
     not_before = (record.claimed_at or 0) - patience.clock_skew_s
-    ours = [a for a in live.attempts if belongs(a, proof=record.proof, customer=customer, not_before=not_before)]
+    known = [a for a in live.attempts if (a.slurm_job_id, a.submitted_at) not in record.undone]
+    ours = [a for a in known if belongs(a, proof=record.proof, customer=customer, not_before=not_before)]
     alive = sorted((a for a in ours if a.alive), key=lambda a: (a.submitted_at, a.slurm_job_id))
     if alive:
         chosen = next((a for a in alive if a.started), alive[0])
         return Alive(attempt=chosen, surplus=tuple(a for a in alive if a is not chosen))
     if accounting is None and record.intended_at is None:
         return Unknown()
-    recorded = [] if accounting is None else list(accounting.attempts)
+    recorded = [] if accounting is None else accounting.attempts
+    recorded = [a for a in recorded if (a.slurm_job_id, a.submitted_at) not in record.undone]
     ended = _latest_end(
         record, (a for a in recorded if belongs(a, proof=record.proof, customer=customer, not_before=not_before))
     )
@@ -112,6 +122,9 @@ def _absence(
     if record.intended_at is None:
         return Absent(confirmed=True)
     if accounting is None or not accounting.complete:
+        return Unknown()
+    is_unknown = record.slurm_job_id is None and not record.rejected
+    if is_unknown and live.taken_at - record.intended_at < patience.submission_s:
         return Unknown()
     since = record.absent_since
     return Absent(confirmed=since is not None and live.taken_at - since >= patience.absent_after_s)

@@ -25,6 +25,7 @@ class EntryKind(Enum):
     SEEN = "seen"  # slurm_job_id: listed again long enough after its submission
     ABSENT = "absent"  # first sample that had no trace of it
     PRESENT = "present"  # a trace again, so earlier absence means nothing
+    UNDONE = "undone"  # slurm_job_id, at its submission: cancelled by us, as the chain did not give us the job
     STRANGER = "stranger"  # reason: a Slurm job claims to be it and is not
     CLOSED = "closed"  # nothing more to do
 
@@ -47,12 +48,13 @@ class JobRecord:
     Attributes:
         proof: The job.
         claimed_at: When we first saw it as ours; None if we never did.
-        attempts: How many submissions were begun.
+        attempts: How many submissions are known to have reached Slurm.
         intended_at: When the last submission was begun; None if none was.
         slurm_job_id: Of the last submission; None while its outcome is not known.
         rejected: Why the job cannot run here; empty if nothing says so.
         unrunnable: Why the job cannot run anywhere; empty if nothing says so.
         seen: The last submission was listed long enough after it to be durable in slurmctld.
+        undone: (Slurm job id, submission time) of attempts that we ended ourselves; they say nothing of the job.
         absent_since: First of the samples in a row that had no trace of it; None if the last one had.
     """
 
@@ -64,6 +66,7 @@ class JobRecord:
     rejected: str = ""
     unrunnable: str = ""
     seen: bool = False
+    undone: frozenset[tuple[int, int]] = frozenset()
     absent_since: int | None = None
     closed: bool = False
 
@@ -74,18 +77,17 @@ def apply(record: JobRecord, entry: Entry) -> JobRecord:
         case EntryKind.CLAIMED:
             return replace(record, claimed_at=record.claimed_at or entry.at)
         case EntryKind.SUBMIT_INTENDED:
-            return replace(
-                record, attempts=record.attempts + 1, intended_at=entry.at,
-                slurm_job_id=None, seen=False, absent_since=None,
-            )  # fmt: skip
+            return replace(record, intended_at=entry.at, slurm_job_id=None, seen=False, absent_since=None)
         case EntryKind.SUBMITTED:
-            return replace(record, slurm_job_id=entry.slurm_job_id)
+            return _placed(record, entry)
         case EntryKind.SUBMIT_REJECTED:
             return replace(record, rejected=entry.reason or "rejected")
         case EntryKind.SCRIPT_UNAVAILABLE:
             return replace(record, unrunnable=entry.reason or "no script")
         case EntryKind.SEEN:
-            return replace(record, slurm_job_id=entry.slurm_job_id, seen=True, absent_since=None)
+            return replace(_placed(record, entry), seen=True, absent_since=None)
+        case EntryKind.UNDONE:
+            return replace(record, undone=record.undone | {(entry.slurm_job_id or 0, entry.at)})
         case EntryKind.ABSENT:
             return replace(record, absent_since=record.absent_since or entry.at)
         case EntryKind.PRESENT:
@@ -94,6 +96,12 @@ def apply(record: JobRecord, entry: Entry) -> JobRecord:
             return record
         case EntryKind.CLOSED:
             return replace(record, closed=True)
+
+
+def _placed(record: JobRecord, entry: Entry) -> JobRecord:
+    """Return the record of a job that is known to be in Slurm; an id that is new to it is a further attempt."""
+    is_new = entry.slurm_job_id != record.slurm_job_id
+    return replace(record, slurm_job_id=entry.slurm_job_id, attempts=record.attempts + is_new)
 
 
 @dataclass(slots=True)

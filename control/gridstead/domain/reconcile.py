@@ -8,19 +8,18 @@ waits until the claim has enough confirmations.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from gridstead.domain.attempt import END_STATES, AccountingSample, Attempt, LiveSample, NodeReport
-from gridstead.domain.billing import paid_minutes_floor, paid_seconds_floor
 from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, SetRunning, Settle
-from gridstead.domain.evidence import Absent, Alive, Ended, Patience, Unknown, belongs, node_seconds, weigh
+from gridstead.domain.evidence import Absent, Alive, Ended, Patience, Unknown, belongs, weigh
 from gridstead.domain.ids import Proof, is_batch_location_hash
 from gridstead.domain.job import Block, Job, QueueSizes
 from gridstead.domain.journal import Entry, EntryKind, JobRecord
 from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.settlement import billed_seconds, evidence_hash, time_limit_min
 
 NO_EVIDENCE = "0x" + "00" * 32
 
@@ -64,6 +63,7 @@ class Snapshot:
         accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
         reports: What nodes said, newest last.
         open_keys: Keys of outbox entries that are not mined yet.
+        unclaimed_since: By proof: first block of the last run of blocks at which the chain did not give us an open job.
     """
 
     now: int
@@ -75,6 +75,7 @@ class Snapshot:
     accounting: AccountingSample | None
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
+    unclaimed_since: Mapping[Proof, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +127,10 @@ def plan(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
     actions: list[Action] = list(_claims(snapshot, rules))
     for proof, record in snapshot.records.items():
         job = snapshot.jobs.get(proof.job_id.number)
-        if job is None or job.proof != proof:
-            actions.extend(_not_on_chain(record, job, snapshot, rules))
-        elif job.provider != rules.provider or job.state in COLD or job.state < JobState.SCHEDULED:
-            actions.extend(_not_ours_to_run(record, job, snapshot, rules))
-        else:
+        if job is not None and is_claimed(job, proof, rules.provider):
             actions.extend(_ours(record, job, snapshot, rules))
+        else:
+            actions.extend(_not_ours(record, job, snapshot, rules))
     actions.extend(_orphans(snapshot, rules))
     open_keys = snapshot.open_keys
     return tuple(a for a in actions if not (isinstance(a, Put) and a.key in open_keys))
@@ -154,11 +153,6 @@ def _alive_with(proof: Proof, snapshot: Snapshot) -> list[Attempt]:
     return [a for a in snapshot.live.attempts if a.alive and a.proof == proof] if snapshot.live else []
 
 
-def _cancel_all(proof: Proof, snapshot: Snapshot, reason: str) -> Iterator[Action]:
-    for attempt in _alive_with(proof, snapshot):
-        yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=proof, reason=reason)
-
-
 def _close_when_gone(record: JobRecord, snapshot: Snapshot) -> Iterator[Action]:
     """Close a job once slurmctld lists nothing of it, and a submission under way has had time to show."""
     if snapshot.live is None or _alive_with(record.proof, snapshot):
@@ -168,22 +162,38 @@ def _close_when_gone(record: JobRecord, snapshot: Snapshot) -> Iterator[Action]:
         yield Note(entry=Entry(proof=record.proof, kind=EntryKind.CLOSED, at=snapshot.now))
 
 
-def _not_on_chain(record: JobRecord, job: Job | None, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """The number is unknown or is another job now: a reorg, or a chain that started anew."""
-    recent = snapshot.head.timestamp <= (record.claimed_at or 0) + rules.patience.clock_skew_s
-    if job is None and recent:
-        return
-    yield from _cancel_all(record.proof, snapshot, "the chain has no such job any more")
-    yield from _close_when_gone(record, snapshot)
+def is_claimed(job: Job, proof: Proof, provider: str) -> bool:
+    """Return whether the chain gives this job to the provider: claimed by it and hot."""
+    hot = job.state in {JobState.SCHEDULED, JobState.RUNNING}
+    return job.proof == proof and job.provider == provider and hot
 
 
-def _not_ours_to_run(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Cold, given back, or not claimed (any more)."""
-    confirmed = snapshot.head.number - job.state_block >= rules.confirmations
-    if job.state in COLD or job.provider != rules.provider or confirmed:
-        yield from _cancel_all(record.proof, snapshot, f"the chain says {job.state.name}")
-    if confirmed:
+def _not_ours(record: JobRecord, job: Job | None, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Cold, given back, not claimed (any more), another job's number now, or unknown to the chain.
+
+    A reorg, or a node that lags behind, shows the same for a few blocks and then the claim again. So nothing is undone
+    before it lasted for the confirmations, unless the job of our own claim is cold: then nobody pays for what runs.
+    """
+    proof = record.proof
+    settled = job is not None and job.proof == proof and job.provider == rules.provider and job.state in COLD
+    since = snapshot.unclaimed_since.get(proof, snapshot.head.number)
+    lasts = snapshot.head.number - since >= rules.confirmations
+    if settled or lasts:
+        reason = "the chain does not give it to us" if job is None else f"the chain says {job.state.name}"
+        for attempt in _alive_with(proof, snapshot):
+            yield from _undo(record, attempt, reason)
+    if lasts:
         yield from _close_when_gone(record, snapshot)
+
+
+def _undo(record: JobRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
+    """End an attempt and remember that its end says nothing of the job, should the chain give it to us again."""
+    if (attempt.slurm_job_id, attempt.submitted_at) not in record.undone:
+        at, slurm_job_id = attempt.submitted_at, attempt.slurm_job_id
+        yield Note(
+            entry=Entry(proof=record.proof, kind=EntryKind.UNDONE, at=at, slurm_job_id=slurm_job_id, reason=reason)
+        )
+    yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason=reason)
 
 
 def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
@@ -192,6 +202,11 @@ def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iter
         yield from _give_up(job, snapshot, rules, JobState.FAILED, "the id of its script is malformed")
         return
     yield from _strangers(record, job, snapshot, rules)
+    ending = [a for a in _alive_with(record.proof, snapshot) if (a.slurm_job_id, a.submitted_at) in record.undone]
+    if ending:
+        for attempt in ending:
+            yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason="it was undone before")
+        return
     evidence = weigh(
         record, customer=job.customer, live=snapshot.live, accounting=snapshot.accounting, patience=rules.patience
     )
@@ -237,7 +252,9 @@ def _follow(record: JobRecord, job: Job, attempt: Attempt, snapshot: Snapshot, r
         yield Note(entry=Entry(proof=record.proof, kind=kind, at=snapshot.now, slurm_job_id=attempt.slurm_job_id))
     if job.cancel_requested:
         yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason="its customer cancelled it")
-    elif attempt.time_limit_min is not None and attempt.time_limit_min < (limit := time_limit_min(job, rules)):
+    elif attempt.time_limit_min is not None and attempt.time_limit_min < (
+        limit := time_limit_min(job, longest=rules.max_time_limit_min)
+    ):
         yield Extend(slurm_job_id=attempt.slurm_job_id, proof=record.proof, time_limit_min=limit)
     if job.state is JobState.SCHEDULED and attempt.started and _claim_is_confirmed(job, snapshot, rules):
         yield _set_running(job, attempt)
@@ -276,7 +293,7 @@ def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, c
             # The sample may be as young as now, and the next is as old as its question: what lies between counts.
             yield Note(entry=Entry(proof=record.proof, kind=EntryKind.ABSENT, at=snapshot.now))
         return
-    limit = time_limit_min(job, rules)
+    limit = time_limit_min(job, longest=rules.max_time_limit_min)
     if record.unrunnable or limit < 1:
         reason = record.unrunnable or "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
@@ -310,39 +327,9 @@ def _orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
         if not attempt.alive or proof is None or proof in snapshot.records:
             continue
         job = snapshot.jobs.get(proof.job_id.number)
-        if job is None and attempt.submitted_at > settled_at:
+        if attempt.submitted_at > settled_at:
             continue
         wanted = job is not None and job.proof == proof and job.provider == rules.provider and job.state not in COLD
         same_contracts = (proof.job_id.chain_id, proof.job_id.contract) == (rules.chain_id, rules.contract)
         if same_contracts and not wanted:
             yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=proof, reason="the chain does not give it to us")
-
-
-def time_limit_min(job: Job, rules: Rules) -> int:
-    """Return how many whole minutes the job may run: what its lock pays for, at most the operator's limit."""
-    paid = paid_minutes_floor(job.lock, job.price_per_min)
-    return rules.max_time_limit_min if paid is None else min(paid, rules.max_time_limit_min)
-
-
-def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) -> int:
-    """Return the seconds to bill: the least of Slurm's figure, the paid time, and the node's figure if we hold one.
-
-    Source: docs/explanation/billing.md.
-    """
-    figures = [attempt.elapsed_s]
-    paid = paid_seconds_floor(job.lock, job.price_per_min)
-    if paid is not None:
-        figures.append(paid)
-    node = node_seconds(attempt, reports)
-    if node is not None:
-        figures.append(node)
-    return min(figures)
-
-
-def evidence_hash(attempt: Attempt) -> str:
-    """Return the SHA-256 of the accounting record that a bill rests on, 0x and 64 hexadecimal digits."""
-    fields = (
-        attempt.proof, attempt.slurm_job_id, attempt.user, attempt.state, attempt.submitted_at,
-        attempt.started_at, attempt.ended_at, attempt.suspended_s, attempt.exit_code,
-    )  # fmt: skip
-    return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()

@@ -8,7 +8,7 @@ each act that leaves this process, so a crash on any line leaves a plan whose re
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -18,10 +18,10 @@ from gridstead.domain.events import Event, EventKind
 from gridstead.domain.ids import Proof
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
-from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.reconcile import Cancel, Extend, Note, Put, Rules, Snapshot, Submit, plan
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.reconcile import Cancel, Extend, Note, Put, Rules, Snapshot, Submit, is_claimed, plan
 from gridstead.domain.sending import SendState
-from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
+from gridstead.errors import ChainUnavailable, GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
 from gridstead.services.follower import Follower
 from gridstead.services.submitter import Submitter
@@ -57,6 +57,7 @@ class _Memory:
     records: Records = field(default_factory=Records)
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
+    unclaimed_since: dict[Proof, int] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -108,7 +109,7 @@ class Supervisor:
         if actions:
             log.info("tick_finished", block=snapshot.head.number, actions=len(actions), jobs=len(snapshot.records))
 
-    def _remember_claims(self, events: Iterable[Event]) -> None:
+    def _remember_claims(self, events: tuple[Event, ...]) -> None:
         """Open a record for each hot job that the chain gave to us."""
         ours = {
             event.job_number
@@ -119,11 +120,15 @@ class Supervisor:
         if not numbers:
             return
         head = self._peers.ledger.head()
+        newest = max(event.block for event in events)
+        if head.number < newest:
+            # Another server behind the same endpoint: it cannot tell yet what the event says.
+            raise ChainUnavailable(f"could not read block {newest}", detail=f"the node is at {head.number}")
         jobs = self._peers.ledger.jobs(numbers, at=head)
         claimed = [
             Entry(proof=job.proof, kind=EntryKind.CLAIMED, at=self._claimed_at(job))
             for job in jobs.values()
-            if job.provider == self._rules.provider and job.state not in COLD and job.state >= JobState.SCHEDULED
+            if is_claimed(job, job.proof, self._rules.provider)
         ]
         self._note(e for e in claimed if e.proof not in self._memory.records.by_proof)
         self._at("claimed")
@@ -157,7 +162,18 @@ class Supervisor:
             accounting=self._ask_accounting(live, jobs, head),
             reports=tuple(self._memory.reports),
             open_keys=frozenset(e.key for e in peers.outbox.open_entries() if e.state is not SendState.MINED),
+            unclaimed_since=self._note_unclaimed(jobs, head),
         )
+
+    def _note_unclaimed(self, jobs: Mapping[int, Job], head: Block) -> dict[Proof, int]:
+        """Remember since when the chain has not given us an open job; a start of this process begins to count anew."""
+        before = self._memory.unclaimed_since
+        self._memory.unclaimed_since = {
+            proof: min(before.get(proof, head.number), head.number)
+            for proof in self._memory.records.by_proof
+            if (job := jobs.get(proof.job_id.number)) is None or not is_claimed(job, proof, self._rules.provider)
+        }
+        return self._memory.unclaimed_since
 
     def _ask_live(self) -> LiveSample | None:
         """Return what slurmctld lists, dated by our own clock and by the question: the answer may have been long."""

@@ -82,8 +82,8 @@ def test_a_job_without_a_trace_for_six_seconds_is_submitted_again():
 
 def test_a_job_lost_too_often_is_panicked_for_nothing():
     j = job(JobState.RUNNING)
-    tries = [(EntryKind.SUBMIT_INTENDED, T0 + n) for n in range(RULES.max_attempts)]
-    r = record(j, *tries, (EntryKind.ABSENT, T0 + 54))
+    tries = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
+    r = record(j, (EntryKind.SUBMIT_INTENDED, T0), *tries, (EntryKind.ABSENT, T0 + 54))
 
     (call,) = calls(plan(snapshot([j], [r]), RULES))
 
@@ -123,7 +123,7 @@ def test_an_attempt_of_another_history_is_not_adopted():
     j = job()
     old = replace(attempt(j, "PENDING"), proof=job(stored="older").proof)
 
-    actions = plan(snapshot([j], [record(j)], live=live(old)), RULES)
+    actions = plan(snapshot([j], [record(j)], live=live(old), now=T0 + 120), RULES)
 
     assert cancelled(actions) == [42]
     assert any(isinstance(a, Submit) for a in actions)
@@ -333,39 +333,90 @@ def test_a_cold_job_that_still_runs_is_cancelled_at_once():
 
 def test_a_cold_job_is_closed_once_confirmed_and_gone():
     j = job(JobState.FINISHED)
+    since = {j.proof: CLAIM_BLOCK}
 
-    assert plan(snapshot([j], [submitted(j)], height=CLAIM_BLOCK + 5), RULES) == ()
-    assert notes(plan(snapshot([j], [submitted(j)]), RULES)) == [EntryKind.CLOSED]
-
-
-def test_a_claim_that_a_short_reorg_undid_is_waited_for():
-    j = job(JobState.META_SCHEDULED)
-
-    running = snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK + 1)
-
-    assert plan(running, RULES) == ()
+    assert plan(snapshot([j], [submitted(j)], unclaimed_since={j.proof: CLAIM_BLOCK + 1}), RULES) == ()
+    assert notes(plan(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [EntryKind.CLOSED]
 
 
-def test_a_number_that_a_reorg_gave_to_another_job_ends_our_attempt():
-    ours, theirs = job(), job(stored="other", customer=OTHER, state=JobState.PENDING, provider="")
+UNCLAIMED = [
+    job(JobState.META_SCHEDULED),
+    job(JobState.PENDING, provider=""),
+    job(provider=OTHER),
+    job(JobState.PENDING, stored="other", customer=OTHER, provider=""),
+    None,
+]
 
-    actions = plan(snapshot([theirs], [submitted(ours)], live=live(attempt(ours))), RULES)
 
+@pytest.mark.parametrize("now_on_chain", UNCLAIMED)
+def test_a_claim_that_a_reorg_undid_or_a_lagging_node_hides_is_waited_for(now_on_chain):
+    j = job()
+    jobs = [now_on_chain] if now_on_chain else []
+    since = {j.proof: CLAIM_BLOCK + 1}
+
+    assert plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES) == ()
+
+
+@pytest.mark.parametrize("now_on_chain", UNCLAIMED)
+def test_an_attempt_of_a_claim_that_stays_undone_is_ended_and_remembered(now_on_chain):
+    j = job()
+    jobs = [now_on_chain] if now_on_chain else []
+    since = {j.proof: CLAIM_BLOCK}
+
+    actions = plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES)
+
+    assert notes(actions) == [EntryKind.UNDONE]
     assert cancelled(actions) == [42]
     assert calls(actions) == []
 
 
-def test_a_job_that_the_chain_does_not_know_yet_is_not_touched():
-    """Our node of the chain may be a block behind the one that told us of the claim."""
+def test_the_end_of_an_attempt_that_we_undid_says_nothing_of_the_job():
+    """The chain gave the job to us again after all: it must run, and the customer must not pay for the first try."""
     j = job()
+    first = attempt(j, "CANCELLED")
+    undone = (EntryKind.UNDONE, first.submitted_at, 42)
+    r = record(
+        j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), undone, (EntryKind.ABSENT, T0 + 50)
+    )
 
-    assert plan(snapshot([], [submitted(j)], live=live(attempt(j)), now=T0 + 5), RULES) == ()
+    actions = plan(snapshot([j], [r], live=live(first), accounting=accounting(first)), RULES)
+
+    assert [type(action) for action in actions] == [Submit]
+
+
+def test_nothing_new_is_submitted_while_an_undone_attempt_still_ends():
+    j = job()
+    first = attempt(j)
+    undone = (EntryKind.UNDONE, first.submitted_at, 42)
+    r = record(
+        j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), undone, (EntryKind.ABSENT, T0 + 50)
+    )
+
+    actions = plan(snapshot([j], [r], live=live(first)), RULES)
+
+    assert [type(action) for action in actions] == [Cancel]
+
+
+def test_a_submission_whose_outcome_is_unknown_may_still_arrive():
+    j = job()
+    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.ABSENT, T0 + 20))
+
+    assert plan(snapshot([j], [r]), RULES) == ()
+    later = snapshot([j], [r], live=live(at=T0 + 61), now=T0 + 61)
+    assert [type(action) for action in plan(later, RULES)] == [Submit]
+
+
+def test_submissions_that_never_reached_slurm_are_no_attempts():
+    j = job()
+    tries = [(EntryKind.SUBMIT_INTENDED, T0 - 200 + n) for n in range(10)]
+
+    assert record(j, *tries).attempts == 0
 
 
 def test_an_orphan_of_our_contracts_is_cancelled():
     j = job(provider=OTHER)
 
-    assert cancelled(plan(snapshot([j], live=live(attempt(j))), RULES)) == [42]
+    assert cancelled(plan(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES)) == [42]
 
 
 def test_an_attempt_of_other_contracts_is_none_of_our_business():

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an attempt amounts to in money: how long it may run, for how long it is billed, and by which record."""
+
+from __future__ import annotations
+
+import hashlib
+
+from gridstead.domain.attempt import Attempt, NodeReport
+from gridstead.domain.billing import paid_minutes_floor, paid_seconds_floor
+from gridstead.domain.evidence import node_seconds
+from gridstead.domain.job import Job
+
+
+def time_limit_min(job: Job, *, longest: int) -> int:
+    """Return how many whole minutes the job may run: what its lock pays for, at most the longest."""
+    paid = paid_minutes_floor(job.lock, job.price_per_min)
+    return longest if paid is None else min(paid, longest)
+
+
+def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) -> int:
+    """Return the seconds to bill: the least of Slurm's figure, the paid time, and the node's figure if we hold one.
+
+    Source: docs/explanation/billing.md.
+    """
+    figures = [attempt.elapsed_s]
+    paid = paid_seconds_floor(job.lock, job.price_per_min)
+    if paid is not None:
+        figures.append(paid)
+    node = node_seconds(attempt, reports)
+    if node is not None:
+        figures.append(node)
+    return min(figures)
+
+
+def evidence_hash(attempt: Attempt) -> str:
+    """Return the SHA-256 of the accounting record that a bill rests on, 0x and 64 hexadecimal digits."""
+    fields = (
+        attempt.proof, attempt.slurm_job_id, attempt.user, attempt.state, attempt.submitted_at,
+        attempt.started_at, attempt.ended_at, attempt.suspended_s, attempt.exit_code,
+    )  # fmt: skip
+    return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()
