@@ -120,7 +120,7 @@ class SubmitRejected(Rejected):
 
 
 class ScriptUnavailable(Rejected):
-    """The Job Definition service has no script for this job, or not for us."""
+    """The Job Definition service has no script for this job."""
 
     code = "script-unavailable"
 
@@ -169,7 +169,7 @@ class DirectoryUnavailable(Transient):
 
 
 class JobDefinitionUnavailable(Transient):
-    """The Job Definition service did not answer."""
+    """The Job Definition service did not answer, or refused us, which may pass."""
 
     code = "job-definition-unavailable"
 

@@ -227,8 +227,8 @@ class ScriptSource(Protocol):
         """Prove our wallet and return the script of a job that is matched to us.
 
         Raises:
-            ScriptUnavailable: It is not there, or not for us; asking again is pointless.
-            JobDefinitionUnavailable: Time may help.
+            ScriptUnavailable: It is not there; asking again is pointless.
+            JobDefinitionUnavailable: Time may help; the service did not answer, or refused us.
         """
         ...
 

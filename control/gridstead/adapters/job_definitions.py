@@ -33,13 +33,6 @@ SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
 Sign = Callable[[bytes], bytes]
 """Message to its EIP-191 signature, 65 bytes."""
 
-_FINAL = {
-    grpc.StatusCode.UNAUTHENTICATED,
-    grpc.StatusCode.PERMISSION_DENIED,
-    grpc.StatusCode.NOT_FOUND,
-    grpc.StatusCode.INVALID_ARGUMENT,
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderWallet:
@@ -71,7 +64,11 @@ class JobDefinitionClient:
         self._channel.close()
 
     def fetch(self, job: Job) -> Script:
-        """Prove our wallet and return the job's script."""
+        """Prove our wallet and return the job's script.
+
+        Only NOT_FOUND is final. A refusal may be the service's own trouble, such as a chain node behind ours, and a
+        job that is failed for it is failed for good.
+        """
         try:
             response = self._fetch(job)
         except grpc.RpcError as err:
@@ -93,7 +90,7 @@ class JobDefinitionClient:
         except grpc.RpcError as err:
             if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-        # The service forgets its challenges when it restarts, so a refusal counts from the second time.
+        # The service forgets its challenges when it restarts, so the first refusal is asked again at once.
         return self._prove_and_fetch(job)
 
     def _prove_and_fetch(self, job: Job) -> GetSBatchResponse:
@@ -113,7 +110,7 @@ class JobDefinitionClient:
     def _translate(self, err: grpc.RpcError, job: Job) -> Rejected | JobDefinitionUnavailable:
         code = err.code()
         detail = f"{code.name}: {err.details()!r}"
-        if code in _FINAL:
+        if code is grpc.StatusCode.NOT_FOUND:
             return ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=detail)
         return JobDefinitionUnavailable(f"could not fetch a script from {self._peer.address}", detail=detail)
 

@@ -23,7 +23,9 @@ from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWall
 from gridstead.domain.job_definition import ScriptAnswer
 from gridstead.errors import (
     ConfigError,
+    InvalidInput,
     JobDefinitionUnavailable,
+    NotAllowed,
     ScriptUnavailable,
     UnexpectedOutput,
 )
@@ -79,11 +81,25 @@ class TestFetch:
 
         assert client.fetch(match(grid, wallet)).text.startswith("#!/bin/bash -l\n")
 
-    def test_script_of_another_provider_is_refused(self, grid, client):
+    def test_refusal_of_another_providers_script_may_pass(self, grid, client):
         job = match(grid, Wallet())
 
-        with pytest.raises(ScriptUnavailable, match="UNAUTHENTICATED"):
+        with pytest.raises(JobDefinitionUnavailable, match="UNAUTHENTICATED"):
             client.fetch(job)
+
+    @pytest.mark.parametrize(("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")])
+    def test_refusal_fails_no_job(self, grid, client, wallet, error, status):
+        job = match(grid, wallet)
+
+        def refuse(_):
+            raise error("not now")
+
+        service, grid.service = grid.service, SimpleNamespace(challenge=grid.service.challenge, get_sbatch=refuse)
+
+        with pytest.raises(JobDefinitionUnavailable, match=status):
+            client.fetch(job)
+
+        grid.service = service
 
     def test_script_that_does_not_exist_is_refused(self, grid, client, wallet):
         match(grid, wallet)
