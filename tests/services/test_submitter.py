@@ -10,8 +10,8 @@ from tests.fakes.store import FakeClock, MemoryJournal
 
 from gridstead.domain.journal import EntryKind
 from gridstead.domain.reconcile import Submit
-from gridstead.domain.submission import Script
-from gridstead.errors import JobDefinitionUnavailable, UnexpectedOutput
+from gridstead.domain.submission import Gate, GridUser, Script
+from gridstead.errors import JobDefinitionUnavailable, SchedulerUnavailable, UnexpectedOutput
 from gridstead.services.submitter import Submitter
 
 CUSTOMER = "0x" + "33" * 20
@@ -112,6 +112,69 @@ def test_a_secret_that_is_no_text_fails_one_job_only(bench):
 
     assert bench.noted(jobs[0]) == []
     assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 2
+
+
+def hangs(calls, *, without=frozenset()):
+    """What takes too long to answer, for all but some."""
+
+    def call(asked):
+        calls.append(asked)
+        if asked not in without:
+            raise SchedulerUnavailable("no answer")
+        return Gate(user=GridUser(address=asked, uid=200_001, gid=100_000), missing=())
+
+    return call
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_script_source_that_hangs_is_waited_for_once_in_a_tick(at_once):
+    bench = Bench(at_once)
+    jobs = [bench.wanted() for _ in range(50)]
+    asked = []
+
+    def fetch(job):
+        asked.append(job)
+        raise JobDefinitionUnavailable("no answer")
+
+    bench.scripts.fetch = fetch
+    bench.submitter.submit(jobs)
+
+    assert 1 <= len(asked) <= 2 * at_once  # threads that had begun go on
+
+
+def test_a_gate_that_hangs_is_waited_for_once_in_a_tick(bench):
+    calls = []
+    bench.slurm.gate = hangs(calls)
+
+    bench.submitter.submit([bench.wanted(f"0x{number:040x}") for number in range(9)])
+
+    assert len(calls) == 1
+
+
+def test_a_gate_that_always_fails_for_one_customer_keeps_others_back_for_one_tick(bench):
+    bench.slurm.gate = hangs([], without={CUSTOMER})
+    jobs = [*(bench.wanted(STRANGER) for _ in range(3)), *(bench.wanted() for _ in range(3))]
+
+    bench.submitter.submit(jobs)
+    assert bench.slurm.submissions == []
+    bench.submitter.submit(jobs)
+
+    assert {one.proof for one in bench.slurm.submissions} == {one.job.proof for one in jobs[3:]}
+
+
+def test_jobs_that_always_fail_do_not_starve_the_others():
+    bench = Bench(at_once=1)
+    jobs = [bench.wanted() for _ in range(3)]
+    bench.scripts.unavailable = {jobs[0].job.id.number, jobs[1].job.id.number}
+
+    for _ in jobs:
+        bench.submitter.submit(jobs)
+    assert bench.noted(jobs[2])[-1] is EntryKind.SUBMITTED
+    bench.scripts.unavailable = {jobs[1].job.id.number}
+    for _ in jobs[:2]:
+        bench.submitter.submit(jobs[:2])
+
+    assert bench.noted(jobs[0])[-1] is EntryKind.SUBMITTED
 
 
 def test_a_bug_in_one_thread_is_not_swallowed(bench):

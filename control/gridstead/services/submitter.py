@@ -2,20 +2,24 @@
 """The submitter: takes claimed jobs into Slurm, several at once, for the supervisor.
 
 Rule 1: what is about to be submitted is in the journal before, and what became of it after. Rule 2: one job's failure
-does not keep the others back.
+does not keep the others back. Rule 3: once a peer does not answer, the rest waits for the next tick, so that a hanging
+one costs the supervisor one timeout and not one per job; what failed goes last then.
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from gridstead.domain.ids import Proof
 from gridstead.domain.journal import Entry, EntryKind
 from gridstead.domain.reconcile import Submit
 from gridstead.domain.submission import Gate, GridUser, Submission
-from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected
+from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient
 from gridstead.ports import Clock, Scheduler, ScriptSource
 
 log = structlog.get_logger()
@@ -52,26 +56,58 @@ class Submitter:
         self._at = at
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="submitter") if at_once > 1 else None
         self._open_gates: dict[str, tuple[int, Gate]] = {}
+        self._failures = itertools.count(1)
+        self._failed: dict[Proof, int] = {}
 
     def submit(self, wanted: Sequence[Submit]) -> None:
         """Submit the jobs whose gate is open; what fails is logged, and planned again as the journal says."""
-        users = {address: self._user(address) for address in dict.fromkeys(one.job.customer for one in wanted)}
-        ready = [(one, user) for one in wanted if (user := users[one.job.customer]) is not None]
+        proofs = {one.job.proof for one in wanted}
+        self._failed = {proof: failure for proof, failure in self._failed.items() if proof in proofs}
+        ready = self._ready(sorted(wanted, key=lambda one: self._failed.get(one.job.proof, 0)))
+        halted = threading.Event()
         if self._pool is None:
             for one, user in ready:
-                self._submit(one, user)
+                self._submit(one, user, halted)
             return
-        for future in [self._pool.submit(self._submit, one, user) for one, user in ready]:
+        for future in [self._pool.submit(self._submit, one, user, halted) for one, user in ready]:
             future.result()
 
+    def _ready(self, wanted: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
+        """Return the jobs whose gate is open, up to the first gate that does not answer."""
+        users: dict[str, GridUser | None] = {}
+        ready = []
+        for one in wanted:
+            address = one.job.customer
+            if address not in users:
+                try:
+                    users[address] = self._user(address)
+                except Transient as error:
+                    _tell(error)
+                    self._put_last(other for other in wanted if other.job.customer == address)
+                    break
+            user = users[address]
+            if user is not None:
+                ready.append((one, user))
+        return ready
+
+    def _put_last(self, failed: Iterable[Submit]) -> None:
+        """Try these after all others, and the longest untried of the failed first: no job can starve another."""
+        self._failed |= {one.job.proof: next(self._failures) for one in failed}
+
     def _user(self, address: str) -> GridUser | None:
-        """Return the customer's account, None if it cannot run here now; a yes is remembered for a minute."""
+        """Return the customer's account, None if it cannot run here now; a yes is remembered for a minute.
+
+        Raises:
+            Transient: Nobody answered.
+        """
         now = self._clock.now()
         asked_at, gate = self._open_gates.get(address, (0, None))
         if gate is not None and now - asked_at < GATE_MEMORY_S:
             return gate.user
         try:
             gate = self._scheduler.gate(address)
+        except Transient:
+            raise
         except GridsteadError as error:
             _tell(error)
             return None
@@ -81,11 +117,16 @@ class Submitter:
         self._open_gates[address] = (now, gate)
         return gate.user
 
-    def _submit(self, wanted: Submit, user: GridUser) -> None:
+    def _submit(self, wanted: Submit, user: GridUser, halted: threading.Event) -> None:
+        if halted.is_set():
+            return
         try:
             self._fetch_and_queue(wanted, user)
         except GridsteadError as error:
             _tell(error)
+            self._put_last([wanted])
+            if isinstance(error, Transient):
+                halted.set()
 
     def _fetch_and_queue(self, wanted: Submit, user: GridUser) -> None:
         job = wanted.job
