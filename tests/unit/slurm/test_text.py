@@ -181,6 +181,45 @@ def test_squeue_with_a_strange_column_is_an_error(recorded):
         text.parse_squeue(recorded("squeue-one").replace("COMPLETED", "ASLEEP   "))
 
 
+def with_field(row, field, value):
+    """Return a row of squeue with one field changed; AdminComment and the others stay where they are."""
+    widths = dict(text._SQUEUE_FIELDS)
+    names = list(widths)
+    start = sum(widths[name] for name in names[: names.index(field)])
+    return row[:start] + value.ljust(widths[field]) + row[start + widths[field] :]
+
+
+def row_of(listing, slurm_job_id):
+    return next(line for line in listing.split("\n") if line.startswith(f"{slurm_job_id} "))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("TimeUsed", "INVALID"), ("State", "ASLEEP"), ("SubmitTime", "N/A"), ("exit_code", "?")]
+)
+def test_squeue_leaves_out_a_strangers_row_that_does_not_fit(recorded, field, value):
+    row = recorded("squeue-one").rstrip("\n")
+    stranger = with_field(with_field(row, "admin_comment", ""), field, value)
+
+    assert text.parse_squeue(f"{stranger}\n{row}\n") == text.parse_squeue(f"{row}\n")
+
+
+@pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])
+def test_squeue_with_a_row_of_ours_that_does_not_fit_is_an_error(recorded, field):
+    row = recorded("squeue-one").rstrip("\n")
+
+    with pytest.raises(UnexpectedOutput):
+        text.parse_squeue(with_field(row, field, "INVALID"))
+
+
+def test_squeue_needs_no_time_used_of_a_job_that_is_alive(recorded):
+    listing = recorded("squeue-while-running")
+    running = by_number(text.parse_squeue(listing))[5]
+
+    (job,) = text.parse_squeue(with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID"))
+
+    assert job == running
+
+
 def test_nothing_listed_is_no_job():
     assert text.parse_squeue("") == ()
     assert text.parse_sacct("") == ()

@@ -61,8 +61,11 @@ def squeue_one(slurm_job_id: int) -> Command:
 
 
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
-    """Return the jobs of a squeue listing, in its order."""
-    return tuple(_squeue_attempt(line) for line in _squeue_lines(text))
+    """Return the jobs of a squeue listing, in its order.
+
+    A row that does not fit is an error if it carries a proof, and left out if not: no stranger's job can blind us.
+    """
+    return tuple(job for line in _squeue_lines(text) if (job := _squeue_attempt(line)) is not None)
 
 
 def sacct(names: Iterable[str], *, since: int) -> Command:
@@ -180,7 +183,7 @@ def _squeue_lines(text: str) -> Iterator[str]:
         yield line.rstrip("\n")
 
 
-def _squeue_attempt(line: str) -> Attempt:
+def _squeue_attempt(line: str) -> Attempt | None:
     if len(line) < _SQUEUE_NAME_AT:
         raise UnexpectedOutput("squeue", line)
     values = []
@@ -188,13 +191,22 @@ def _squeue_attempt(line: str) -> Attempt:
     for _, width in _SQUEUE_FIELDS[:-1]:
         values.append(line[start : start + width].strip())
         start += width
+    try:
+        return _read_squeue(values, name=line[start:].rstrip())
+    except UnexpectedOutput:
+        if parse_proof(values[-1]) is None:
+            return None
+        raise
+
+
+def _read_squeue(values: list[str], *, name: str) -> Attempt:
     job_id, uid, user, state, exit_code, submit, begin, end, used, limit, node_list, comment = values
     base = check_state(state, source="squeue")
     started_at = _squeue_start(base, begin, has_nodes=bool(node_list))
     ended_at = _time("squeue", end) if base in END_STATES else None
     return Attempt(
         slurm_job_id=_number("squeue", job_id),
-        name=line[start:].rstrip(),
+        name=name,
         proof=parse_proof(comment),
         user=user,
         uid=_number("squeue", uid),
@@ -202,7 +214,8 @@ def _squeue_attempt(line: str) -> Attempt:
         submitted_at=_number("squeue", submit),
         started_at=started_at,
         ended_at=ended_at,
-        suspended_s=_suspended_s(started_at, ended_at, _seconds(used)),
+        # While a job is alive Slurm may call it INVALID, as after a step of the clock, and nobody needs it.
+        suspended_s=0 if ended_at is None else _suspended_s(started_at, ended_at, _seconds(used)),
         exit_code=_status("squeue", exit_code),
         time_limit_min=None if limit in _UNLIMITED else _seconds(limit) // 60,
     )
