@@ -86,11 +86,11 @@ class SshRunner:
         with self._lock:
             if self._connection is not None:
                 try:
-                    return self._connection.create_session()
+                    return _open(self._connection)
                 except (OSError, EOFError, paramiko.SSHException):
                     self._connection.close()
             self._connection = _connect(self._access)
-            return self._connection.create_session()
+            return _open(self._connection)
 
 
 class SshScheduler:
@@ -202,6 +202,11 @@ def _connect(access: SshAccess) -> fabric.Connection:
     connection.open()
     connection.transport.set_keepalive(_KEEPALIVE_S)
     return connection
+
+
+def _open(connection: fabric.Connection) -> paramiko.Channel:
+    """Return a new channel. Fabric's own way waits an hour for a server that takes the request and says nothing."""
+    return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
 
 def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> Outcome:

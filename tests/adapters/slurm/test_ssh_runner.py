@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way over ssh, against servers that answer half of what they are asked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import paramiko
+import pytest
+
+from gridstead.adapters.slurm import ssh
+from gridstead.adapters.slurm.command import Command
+from gridstead.errors import SchedulerUnavailable
+
+PATIENCE_S = 10
+
+
+class Silent(paramiko.ServerInterface):
+    """Lets everybody in and never opens a channel."""
+
+    def __init__(self, leave):
+        self._leave = leave
+
+    def check_auth_publickey(self, _username, _key):
+        return paramiko.AUTH_SUCCESSFUL
+
+    def check_channel_request(self, _kind, _number):
+        self._leave.wait(PATIENCE_S)
+        return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+
+
+@pytest.fixture
+def silent(tmp_path):
+    """Access to a server that takes the request for a channel and says nothing."""
+    host_key, user_key = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
+    leave = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    transports = []
+
+    def serve():
+        connection, _ = listener.accept()
+        transport = paramiko.Transport(connection)
+        transports.append(transport)
+        transport.add_server_key(host_key)
+        transport.start_server(event=threading.Event(), server=Silent(leave))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    key_file, known_hosts_file = tmp_path / "key", tmp_path / "known_hosts"
+    user_key.write_private_key_file(str(key_file))
+    known_hosts_file.write_text(f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n")
+    yield ssh.SshAccess(
+        endpoint=f"127.0.0.1:{port}", user="operator", key_file=key_file, known_hosts_file=known_hosts_file
+    )
+    leave.set()
+    server.join(PATIENCE_S)
+    for transport in transports:
+        transport.close()
+    listener.close()
+
+
+def test_server_that_opens_no_channel_is_not_waited_for_long(silent, monkeypatch):
+    monkeypatch.setattr(ssh, "_CONNECT_TIMEOUT_S", 1)
+    runner = ssh.SshRunner(silent)
+
+    with pytest.raises(SchedulerUnavailable, match="Timeout opening channel"):
+        runner.run(Command(argv=("squeue",), environment={}))
+
+    runner.close()
