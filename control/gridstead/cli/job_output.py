@@ -11,7 +11,7 @@ from gridstead.cli.client import Client
 from gridstead.cli.output import printable
 from gridstead.errors import GridsteadError, Transient
 
-FIRST_LINE_S = 3.0
+FIRST_LINE_S = 5.0
 QUIET_S = 1.0
 RETRY_S = 1.0
 POLL_S = 0.1
@@ -29,7 +29,7 @@ class JobOutput:
     """
 
     def __init__(self, client: Client, number: int, show: Callable[[str, int], None]) -> None:
-        self._read: Callable[[], Iterator[tuple[str, int]]] = lambda: read_lines(client, number)
+        self._client, self._number = client, number
         self._print = show
         self._printing = threading.Lock()
         self._stopped = False
@@ -40,11 +40,12 @@ class JobOutput:
 
     def start(self) -> None:
         """Begin to show lines."""
+        self._client.wallet.open()  # takes a second, and must not look like an empty log
         self._quiet_since = time.monotonic()
         self._thread.start()
 
     def drain(self) -> None:
-        """Wait until no more lines come: a second after the last one, three when there was none yet."""
+        """Wait until no more lines come: a second after the last one, five when there was none yet."""
         while self._thread.is_alive():
             patience = QUIET_S if self._shown else FIRST_LINE_S
             if time.monotonic() - self._quiet_since > patience:
@@ -59,7 +60,7 @@ class JobOutput:
     def _run(self) -> None:
         while not self._stopped:
             try:
-                for position, (line, timestamp_ns) in enumerate(self._read()):
+                for position, (line, timestamp_ns) in enumerate(read_lines(self._client, self._number)):
                     self._show(position, line, timestamp_ns)
             except Transient as error:
                 self.error = error
