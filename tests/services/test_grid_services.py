@@ -4,6 +4,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+from structlog.testing import capture_logs
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryOutbox
@@ -13,7 +14,7 @@ from gridstead.domain.billing import Prices
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.offers import Terms
 from gridstead.domain.submission import GridUser
-from gridstead.errors import InvalidInput
+from gridstead.errors import ConfigError, InvalidInput
 from gridstead.services.follower import Follower
 from gridstead.services.ldap_connector import LdapConnector
 from gridstead.services.meta_scheduler import MetaScheduler
@@ -46,8 +47,13 @@ class FakeStorage:
     """Port UserDirectories."""
 
     made: list[GridUser] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
 
     def ensure(self, user):
+        self.asked.append(user.address)
+        if user.address in self.taken:
+            raise ConfigError(f"cannot make a home for {user.address}")
         self.made.append(user)
         return True
 
@@ -181,11 +187,35 @@ def test_only_wallets_in_range_get_directories():
     good = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)
     strangers = [GridUser(address=CUSTOMERS[1], uid=0, gid=0), GridUser(address="root", uid=200_002, gid=100_000)]
     directory = FakeDirectory({user.address: user for user in [good, *strangers]})
-    maker = UserDirectoryMaker(directory, storage, WalletRange())
+    maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=FakeClock())
     maker.tick()
     maker.tick()
 
     assert storage.made == [good]
+
+
+def test_one_users_bad_directory_keeps_no_other_out():
+    storage = FakeStorage(taken={CUSTOMERS[0]})
+    directory, clock = FakeDirectory(), FakeClock()
+    directory.ensure_users(CUSTOMERS)
+    maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=clock)
+    with capture_logs() as lines:
+        maker.tick()
+        maker.tick()
+
+        assert [user.address for user in storage.made] == CUSTOMERS[1:]
+        assert storage.asked.count(CUSTOMERS[0]) == 1
+
+        clock.advance(10)
+        maker.tick()
+        assert storage.asked.count(CUSTOMERS[0]) == 2
+
+        storage.taken.clear()
+        clock.advance(10)
+        maker.tick()
+
+    assert storage.made[-1].address == CUSTOMERS[0]
+    assert [line["user"] for line in lines if line["event"] == "directories_failed"] == [CUSTOMERS[0]]
 
 
 def test_a_cluster_registers_once_and_again_when_it_changes(ledger):

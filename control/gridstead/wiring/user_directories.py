@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.user_directories import SharedStorage, StoragePaths
 from gridstead.config import UserDirectoriesSettings
 from gridstead.domain.accounts import WalletRange
@@ -19,5 +20,6 @@ def run(settings: UserDirectoriesSettings) -> None:
         open_directory(settings.directory, gid=ids.gid),
         SharedStorage(paths),
         WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        clock=SystemClock(),
     )
     loop.run((loop.Tick(name="user_directories", do=service.tick, every_s=settings.tick_s),))
