@@ -5,7 +5,10 @@ import importlib.util
 import tomllib
 
 import pytest
+import yaml
 from ansible.errors import AnsibleFilterError
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.roles.catalogue import ROOT, roles
@@ -13,6 +16,8 @@ from tests.roles.catalogue import ROOT, roles
 from gridstead.config import SERVICES
 
 ROLE = next(role for role in roles() if role.name == "control_plane")
+
+RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts")
 
 spec = importlib.util.spec_from_file_location("toml_filter", ROOT / "roles/control_plane/filter_plugins/toml.py")
 toml_filter = importlib.util.module_from_spec(spec)
@@ -42,3 +47,24 @@ def test_the_settings_of_the_example_inventory_load(service, site):
         given = templar.template(templar.available_variables["control_plane_settings"])[service]
 
         SERVICES[service].model_validate(tomllib.loads(toml_filter.to_toml(given)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "renewed", "state"),
+    [
+        (False, None, "started"),
+        (False, [], "started"),
+        (True, None, "restarted"),
+        (False, ["logger"], "restarted"),
+    ],
+)
+def test_services_restart_for_what_is_new_and_for_a_renewed_certificate(changed, renewed, state):
+    (task,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
+    known["__control_plane_settings_result"] = {"changed": changed}
+    if renewed is not None:
+        known["pki_renewed"] = renewed
+    variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
+    templar = Templar(DataLoader(), known | variables)
+
+    assert templar.template(trust_as_template(task["ansible.builtin.systemd_service"]["state"])) == state
