@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.domain.billing import Prices
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, Register, Settle
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, Refuse, Register, Settle
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.job import Block, Hardware, Label
 from gridstead.domain.journal import Entry, EntryKind
@@ -71,6 +75,47 @@ def test_journal_opens_a_closed_job_again(store):
     store.journal.append([entry(EntryKind.CLAIMED), entry(EntryKind.CLOSED), entry(EntryKind.CLAIMED, at=200)])
 
     assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, at=200),)
+
+
+@pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
+def test_proof_with_any_script_comes_back(store, script):
+    kept = Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1, reason="")
+
+    store.journal.append([kept])
+    store.outbox.put(f"refuse:{kept.proof}", Refuse(proof=kept.proof))
+    store.restart()
+
+    assert store.journal.open_entries() == (kept,)
+    assert [(one.key, one.call) for one in store.outbox.open_entries()] == [
+        (f"refuse:{kept.proof}", Refuse(proof=kept.proof))
+    ]
+
+
+def test_scripts_that_nobody_could_index_stay_apart(store):
+    long = "☃" * 5000
+    for script in (long + "a", long + "b", long + "a"):
+        store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1)])
+        store.outbox.put(f"refuse:{proof(1, script)}", Refuse(proof=proof(1, script)))
+
+    assert len({one.proof for one in store.journal.open_entries()}) == 2
+    assert len(store.outbox.open_entries()) == 2
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(script=st.text(max_size=64))
+def test_proof_closes_its_own_entries_whatever_the_script(store, script):
+    store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1)])
+    assert store.journal.open_entries()[-1].proof == proof(1, script)
+
+    store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLOSED, at=2)])
+
+    assert store.journal.open_entries() == ()
+
+
+def test_reason_is_stored_without_nul(store):
+    store.journal.append([entry(EntryKind.SUBMIT_REJECTED, reason="no\0 such")])
+
+    assert store.journal.open_entries()[0].reason.replace("\0", "") == "no such"
 
 
 def test_cursor_is_empty_at_the_start(store):

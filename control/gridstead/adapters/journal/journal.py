@@ -7,11 +7,10 @@ from collections.abc import Iterable
 
 from sqlalchemy import exists, insert, select
 
+from gridstead.adapters.journal.codec import to_key, to_proof, to_reason
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.schema import JOURNAL
-from gridstead.domain.ids import parse_proof
 from gridstead.domain.journal import Entry, EntryKind
-from gridstead.errors import UnexpectedOutput
 
 
 class SqlJournal:
@@ -24,11 +23,11 @@ class SqlJournal:
         """Store the entries."""
         rows = [
             {
-                "proof": str(entry.proof),
+                "proof": to_key(str(entry.proof)),
                 "kind": entry.kind.value,
                 "at": entry.at,
                 "slurm_job_id": entry.slurm_job_id,
-                "reason": entry.reason,
+                "reason": to_reason(entry.reason),
             }
             for entry in entries
         ]
@@ -47,11 +46,13 @@ class SqlJournal:
         )
         with self._database.begin() as connection:
             rows = connection.execute(select(JOURNAL).where(~closed).order_by(JOURNAL.c.id)).all()
-        return tuple(_entry(row.proof, row.kind, row.at, row.slurm_job_id, row.reason) for row in rows)
-
-
-def _entry(proof_text: str, kind: str, at: int, slurm_job_id: int | None, reason: str) -> Entry:
-    proof = parse_proof(proof_text)
-    if proof is None:
-        raise UnexpectedOutput("the journal", proof_text)
-    return Entry(proof=proof, kind=EntryKind(kind), at=at, slurm_job_id=slurm_job_id, reason=reason)
+        return tuple(
+            Entry(
+                proof=to_proof(row.proof),
+                kind=EntryKind(row.kind),
+                at=row.at,
+                slurm_job_id=row.slurm_job_id,
+                reason=row.reason,
+            )
+            for row in rows
+        )

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from gridstead.adapters.journal.codec import from_text, to_text
+from gridstead.adapters.journal.codec import from_key, from_text, to_key, to_reason, to_text
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.schema import OUTBOX, TRANSACTIONS
 from gridstead.domain.calls import Call
@@ -36,7 +36,7 @@ class SqlOutbox:
     def put(self, key: str, call: Call) -> None:
         """Store a call to be sent."""
         row = {
-            "key": key,
+            "key": to_key(key),
             "call": to_text(call),
             "state": SendState.QUEUED.value,
             "created_at": self._clock.now(),
@@ -100,7 +100,7 @@ class SqlOutbox:
         with self._database.begin() as connection:
             for change in changes:
                 row = update(OUTBOX).where(OUTBOX.c.id == change.entry_id)
-                connection.execute(row.values(state=change.state.value, reason=change.reason))
+                connection.execute(row.values(state=change.state.value, reason=to_reason(change.reason)))
             mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account)
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1))
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1))
@@ -109,7 +109,7 @@ class SqlOutbox:
 def _entry(row: Row[Any]) -> OutboxEntry:
     return OutboxEntry(
         id=row.id,
-        key=row.key,
+        key=from_key(row.key),
         call=from_text(row.call),
         state=SendState(row.state),
         created_at=row.created_at,
