@@ -6,12 +6,12 @@ from __future__ import annotations
 import threading
 
 import pytest
-from sqlalchemy import inspect, text
+from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.exc import ProgrammingError
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.journal import migrations
-from gridstead.adapters.journal.database import Database
+from gridstead.adapters.journal.database import Database, StoreLost
 from gridstead.adapters.journal.outbox import SqlOutbox
 from gridstead.domain.calls import ClaimJobs
 from gridstead.errors import ConfigError, Transient
@@ -114,4 +114,19 @@ def test_sqlite_survives_a_power_cut_by_its_settings(tmp_path):
     with database.begin() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    database.close()
+
+
+def test_store_whose_lock_is_lost_is_not_used_any_more(postgresql_url):
+    database = Database(postgresql_url)
+    engine = create_engine(postgresql_url)
+    with engine.connect() as connection:
+        others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        connection.execute(text(f"{others} AND datname = current_database()"))
+    engine.dispose()
+
+    for _ in range(2):
+        with pytest.raises(StoreLost), database.begin():
+            pass
+
     database.close()

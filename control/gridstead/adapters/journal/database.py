@@ -10,20 +10,25 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from gridstead.adapters.journal.migrations import MIGRATIONS, migrate, version_of
 from gridstead.errors import ConfigError, Transient
 
 _BUSY_TIMEOUT_MS = 30_000
 _LOCK_KEY = 0x67726964  # "grid": the advisory lock that a process holds on a PostgreSQL database
+
+
+class StoreLost(Exception):
+    """The store is not known to be this process's any more: the process must end, and begin again from the store."""
 
 
 class Database:
@@ -41,6 +46,7 @@ class Database:
         self._engine = _engine(url)
         self._lock_fd: int | None = None
         self._lock_connection: Connection | None = None
+        self._lock_guard = threading.Lock()
         ready = False
         try:
             with _translated():
@@ -53,13 +59,22 @@ class Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction that is committed at the end, or rolled back if an error leaves it."""
+        """Yield a connection in a transaction that is committed at the end, or rolled back if an error leaves it.
+
+        Raises:
+            StoreLost: The lock is gone; no expected error, so it ends the process.
+            Transient: The server does not answer.
+        """
+        self._check_lock()
         with _translated(), self._engine.begin() as connection:
             yield connection
 
     def close(self) -> None:
         """Let go of the store."""
         if self._lock_connection is not None:
+            # The server sees the end of a connection some time later; what is let go by name can be had at once.
+            with suppress(SQLAlchemyError):
+                self._lock_connection.execute(text("SELECT pg_advisory_unlock_all()"))
             self._lock_connection.close()
             self._lock_connection = None
         self._engine.dispose()
@@ -82,6 +97,20 @@ class Database:
                 detail="another process has it open",
                 hint="Run one process per store.",
             )
+
+    def _check_lock(self) -> None:
+        """Make sure that the store is still ours: a server that was restarted has forgotten it.
+
+        Raises:
+            StoreLost: It is not, and another process may have it by now.
+        """
+        if self._lock_connection is None:
+            return
+        try:
+            with self._lock_guard:
+                self._lock_connection.execute(text("SELECT 1"))
+        except SQLAlchemyError as err:
+            raise StoreLost("lost the lock of the state store") from err
 
     def _lock_file(self) -> bool:
         path = self._engine.url.database
