@@ -6,14 +6,15 @@ from __future__ import annotations
 import threading
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import ProgrammingError
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.journal import migrations
 from gridstead.adapters.journal.database import Database, StoreLost
-from gridstead.adapters.journal.outbox import SqlOutbox
+from gridstead.adapters.journal.outbox import KEPT_S, SqlOutbox
 from gridstead.domain.calls import ClaimJobs
+from gridstead.domain.sending import EntryChange, Fees, SendState, Transaction
 from gridstead.errors import ConfigError, Transient
 
 
@@ -129,4 +130,57 @@ def test_store_whose_lock_is_lost_is_not_used_any_more(postgresql_url):
         with pytest.raises(StoreLost), database.begin():
             pass
 
+    database.close()
+
+
+@pytest.fixture
+def statements():
+    """Return a function that lists what a database executes from now on, with its parameters."""
+
+    def listen(database):
+        seen = []
+        with database.begin() as connection:
+            engine = connection.engine
+        event.listen(engine, "before_cursor_execute", lambda _c, _k, words, given, *_: seen.append((words, given)))
+        return seen
+
+    return listen
+
+
+def test_open_rows_are_found_without_reading_closed_ones(tmp_path, statements):
+    database = Database(f"sqlite:///{tmp_path}/state.db")
+    outbox = SqlOutbox(database, FakeClock())
+    seen = statements(database)
+
+    outbox.open_entries()
+    outbox.open_transactions("account")
+    outbox.record("account", changes=[], withdrawn=[1], closed=[2])
+
+    with database.begin() as connection:
+        asked = [one for one in list(seen) if one[0].startswith(("SELECT", "UPDATE"))]
+        plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", given).all() for words, given in asked]
+    database.close()
+    steps = [step.detail for plan in plans for step in plan]
+    assert len(asked) == 4
+    assert [step for step in steps if "_open" not in step] == []
+
+
+def test_store_forgets_what_was_done_with_long_ago(url):
+    database, clock = Database(url), FakeClock()
+    outbox = SqlOutbox(database, clock)
+    for number, key in enumerate(("done", "open")):
+        outbox.put(key, ClaimJobs(limit=1))
+        outbox.add("account", Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)))
+    outbox.mark_sent(["done", "open"], at=clock.now())
+    done, kept = outbox.open_entries()
+    final = EntryChange(entry_id=done.id, state=SendState.FINAL)
+
+    outbox.record("account", changes=[final], withdrawn=[], closed=[0])
+    assert len(outbox.entries()) == 2
+    clock.advance(KEPT_S + 1)
+    outbox.record("account", changes=[], withdrawn=[], closed=[])
+
+    assert outbox.entries() == (kept,)
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == ["open"]
     database.close()

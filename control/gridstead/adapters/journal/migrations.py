@@ -36,6 +36,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
     ),
     ("CREATE TABLE scripts (id TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",),
+    ("CREATE INDEX outbox_open ON outbox (id) WHERE state IN ('queued', 'sent', 'mined')",),
 )
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gridstead.adapters.journal.codec import from_key, from_text, to_key, to_reason, to_text
@@ -17,7 +17,12 @@ from gridstead.domain.calls import Call
 from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, SendState, Transaction
 from gridstead.ports import Clock
 
-_OPEN = tuple(state.value for state in (SendState.QUEUED, SendState.SENT, SendState.MINED))
+_STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
+# Spelled out in the query, as in the partial indexes: a database takes those only when it can see that they serve.
+_OPEN = OUTBOX.c.state.in_(bindparam("open", [state.value for state in _STATES], expanding=True, literal_execute=True))
+_NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
+KEPT_S = 30 * 86_400
+_SWEPT = 100  # rows looked at in one go
 _INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -48,13 +53,13 @@ class SqlOutbox:
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries that are not final."""
-        query = select(OUTBOX).where(OUTBOX.c.state.in_(_OPEN)).order_by(OUTBOX.c.id)
+        query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
         return tuple(_entry(row) for row in rows)
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
-        """Return every entry with a greater id, closed ones too, oldest first."""
+        """Return every entry with a greater id, those closed in the last 30 days too, oldest first."""
         query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
@@ -62,7 +67,7 @@ class SqlOutbox:
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions whose nonce is not closed."""
-        mine = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.closed == 0)
+        mine = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
         query = select(TRANSACTIONS).where(*mine).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
@@ -84,7 +89,7 @@ class SqlOutbox:
         }
         with self._database.begin() as connection:
             connection.execute(insert(TRANSACTIONS), row)
-            sent = update(OUTBOX).where(OUTBOX.c.id.in_(transaction.entry_ids), OUTBOX.c.state.in_(_OPEN))
+            sent = update(OUTBOX).where(OUTBOX.c.id.in_(transaction.entry_ids), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
 
     def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
@@ -101,9 +106,20 @@ class SqlOutbox:
             for change in changes:
                 row = update(OUTBOX).where(OUTBOX.c.id == change.entry_id)
                 connection.execute(row.values(state=change.state.value, reason=to_reason(change.reason)))
-            mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account)
+            mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1))
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1))
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        """Delete what was done with long ago, from the oldest on and a little at a time."""
+        before = self._clock.now() - KEPT_S
+        last = func.min(OUTBOX.c.id) + _SWEPT
+        old = OUTBOX.c.id < select(last).scalar_subquery()
+        connection.execute(delete(OUTBOX).where(old, OUTBOX.c.created_at < before, ~_OPEN))
+        last = func.min(TRANSACTIONS.c.id) + _SWEPT
+        old = TRANSACTIONS.c.id < select(last).scalar_subquery()
+        connection.execute(delete(TRANSACTIONS).where(old, TRANSACTIONS.c.sent_at < before, ~_NOT_CLOSED))
 
 
 def _entry(row: Row[Any]) -> OutboxEntry:
