@@ -11,10 +11,10 @@ import difflib
 import tomllib
 from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import Annotated, Literal, TypeGuard, TypeVar, get_args
+from typing import Annotated, Literal, Self, TypeGuard, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from gridstead.domain.ids import is_address
@@ -189,6 +189,12 @@ class Slurm(Settings):
     transport: Annotated[Literal["agent", "ssh"], Field(description="Which of the two ways is taken.")] = "agent"
     agent: Annotated[AgentTransport | None, Field(description="Needed for transport agent.")] = None
     ssh: Annotated[SshTransport | None, Field(description="Needed for transport ssh.")] = None
+
+    @model_validator(mode="after")
+    def _check_transport(self) -> Self:
+        if getattr(self, self.transport) is None:
+            raise ValueError(f"transport {self.transport} needs a table slurm.{self.transport}")
+        return self
 
 
 class SshKeys(Tls):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from gridstead.config import SERVICES, ClientSettings, load, to_wei
+from gridstead.config import SERVICES, ClientSettings, Slurm, load, to_wei
 from gridstead.errors import ConfigError
 
 CLIENT = """
@@ -70,6 +70,23 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
 def test_a_service_does_not_start_on_an_empty_file(tmp_path, service):
     with pytest.raises(ConfigError, match="invalid settings"):
         load(SERVICES[service], settings(tmp_path, ""))
+
+
+SSH = 'ssh = {endpoint = "login:22", key_file = "/k", known_hosts_file = "/h"}'
+AGENT = 'agent = {endpoint = "controller:6830", ca_file = "/a", certificate_file = "/c", key_file = "/k"}'
+
+
+@pytest.mark.parametrize(("transport", "tables"), [("agent", ""), ("agent", SSH), ("ssh", ""), ("ssh", AGENT)])
+def test_a_transport_without_its_table_is_told(tmp_path, transport, tables):
+    with pytest.raises(ConfigError) as error:
+        load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}'))
+
+    assert f"transport {transport} needs a table slurm.{transport}" in error.value.detail
+
+
+@pytest.mark.parametrize(("transport", "tables"), [("agent", AGENT), ("ssh", SSH)])
+def test_a_transport_with_its_table_loads(tmp_path, transport, tables):
+    assert load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}')).transport == transport
 
 
 def test_credits_become_wei_without_rounding():
