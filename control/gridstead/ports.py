@@ -16,7 +16,7 @@ from gridstead.domain.events import Event
 from gridstead.domain.hint import Hint, OpenedSeal
 from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.journal import Entry
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Taken, Transaction
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Reply, Transaction
 from gridstead.domain.submission import Gate, GridUser, Script, Submission
 
 
@@ -94,7 +94,15 @@ class Account(Protocol):
         """Return a signed transaction with these calls; without calls, one that only uses up the nonce."""
         ...
 
-    def send(self, transaction: Transaction) -> Taken:
+    def gas_limit(self, *, at: Block) -> int:
+        """Return how much gas that block could hold."""
+        ...
+
+    def gas_of(self, call: Call) -> int:
+        """Return what a call adds to a batch at most; 0 if it is never in one with others."""
+        ...
+
+    def send(self, transaction: Transaction) -> Reply:
         """Give a transaction to the node. Safe to repeat.
 
         Raises:

@@ -10,7 +10,7 @@ from tests.fakes.ledger import FakeLedger
 
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
-from gridstead.domain.sending import Fees, Receipt, Taken, Transaction
+from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
 
 
 class FakeAccount:
@@ -22,6 +22,7 @@ class FakeAccount:
         self._ledger = ledger
         self.address = address
         self.sent: list[Transaction] = []
+        self.most_calls = 1000  # a transaction with more is refused
 
     def nonce(self, *, at: Block) -> int:
         return self._ledger._at(at).nonces.get(self.address, 0)
@@ -46,15 +47,24 @@ class FakeAccount:
         name = "0x" + hashlib.sha256(raw.encode()).hexdigest()
         return Transaction(hash=name, nonce=nonce, raw=raw, entry_ids=entry_ids, fees=fees)
 
-    def send(self, transaction: Transaction) -> Taken:
+    def gas_limit(self, *, at: Block) -> int:
+        self._ledger._at(at)
+        return 30_000_000
+
+    def gas_of(self, call: Call) -> int:
+        return 100_000
+
+    def send(self, transaction: Transaction) -> Reply:
         self._ledger._answer()
         self.sent.append(transaction)
         if transaction.nonce < self._ledger._state.nonces[self.address]:
-            return Taken.STALE
+            return Reply(taken=Taken.STALE)
+        if len(self.signed[transaction.raw]) > self.most_calls:
+            return Reply(taken=Taken.REFUSED, words="exceeds block gas limit")
         place = self.address, transaction.nonce
         waiting = self._ledger.pool.get(place)
         other = waiting[0] if waiting and waiting[0].hash != transaction.hash else None
         if other and transaction.fees.max_fee * 10 < other.fees.max_fee * 11:
-            return Taken.UNDERPRICED
+            return Reply(taken=Taken.UNDERPRICED)
         self._ledger.pool[place] = transaction, self.signed[transaction.raw]
-        return Taken.TAKEN
+        return Reply(taken=Taken.TAKEN)

@@ -60,6 +60,12 @@ class Office:
             self.sender.tick()
             self.ledger.mine()
 
+    def mine_nothing(self):
+        """Have a block that takes nothing of what waits."""
+        pool, self.ledger.pool = self.ledger.pool, {}
+        self.ledger.mine()
+        self.ledger.pool = pool
+
     def states(self):
         return [entry.state for entry in self.outbox.entries()]
 
@@ -116,6 +122,7 @@ def test_stuck_call_that_would_be_refused_by_now_gives_its_nonce_away(office):
     office.outbox.put("claim", ClaimJobs(limit=1))
     office.sender.tick()
     office.account.refuses = True
+    office.mine_nothing()
     office.clock.advance(30)
     office.sender.tick()
     assert [one.entry_ids for one in office.account.sent] == [(1,), ()]
@@ -153,3 +160,30 @@ def test_nonce_that_another_program_used_costs_no_call(office):
 
     assert office.states() == [SendState.FINAL]
     assert office.ledger._state.nonces[PROVIDER] == 2
+
+
+def test_transaction_that_the_node_refuses_is_cut_in_halves(office):
+    office.account.most_calls = 2
+    for _ in range(9):
+        office.put_running()
+
+    office.tick_and_mine(8)
+
+    assert office.states() == [SendState.FINAL] * 9
+
+
+def test_call_that_the_node_refuses_alone_holds_up_no_other(office):
+    for _ in range(3):
+        office.put_running()
+    office.outbox.put("claim", ClaimJobs(limit=1))
+    office.account.most_calls = 0
+    office.tick_and_mine(3)
+    assert office.states() == [SendState.REJECTED] * 4
+    assert {entry.reason for entry in office.outbox.entries()} == {'the node refused it: "exceeds block gas limit"'}
+
+    office.account.most_calls = 50
+    office.put_running()
+    office.tick_and_mine(4)
+
+    assert office.states()[-1] is SendState.FINAL
+    assert office.outbox.open_entries() == ()

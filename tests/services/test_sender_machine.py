@@ -107,6 +107,10 @@ class SenderMachine(RuleBasedStateMachine):
         self.crash_at = None
         self.ledger.mine(blocks)
 
+    @rule(most=st.sampled_from((1, 2, 1000)))
+    def node_refuses_large_transactions(self, most):
+        self.account.most_calls = most
+
     @rule(seconds=st.integers(1, 30))
     def time_passes(self, seconds):
         self.clock.advance(seconds)

@@ -5,6 +5,9 @@ An entry's state follows from the transactions that carry it: done if one of the
 still be mined, queued otherwise. A nonce is *open* until one of its transactions has enough confirmations. A nonce
 whose transactions are all withdrawn, or that has none below one that has, is a gap and is filled with a transaction
 that does nothing: nothing behind a gap can be mined, and a withdrawn transaction must not be what fills it.
+
+A transaction that the node refuses is withdrawn, and its calls go again in batches of half the size: what is refused
+alone is rejected, and holds up no other call.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, Register
-from gridstead.domain.ids import Proof
+from gridstead.domain.batches import pack, subject
+from gridstead.domain.calls import Call, Match, Refuse
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Refusal, SendState, Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,7 @@ class Policy:
         in_flight: Most nonces that wait to be mined.
         resend_after_s: A transaction that waits is given to the node again so often.
         replace_after_s: A transaction that waited so long is replaced by one that offers more.
+        gas_share: A batch may use a block's gas divided by this.
     """
 
     confirmations: int
@@ -37,6 +41,7 @@ class Policy:
     in_flight: int = 16
     resend_after_s: int = 10
     replace_after_s: int = 45
+    gas_share: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,9 @@ class View:
         objections: By entry id, why a call that is not mined must not be made any more.
         waiting: By hash, what this process remembers of sending.
         fees: What a transaction should offer now.
+        gas_limit: Of the newest block.
+        gas: By entry id, what the call adds to a batch at most; 0 if it is never in one with others.
+        refusals: By entry id, the last refusal of a transaction with it that this process saw.
     """
 
     now: int
@@ -73,6 +81,9 @@ class View:
     objections: Mapping[int, str]
     waiting: Mapping[str, Waiting]
     fees: Fees
+    gas_limit: int
+    gas: Mapping[int, int]
+    refusals: Mapping[int, Refusal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +117,6 @@ class Plan:
     next_nonce: int = 0
 
 
-def subject(call: Call) -> Proof | None:
-    """Return the proof of the job that a call names, None if it names none."""
-    if isinstance(call, Register | ClaimJobs | ClaimCancelling | ClaimTopUp):
-        return None
-    return call.proof
-
-
 def objection(call: Call, job: Job | None, *, wallet: str) -> str:
     """Return why a call must not be sent to the chain as it is now, empty if nothing is against it.
 
@@ -140,29 +144,6 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
 def raised(fees: Fees) -> Fees:
     """Return fees that a node accepts for a replacement: an eighth more, rounded up."""
     return Fees(max_fee=fees.max_fee + fees.max_fee // 8 + 1, tip=fees.tip + fees.tip // 8 + 1)
-
-
-def pack(entries: Iterable[OutboxEntry], *, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ids of calls that go into one transaction together.
-
-    Shape: calls of one kind, at most one per job, at most ``most``. Calls of one job keep their order across batches.
-    """
-    batches: list[list[OutboxEntry]] = []
-    for entry in entries:
-        home = None
-        for batch in reversed(batches):
-            proof = subject(entry.call)
-            if proof is not None and any(subject(other.call) == proof for other in batch):
-                break
-            if proof is not None and type(batch[0].call) is type(entry.call) and len(batch) < most:
-                home = batch
-                break
-        if home is None:
-            batches.append([entry])
-        else:
-            home.append(entry)
-    for batch in batches:
-        yield tuple(entry.id for entry in batch)
 
 
 def plan(view: View, policy: Policy) -> Plan:
@@ -210,9 +191,14 @@ class _Planner:
                 ),
             ),
             resend=tuple(one for one in live.values() if one.hash not in stuck and self._is_due(one)),
-            batches=tuple(pack(queued, most=self.policy.batch))[:room],
+            batches=tuple(self._pack(queued))[:room],
             next_nonce=top,
         )
+
+    def _pack(self, queued: Iterable[OutboxEntry]) -> Iterator[tuple[int, ...]]:
+        view = self.view
+        limit = view.gas_limit // self.policy.gas_share
+        return pack(queued, most=self.policy.batch, gas_limit=limit, gas=view.gas, refusals=view.refusals)
 
     def _state(self, entry: OutboxEntry) -> EntryChange:
         """Return what became of an entry, as far as blocks and objections say."""
@@ -233,6 +219,10 @@ class _Planner:
             reason = receipt.skipped.get(number, "the transaction failed")
             return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
         if reason := self.view.objections.get(entry.id, ""):
+            return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+        refusal = self.view.refusals.get(entry.id)
+        if refusal is not None and refusal.calls == 1:
+            reason = f'the node refused it: "{refusal.words}"'
             return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
         return EntryChange(entry_id=entry.id, state=SendState.QUEUED)
 

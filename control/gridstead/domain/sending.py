@@ -93,6 +93,23 @@ class Taken(Enum):
     TAKEN = "taken"  # it has it, now or since before
     UNDERPRICED = "underpriced"  # it holds another one of this nonce, or wants a higher fee
     STALE = "stale"  # the nonce is used up
+    REFUSED = "refused"  # it will not have it, for a reason of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A node's answer to a signed transaction, and its words where it refuses it."""
+
+    taken: Taken
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A call was in a transaction that a node refused: how many calls it had, and the node's words."""
+
+    calls: int
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

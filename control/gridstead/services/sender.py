@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
-from gridstead.domain.dispatch import Plan, Policy, View, Waiting, objection, plan, subject
+from gridstead.domain.dispatch import Plan, Policy, View, Waiting, objection, plan
 from gridstead.domain.job import Block
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Taken, Transaction
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Refusal, SendState, Taken, Transaction
 from gridstead.errors import ChainUnavailable, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
 
@@ -52,6 +53,7 @@ class Sender:
         self._policy = policy
         self._at = at
         self._waiting: dict[str, Waiting] = {}
+        self._refusals: dict[int, Refusal] = {}
 
     def tick(self) -> None:
         """Take every open call one step further.
@@ -78,7 +80,7 @@ class Sender:
             ids = tuple(entry_id for entry_id in slot.entry_ids if entry_id in calls)
             self._send_new(name, self._sign(carried, ids, slot.nonce, slot.fees))
         for transaction in decided.resend:
-            self._send(transaction)
+            self._send(name, transaction)
         self._send_batches(name, decided, view, calls)
 
     def _gather(self, entries: tuple[OutboxEntry, ...], transactions: tuple[Transaction, ...]) -> View:
@@ -93,12 +95,15 @@ class Sender:
         for tx in receipts:
             self._waiting.pop(tx, None)  # if a reorg drops it, it is due at once
         objections = self._objections(entries, transactions, receipts, head)
-        fees = desk.account.fees()
+        gas_limit, fees = desk.account.gas_limit(at=head), desk.account.fees()
         present = desk.ledger.block(head.number)
         if present is None or present.hash != head.hash:
             raise ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
+        now = desk.clock.now()
+        open_ids = {entry.id for entry in entries}
+        self._refusals = {entry_id: one for entry_id, one in self._refusals.items() if entry_id in open_ids}
         return View(
-            now=desk.clock.now(),
+            now=now,
             head=head.number,
             nonce=nonce,
             entries=entries,
@@ -107,6 +112,9 @@ class Sender:
             objections=objections,
             waiting=self._waiting,
             fees=fees,
+            gas_limit=gas_limit,
+            gas={entry.id: desk.account.gas_of(entry.call) for entry in entries},
+            refusals=self._refusals,
         )
 
     def _objections(
@@ -173,18 +181,33 @@ class Sender:
     def _send_new(self, name: str, transaction: Transaction) -> None:
         self._desk.transactions.add(name, transaction)
         self._at("transaction_stored")
-        self._send(transaction)
+        self._send(name, transaction)
 
-    def _send(self, transaction: Transaction) -> None:
+    def _send(self, name: str, transaction: Transaction) -> None:
         """Give a stored transaction to the node and remember when."""
         now = self._desk.clock.now()
-        taken = self._desk.account.send(transaction)
+        reply = self._desk.account.send(transaction)
         self._at("transaction_sent")
         before = self._waiting.get(transaction.hash, Waiting(since=now, last=now))
-        self._waiting[transaction.hash] = replace(before, last=now, underpriced=taken is Taken.UNDERPRICED)
-        if transaction.sent_at is None and taken is Taken.TAKEN:
+        self._waiting[transaction.hash] = replace(before, last=now, underpriced=reply.taken is Taken.UNDERPRICED)
+        if reply.taken is Taken.REFUSED:
+            self._put_aside(name, transaction, reply.words)
+        if transaction.sent_at is None and reply.taken is Taken.TAKEN:
             self._desk.transactions.mark_sent([transaction.hash], at=now)
             log.info("transaction_sent", tx=transaction.hash, nonce=transaction.nonce, calls=len(transaction.entry_ids))
+
+    def _put_aside(self, name: str, transaction: Transaction, words: str) -> None:
+        """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
+
+        What it had taken before may be mined yet, and what carries no call has nothing to give back: they are only
+        given to the node again, and replaced in time.
+        """
+        calls = len(transaction.entry_ids)
+        log.warning("transaction_refused", tx=transaction.hash, nonce=transaction.nonce, calls=calls, reason=words)
+        if transaction.sent_at is not None or not calls:
+            return
+        self._refusals |= dict.fromkeys(transaction.entry_ids, Refusal(calls=calls, words=words))
+        self._desk.transactions.record(name, changes=(), withdrawn=(transaction.nonce,), closed=())
 
 
 def _tell(changes: Iterable[EntryChange]) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.adapters.chain.conftest import NO_EVIDENCE, RealGrid
 from tests.devnet import Anvil, Devnet, wallet
@@ -426,3 +428,39 @@ def test_dead_endpoint_is_waited_for(grid, manual, office):
 
     office.finish()
     assert office.states() == [SendState.FINAL]
+
+
+@pytest.fixture
+def small_blocks(manual):
+    """Blocks that hold 400,000 gas."""
+    usual = manual.anvil.rpc("eth_getBlockByNumber", "latest", False)["gasLimit"]
+    manual.anvil.rpc("evm_setBlockGasLimit", hex(400_000))
+    manual.anvil.mine()
+    yield
+    manual.anvil.rpc("evm_setBlockGasLimit", usual)
+    manual.anvil.mine()
+
+
+def test_batches_stay_within_half_a_block(grid, manual, office, request):
+    numbers = claimed(grid, 6)
+    request.getfixturevalue("small_blocks")
+    for number in numbers:
+        call = SetRunning(proof=job(grid, number).proof, started_at=grid.ledger.head().timestamp)
+        office.outbox.put(f"run:{number}", call)
+    office.finish()
+
+    assert office.states() == [SendState.FINAL] * 6
+    assert len(office.raws()) == 2
+
+
+def test_transaction_that_fits_in_no_block_costs_its_own_call_only(grid, manual, office, request):
+    first, second = claimed(grid, 2)
+    request.getfixturevalue("small_blocks")
+    large = replace(settlement(job(grid, first), JobState.FAILED), error="x" * 500)
+    office.outbox.put("large", large)
+    office.outbox.put("run", SetRunning(proof=job(grid, second).proof, started_at=grid.ledger.head().timestamp))
+    office.finish()
+
+    assert office.states() == [SendState.REJECTED, SendState.FINAL]
+    assert office.reasons()[0].startswith("the node refused it:")
+    assert "gas" in office.reasons()[0].lower()

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridstead.domain.batches import pack, subject
 from gridstead.domain.billing import Resources
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, SetRunning, Settle
-from gridstead.domain.dispatch import Policy, Slot, View, Waiting, objection, pack, plan, raised, subject
+from gridstead.domain.dispatch import Policy, Slot, View, Waiting, objection, plan, raised
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Refusal, SendState, Transaction
 
 WALLET = "0x" + "a1" * 20
 CUSTOMER = "0x" + "c1" * 20
@@ -60,11 +61,16 @@ def transaction(nonce, *entry_ids, name="", **fields):
 def look(*entries, transactions=(), waiting=None, **fields):
     waiting = {one.hash: Waiting(since=NOW, last=NOW) for one in transactions} if waiting is None else waiting
     values = {"now": NOW, "head": HEAD, "nonce": 7, "receipts": {}, "objections": {}, "fees": FEES} | fields
+    values = {"gas_limit": 30_000_000, "gas": {}, "refusals": {}} | values
     return View(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
 
 
 def decide(*entries, policy=POLICY, **fields):
     return plan(look(*entries, **fields), policy)
+
+
+def packed(entries, *, most, gas_limit=10**9, gas=None, refusals=None):
+    return pack(entries, most=most, gas_limit=gas_limit, gas=gas or {}, refusals=refusals or {})
 
 
 def change(entry_id, state, reason=""):
@@ -286,15 +292,46 @@ def test_nonce_that_somebody_else_used_is_closed_and_its_calls_are_queued_again(
 def test_calls_of_one_job_keep_their_order_across_batches():
     entries = [entry(1, running(1)), entry(2, ending(1)), entry(3, running(2)), entry(4, ending(2))]
 
-    assert list(pack(entries, most=10)) == [(1, 3), (2, 4)]
+    assert list(packed(entries, most=10)) == [(1, 3), (2, 4)]
 
 
 def test_two_calls_of_one_kind_for_one_job_are_apart():
-    assert list(pack([entry(1, running(1)), entry(2, running(1))], most=10)) == [(1,), (2,)]
+    assert list(packed([entry(1, running(1)), entry(2, running(1))], most=10)) == [(1,), (2,)]
 
 
 def test_batches_are_bounded():
-    assert list(pack([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
+    assert list(packed([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
+
+
+def test_batch_uses_no_more_than_half_a_block():
+    entries = [entry(number) for number in range(1, 5)]
+
+    decided = decide(*entries, gas_limit=1000, gas=dict.fromkeys(range(1, 5), 250))
+    narrow = decide(*entries, gas_limit=100, gas=dict.fromkeys(range(1, 5), 250))
+
+    assert decided.batches == ((1, 2), (3, 4))
+    assert narrow.batches == ((1,), (2,), (3,), (4,))
+
+
+def test_refused_calls_go_again_in_half_the_company():
+    refusals = dict.fromkeys((1, 2, 3, 4, 5), Refusal(calls=5, words="no"))
+
+    assert list(packed([entry(n) for n in range(1, 8)], most=10, refusals=refusals)) == [(1, 2), (3, 4), (5, 6), (7,)]
+
+
+def test_call_that_is_refused_alone_is_rejected_with_the_nodes_words():
+    refused = transaction(7, 1, withdrawn=True, sent_at=None)
+
+    decided = decide(
+        entry(1, state=SendState.SENT),
+        entry(2),
+        transactions=[refused],
+        refusals={1: Refusal(calls=1, words="too big")},
+    )
+
+    assert decided.changes == (change(1, SendState.REJECTED, 'the node refused it: "too big"'),)
+    assert decided.batches == ((2,),)
+    assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30), st.integers(1, 5))
@@ -302,7 +339,7 @@ def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
     entries = [entry(n, make(number)) for n, (number, make) in enumerate(steps, start=1)]
     by_id = {one.id: one for one in entries}
 
-    batches = list(pack(entries, most=most))
+    batches = list(packed(entries, most=most))
 
     assert sorted(entry_id for batch in batches for entry_id in batch) == sorted(by_id)
     sent, wanted = defaultdict(list), defaultdict(list)

@@ -8,20 +8,24 @@ from typing import Any
 
 from gridstead.adapters.chain.abi import artifact, reason, reverted
 from gridstead.adapters.chain.contracts import Contracts
-from gridstead.adapters.chain.encode import Payload, encode
+from gridstead.adapters.chain.encode import Payload, encode, gas_of
 from gridstead.adapters.chain.node import Node, RpcError, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
-from gridstead.domain.sending import Fees, Receipt, Taken, Transaction
-from gridstead.errors import ConfigError
+from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
+from gridstead.errors import ChainUnavailable, ConfigError
 
 TRANSFER_GAS = 21_000
+WORDS = 500  # characters that are kept of a node's own words
 LEAST_TIP = 1_000_000  # wei per gas: below, some nodes take no transaction
 
-_KNOWN = ("already known", "already imported", "alreadyknown", "known transaction")
+_KNOWN = ("already known", "already imported", "alreadyknown", "known transaction", "already exists")
 _UNDERPRICED = ("underpriced", "fee too low", "less than block base fee", "max fee per gas less than")
 _POOR = ("insufficient funds",)
+# What says nothing about the transaction itself. Source: EIP-1474 for the code "limit exceeded".
+_LATER = ("too many requests", "rate limit", "pool is full", "timeout", "timed out", "nonce too high", "nonce gap")
+_LATER_CODE = -32005
 
 
 class ChainAccount:
@@ -82,9 +86,24 @@ class ChainAccount:
         signed = self._wallet.sign_transaction(fields)
         return Transaction(hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees)
 
-    def send(self, transaction: Transaction) -> Taken:
+    def gas_limit(self, *, at: Block) -> int:
+        """Return how much gas that block could hold.
+
+        Raises:
+            ChainUnavailable: There was no answer, or the block is not in the chain any more.
+        """
+        block = self._node.ask("eth_getBlockByHash", at.hash, False)
+        if block is None:
+            raise ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
+        return int(block["gasLimit"], 16)
+
+    def gas_of(self, call: Call) -> int:
+        """Return what a call adds to a batch at most."""
+        return gas_of(call)
+
+    def send(self, transaction: Transaction) -> Reply:
         """Give a transaction to the node."""
-        return send_raw(self._node, transaction.raw, self.address)
+        return _give(self._node, transaction.raw, self.address)
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped: dict[int, str] = {}
@@ -137,19 +156,28 @@ def send_raw(node: Node, raw: str, sender: str) -> Taken:
 
     Raises:
         ConfigError: The sender cannot pay for them.
-        ChainUnavailable: There was no answer, or one that we do not know.
+        ChainUnavailable: There was no answer, or a refusal that we do not know.
     """
+    reply = _give(node, raw, sender)
+    if reply.taken is Taken.REFUSED:
+        raise ChainUnavailable("could not send a transaction", detail=f'the node refused it: "{reply.words}"')
+    return reply.taken
+
+
+def _give(node: Node, raw: str, sender: str) -> Reply:
     (answer,) = node.batch([("eth_sendRawTransaction", [raw])])
     if not isinstance(answer, RpcError):
-        return Taken.TAKEN
+        return Reply(taken=Taken.TAKEN)
     words = answer.message.lower()
     if any(text in words for text in _KNOWN):
-        return Taken.TAKEN
+        return Reply(taken=Taken.TAKEN)
     if "nonce too low" in words:
-        return Taken.STALE
+        return Reply(taken=Taken.STALE)
     if any(text in words for text in _UNDERPRICED):
-        return Taken.UNDERPRICED
+        return Reply(taken=Taken.UNDERPRICED)
     if any(text in words for text in _POOR):
         hint = "Send coins of the chain to the wallet."
         raise ConfigError(f"cannot pay for transactions of {sender}", detail=f'"{answer.message}"', hint=hint)
-    raise unavailable(answer, "eth_sendRawTransaction")
+    if answer.code == _LATER_CODE or any(text in words for text in _LATER):
+        raise unavailable(answer, "eth_sendRawTransaction")
+    return Reply(taken=Taken.REFUSED, words=answer.message[:WORDS])

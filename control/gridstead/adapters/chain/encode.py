@@ -77,7 +77,7 @@ def _batch(calls: Sequence[Call], contracts: Contracts) -> Payload:
             data = grid.data("refuseMany", [_id(c) for c in calls if isinstance(c, Refuse)])
         case Settle():
             data = grid.data("settleMany", [_settlement(c) for c in calls if isinstance(c, Settle)])
-    return _payload(grid, data, GAS_BASE + sum(_gas(call) for call in calls))
+    return _payload(grid, data, GAS_BASE + sum(gas_of(call) for call in calls))
 
 
 def _plain(call: Call, contracts: Contracts) -> Payload:
@@ -120,9 +120,10 @@ def _error(call: Settle) -> str:
     return call.error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 
-def _gas(call: Call) -> int:
+def gas_of(call: Call) -> int:
+    """Return what a call adds to a batch at most; 0 if it is never in one with others."""
     texts = len(_error(call).encode()) if isinstance(call, Settle) else 0
-    return GAS_PER_CALL[type(call)] + GAS_PER_ERROR_BYTE * texts
+    return GAS_PER_CALL.get(type(call), 0) + GAS_PER_ERROR_BYTE * texts
 
 
 def _id(call: Match | SetRunning | Refuse | Settle) -> bytes:

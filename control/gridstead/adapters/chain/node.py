@@ -39,7 +39,7 @@ class RpcError:
     def is_revert(self) -> bool:
         """Whether the contract refused, and not the node."""
         words = self.message.lower().replace(" ", "")
-        return bool(self.data) or "revert" in words or "outofgas" in words
+        return bool(self.data) or any(text in words for text in ("revert", "outofgas", "gasrequiredexceeds"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls go to the chain in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Register
+from gridstead.domain.ids import Proof
+from gridstead.domain.sending import OutboxEntry, Refusal
+
+
+def subject(call: Call) -> Proof | None:
+    """Return the proof of the job that a call names, None if it names none."""
+    if isinstance(call, Register | ClaimJobs | ClaimCancelling | ClaimTopUp):
+        return None
+    return call.proof
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Calls that go into one transaction, and the room that is left."""
+
+    kind: type[Call]
+    room: int
+    gas: int
+    entry_ids: list[int] = field(default_factory=list)
+    proofs: set[Proof] = field(default_factory=set)
+
+    def takes(self, kind: type[Call], most: int, gas: int) -> bool:
+        return self.kind is kind and self.room > 0 and len(self.entry_ids) < most and gas <= self.gas
+
+    def add(self, entry_id: int, proof: Proof | None, most: int, gas: int) -> None:
+        self.room = min(self.room, most - len(self.entry_ids)) - 1
+        self.gas -= gas
+        self.entry_ids.append(entry_id)
+        if proof is not None:
+            self.proofs.add(proof)
+
+
+def pack(
+    entries: Iterable[OutboxEntry],
+    *,
+    most: int,
+    gas_limit: int,
+    gas: Mapping[int, int],
+    refusals: Mapping[int, Refusal],
+) -> Iterator[tuple[int, ...]]:
+    """Yield the ids of calls that go into one transaction together.
+
+    Shape: calls of one kind, at most one per job, at most ``most``, at most half as many as in a transaction with one
+    of them that was refused, together within ``gas_limit``. Calls of one job keep their order across batches.
+    """
+    batches: list[_Batch] = []
+    for entry in entries:
+        proof, kind, used = subject(entry.call), type(entry.call), gas.get(entry.id, 0)
+        refusal = refusals.get(entry.id)
+        limit = most if refusal is None else max(1, min(most, refusal.calls // 2))
+        home = None
+        for batch in reversed(batches):
+            if proof is None or proof in batch.proofs:
+                break
+            if batch.takes(kind, limit, used):
+                home = batch
+                break
+        if home is None:
+            home = _Batch(kind=kind, room=limit, gas=gas_limit)
+            batches.append(home)
+        home.add(entry.id, proof, limit, used)
+    for batch in batches:
+        yield tuple(batch.entry_ids)

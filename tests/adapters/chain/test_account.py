@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node's answer to a signed transaction means."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridstead.adapters.chain.account import ChainAccount, estimate, send_raw
+from gridstead.adapters.chain.encode import Payload
+from gridstead.adapters.chain.node import RpcError
+from gridstead.domain.sending import Fees, Reply, Taken, Transaction
+from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
+
+WALLET = "0x" + "a1" * 20
+TRANSACTION = Transaction(hash="0x1", nonce=0, raw="0x02", entry_ids=(1,), fees=Fees(max_fee=1, tip=1))
+
+
+class AnsweringNode:
+    """A node that answers every request alike."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def batch(self, requests):
+        return [self._answer for _ in requests]
+
+
+class Key:
+    """A wallet of which only the address is asked."""
+
+    address = WALLET
+
+
+def refusing(words, *, code=-32000):
+    return AnsweringNode(RpcError(code=code, message=words, data=""))
+
+
+def send(node):
+    return ChainAccount(node, contracts=None, wallet=Key()).send(TRANSACTION)
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("already known", Taken.TAKEN),
+        ("nonce too low: next nonce 5", Taken.STALE),
+        ("replacement transaction underpriced", Taken.UNDERPRICED),
+    ],
+)
+def test_known_words_of_a_node_are_told_apart(words, taken):
+    assert send(refusing(words)) == Reply(taken=taken)
+    assert send_raw(refusing(words), "0x02", WALLET) is taken
+
+
+@pytest.mark.parametrize("words", ["exceeds block gas limit", "oversized data", "something new"])
+def test_any_other_refusal_is_about_the_transaction(words):
+    assert send(refusing(words)) == Reply(taken=Taken.REFUSED, words=words)
+    with pytest.raises(ChainUnavailable, match=words):
+        send_raw(refusing(words), "0x02", WALLET)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)]
+)
+def test_refusal_for_lack_of_room_is_waited_out(words, code):
+    with pytest.raises(ChainUnavailable, match=words):
+        send(refusing(words, code=code))
+
+
+def test_wallet_without_coins_is_the_operators_matter():
+    with pytest.raises(ConfigError, match="cannot pay"):
+        send(refusing("insufficient funds for gas * price + value"))
+
+
+def test_call_that_no_block_could_hold_is_refused_in_simulation():
+    payload = Payload(to=WALLET, data="0x", gas=None)
+
+    with pytest.raises(TransactionReverted):
+        estimate(refusing("gas required exceeds allowance (30000000)"), WALLET, payload, "ClaimJobs")
