@@ -162,6 +162,20 @@ def test_nonce_that_another_program_used_costs_no_call(office):
     assert office.ledger._state.nonces[PROVIDER] == 2
 
 
+def test_no_higher_offer_is_made_while_no_block_comes(office):
+    office.put_running()
+    for _ in range(20):
+        office.sender.tick()
+        office.clock.advance(10)
+    assert len({one.hash for one in office.account.sent}) == 1
+
+    for _ in range(4):
+        office.mine_nothing()
+        office.clock.advance(10)
+        office.sender.tick()
+    assert len({one.hash for one in office.account.sent}) == 2
+
+
 def test_transaction_that_the_node_refuses_is_cut_in_halves(office):
     office.account.most_calls = 2
     for _ in range(9):

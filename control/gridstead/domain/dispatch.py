@@ -32,7 +32,8 @@ class Policy:
         batch: Most calls in one transaction.
         in_flight: Most nonces that wait to be mined.
         resend_after_s: A transaction that waits is given to the node again so often.
-        replace_after_s: A transaction that waited so long is replaced by one that offers more.
+        replace_after_s: A transaction that waited so long, while blocks came, is replaced by one that offers more.
+        dearest: No replacement offers more than so many times what a transaction should offer now.
         gas_share: A batch may use a block's gas divided by this.
     """
 
@@ -41,12 +42,16 @@ class Policy:
     in_flight: int = 16
     resend_after_s: int = 10
     replace_after_s: int = 45
+    dearest: int = 10
     gas_share: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """When this process gave a transaction to the node: first and last time since it was in no block. Unix seconds."""
+    """When this process gave a transaction to the node: first and last time since it was in no block. Unix seconds.
+
+    ``since`` is moved on by the time in which no block came.
+    """
 
     since: int
     last: int
@@ -256,13 +261,17 @@ class _Planner:
 
     def _is_stuck(self, transaction: Transaction) -> bool:
         waiting = self.view.waiting.get(transaction.hash)
-        if waiting is None:
+        if waiting is None or self._is_dear(self._fees(transaction.nonce)):
             return False
         return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
 
     def _is_due(self, transaction: Transaction) -> bool:
         waiting = self.view.waiting.get(transaction.hash)
         return waiting is None or self.view.now - waiting.last >= self.policy.resend_after_s
+
+    def _is_dear(self, fees: Fees) -> bool:
+        now = self.view.fees
+        return fees.max_fee > self.policy.dearest * now.max_fee or fees.tip > self.policy.dearest * now.tip
 
     def _fees(self, nonce: int) -> Fees:
         """Return what a further transaction of a nonce must offer."""

@@ -54,6 +54,7 @@ class Sender:
         self._at = at
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
+        self._last_look: tuple[int, int] | None = None  # when, and how high the chain was
 
     def tick(self) -> None:
         """Take every open call one step further.
@@ -100,6 +101,7 @@ class Sender:
         if present is None or present.hash != head.hash:
             raise ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
         now = desk.clock.now()
+        self._stop_the_clock(now, head.number)
         open_ids = {entry.id for entry in entries}
         self._refusals = {entry_id: one for entry_id, one in self._refusals.items() if entry_id in open_ids}
         return View(
@@ -116,6 +118,15 @@ class Sender:
             gas={entry.id: desk.account.gas_of(entry.call) for entry in entries},
             refusals=self._refusals,
         )
+
+    def _stop_the_clock(self, now: int, head: int) -> None:
+        """Count no waiting while no block comes: a higher offer would not bring one."""
+        last, self._last_look = self._last_look, (now, head)
+        if last is None or last[1] != head:
+            return
+        still = max(0, now - last[0])
+        for tx, waiting in self._waiting.items():
+            self._waiting[tx] = replace(waiting, since=min(now, waiting.since + still))
 
     def _objections(
         self,

@@ -334,6 +334,17 @@ def test_call_that_is_refused_alone_is_rejected_with_the_nodes_words():
     assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
 
 
+def test_no_replacement_offers_more_than_ten_times_what_is_asked():
+    one = transaction(7, 1, fees=Fees(max_fee=900, tip=50))
+    waiting = {one.hash: Waiting(since=NOW - 400, last=NOW - 10, underpriced=True)}
+
+    capped = decide(entry(1), transactions=[one], waiting=waiting)
+    dearer = decide(entry(1), transactions=[one], waiting=waiting, fees=Fees(max_fee=200, tip=10))
+
+    assert (capped.replacements, capped.resend) == ((), (one,))
+    assert len(dearer.replacements) == 1
+
+
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30), st.integers(1, 5))
 def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
     entries = [entry(n, make(number)) for n, (number, make) in enumerate(steps, start=1)]
