@@ -30,7 +30,7 @@ _REFUSALS: dict[grpc.StatusCode, type[GridsteadError]] = {
     grpc.StatusCode.UNAUTHENTICATED: NotAllowed,
     grpc.StatusCode.PERMISSION_DENIED: NotAllowed,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidInput,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: LogFull,
+    grpc.StatusCode.OUT_OF_RANGE: LogFull,
 }
 
 

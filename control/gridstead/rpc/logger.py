@@ -34,11 +34,17 @@ WATCH_S = 10.0
 MAX_STREAMS = 4000
 START_S = 10.0
 STOP_S = 1.0
+# A reader whose host vanished says nothing more; without pings its stream would be served for ever.
+KEEPALIVE_OPTIONS = (
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
 
 _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
     InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
-    LogFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # grpc itself says RESOURCE_EXHAUSTED when there are too many streams
 }
 
 
@@ -108,7 +114,8 @@ class LoggerServer:
         self._loop.close()
 
     async def _start(self) -> int:
-        server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_STREAMS)
+        options = (*SERVER_OPTIONS, *KEEPALIVE_OPTIONS)
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_STREAMS)
         add_LoggerAPIServicer_to_server(_Servicer(self._service), server)  # type: ignore[no-untyped-call] # generated
         servicer = health.aio.HealthServicer()
         await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
