@@ -125,12 +125,6 @@ class ScriptUnavailable(Rejected):
     code = "script-unavailable"
 
 
-class InvalidTransition(Rejected):
-    """A job cannot make this move."""
-
-    code = "invalid-transition"
-
-
 class NotAllowed(Rejected):
     """The caller is known and may not do this."""
 
