@@ -127,7 +127,8 @@ class Transactions(Protocol):
     """The signed transactions that carry an outbox, in the same store.
 
     An *account* is a wallet on one chain: the hash of the chain's first block and the address. What was signed for
-    another account is not seen, so nothing of an old chain is ever sent to a fresh one.
+    another account is not seen, so nothing of an old chain is ever sent to a fresh one. What is signed anew there may well
+    be the same transaction, with the same hash.
     """
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
@@ -138,8 +139,8 @@ class Transactions(Protocol):
         """Store a transaction that is about to be sent; its entries are SENT from now on."""
         ...
 
-    def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
-        """Store that the node took these transactions at that time (Unix seconds)."""
+    def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
+        """Store that the node took these transactions of the account at that time (Unix seconds)."""
         ...
 
     def record(

@@ -91,9 +91,11 @@ class MemoryOutbox:
             if self.stored[entry_id - 1].state in OPEN:
                 self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
 
-    def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
-        marked = set(hashes)
-        self.signed = [(owner, replace(one, sent_at=at) if one.hash in marked else one) for owner, one in self.signed]
+    def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
+        marked = {(account, one) for one in hashes}
+        self.signed = [
+            (owner, replace(one, sent_at=at) if (owner, one.hash) in marked else one) for owner, one in self.signed
+        ]
 
     def record(
         self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]

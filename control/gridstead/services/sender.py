@@ -204,7 +204,7 @@ class Sender:
         if reply.taken is Taken.REFUSED:
             self._put_aside(name, transaction, reply.words)
         if transaction.sent_at is None and reply.taken is Taken.TAKEN:
-            self._desk.transactions.mark_sent([transaction.hash], at=now)
+            self._desk.transactions.mark_sent(name, [transaction.hash], at=now)
             log.info("transaction_sent", tx=transaction.hash, nonce=transaction.nonce, calls=len(transaction.entry_ids))
 
     def _put_aside(self, name: str, transaction: Transaction, words: str) -> None:

@@ -76,6 +76,28 @@ def test_open_brings_an_old_store_up_to_date(url, change_schema):
     database.close()
 
 
+def test_open_keeps_the_transactions_of_an_old_store(url, monkeypatch):
+    """The table was made anew when hashes became unique per account."""
+    with monkeypatch.context() as before:
+        released = migrations.MIGRATIONS[:3]
+        before.setattr(migrations, "MIGRATIONS", released)
+        before.setattr("gridstead.adapters.journal.database.MIGRATIONS", released)
+        old = Database(url)
+    signed = [
+        Transaction(hash=name, nonce=7, raw="0x02", entry_ids=(1, 2), fees=Fees(max_fee=3, tip=1))
+        for name in ("0xb", "0xa")
+    ]
+    outbox = SqlOutbox(old, FakeClock())
+    for one in signed:
+        outbox.add("account", one)
+    old.close()
+
+    database = Database(url)
+
+    assert SqlOutbox(database, FakeClock()).open_transactions("account") == tuple(signed)
+    database.close()
+
+
 def test_open_rolls_back_a_migration_that_fails(url, change_schema):
     Database(url).close()
     change_schema(("CREATE TABLE half (x TEXT)", "NONSENSE"))
@@ -171,7 +193,7 @@ def test_store_forgets_what_was_done_with_long_ago(url):
     for number, key in enumerate(("done", "open")):
         outbox.put(key, ClaimJobs(limit=1))
         outbox.add("account", Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)))
-    outbox.mark_sent(["done", "open"], at=clock.now())
+    outbox.mark_sent("account", ["done", "open"], at=clock.now())
     done, kept = outbox.open_entries()
     final = EntryChange(entry_id=done.id, state=SendState.FINAL)
 

@@ -20,6 +20,7 @@ from gridstead.domain.sending import EntryChange, Fees, SendState, Transaction
 
 CONTRACT = "0x" + "ab" * 20
 ACCOUNT = "0x" + "00" * 32 + "/0x" + "cd" * 20
+FRESH_ACCOUNT = "0x" + "01" * 32 + "/0x" + "cd" * 20
 
 
 def proof(number=1, script="script-1"):
@@ -201,7 +202,7 @@ def test_transaction_remembers_when_it_was_sent(store):
     store.outbox.add(ACCOUNT, transaction(4))
     store.outbox.add(ACCOUNT, transaction(5))
 
-    store.outbox.mark_sent([transaction(4).hash], at=77)
+    store.outbox.mark_sent(ACCOUNT, [transaction(4).hash], at=77)
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, sent_at=77), transaction(5))
 
@@ -217,7 +218,18 @@ def test_transactions_come_by_nonce_and_age(store):
 def test_transactions_of_another_chain_are_not_seen(store):
     store.outbox.add(ACCOUNT, transaction(4))
 
-    assert store.outbox.open_transactions("0x" + "01" * 32 + "/0x" + "cd" * 20) == ()
+    assert store.outbox.open_transactions(FRESH_ACCOUNT) == ()
+
+
+def test_same_transaction_on_a_fresh_chain_is_another_one(store):
+    """A wallet whose nonces begin again signs the same bytes for the same call."""
+    store.outbox.add(ACCOUNT, transaction(4))
+
+    store.outbox.add(FRESH_ACCOUNT, transaction(4))
+    store.outbox.mark_sent(FRESH_ACCOUNT, [transaction(4).hash], at=77)
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(4),)
+    assert store.outbox.open_transactions(FRESH_ACCOUNT) == (transaction(4, sent_at=77),)
 
 
 def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):

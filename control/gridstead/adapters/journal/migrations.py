@@ -37,6 +37,21 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("CREATE TABLE scripts (id TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",),
     ("CREATE INDEX outbox_open ON outbox (id) WHERE state IN ('queued', 'sent', 'mined')",),
+    (
+        # The same call under the same nonce is the same transaction on a fresh chain: hashes are unique per account.
+        "DROP INDEX transactions_open",
+        "ALTER TABLE transactions RENAME TO transactions_before",
+        """CREATE TABLE transactions (
+            id {id}, hash TEXT NOT NULL, account TEXT NOT NULL, nonce BIGINT NOT NULL, raw TEXT NOT NULL,
+            entry_ids TEXT NOT NULL, max_fee TEXT NOT NULL, tip TEXT NOT NULL, sent_at BIGINT,
+            withdrawn INTEGER NOT NULL, closed INTEGER NOT NULL, UNIQUE (account, hash))""",
+        """INSERT INTO transactions
+            (hash, account, nonce, raw, entry_ids, max_fee, tip, sent_at, withdrawn, closed)
+            SELECT hash, account, nonce, raw, entry_ids, max_fee, tip, sent_at, withdrawn, closed
+            FROM transactions_before ORDER BY id""",
+        "DROP TABLE transactions_before",
+        "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
+    ),
 )
 
 

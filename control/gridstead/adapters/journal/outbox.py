@@ -92,11 +92,11 @@ class SqlOutbox:
             sent = update(OUTBOX).where(OUTBOX.c.id.in_(transaction.entry_ids), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
 
-    def mark_sent(self, hashes: Iterable[str], *, at: int) -> None:
+    def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
         """Store that the node took these transactions."""
         with self._database.begin() as connection:
-            mine = TRANSACTIONS.c.hash.in_(tuple(hashes))
-            connection.execute(update(TRANSACTIONS).where(mine).values(sent_at=at))
+            mine = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
+            connection.execute(update(TRANSACTIONS).where(*mine).values(sent_at=at))
 
     def record(
         self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
