@@ -127,8 +127,8 @@ class Transactions(Protocol):
     """The signed transactions that carry an outbox, in the same store.
 
     An *account* is a wallet on one chain: the hash of the chain's first block and the address. What was signed for
-    another account is not seen, so nothing of an old chain is ever sent to a fresh one. What is signed anew there may well
-    be the same transaction, with the same hash.
+    another account is not seen, so nothing of an old chain is ever sent to a fresh one. What is signed anew there may
+    well be the same transaction, with the same hash.
     """
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other run side by side."""
+"""Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other run together."""
 
 import pytest
 
