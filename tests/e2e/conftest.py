@@ -55,6 +55,17 @@ class Lab:
         )
         return [dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()]
 
+    def worth(self, record):
+        """Return the seconds that an ended record is billed: what slurmdbd has, less if the node saw its end sooner."""
+        query = "SELECT MAX(at) FROM report WHERE event = 'end' AND slurm_job_id = ? AND at BETWEEN ? AND ?"
+        opened = "sqlite3.connect('file:/var/lib/gridstead/agent/reports.db?mode=ro', uri=True)"
+        script = f"import sqlite3, sys; print({opened}.execute({query!r}, sys.argv[1:]).fetchone()[0] or '')"
+        start, end = record["start"], record["end"]
+        if not start.isdigit():
+            return 0
+        seen = self.run("controller", "python3", "-c", script, record["jobid"], start, end).stdout.strip()
+        return min(int(record["elapsedraw"]), int(seen or end) - int(start))
+
     def wait_ended(self, name, *, timeout=60):
         """Return slurmdbd's ended records of a job name, once there is one."""
         return wait_until(
@@ -127,7 +138,7 @@ class Grid:
         """Assert that a cold job's bill is right: by Slurm's own start and end, and divided without rest.
 
         Args:
-            seconds: What must be billed; the last accounting record's elapsed time if None.
+            seconds: What must be billed; what the last accounting record is worth if None.
         """
         job = self.job(who, number)
         ends = [step for step in self.history(who, number) if step["event"] in {"JobSettled", "JobRefunded"}]
@@ -136,7 +147,7 @@ class Grid:
             assert job["cost_wei"] == 0
             return job
         if seconds is None:
-            seconds = int(self.lab.wait_ended(job["id"])[-1]["elapsedraw"])
+            seconds = self.lab.worth(self.lab.wait_ended(job["id"])[-1])
         if job["state"] == "PANICKED":
             seconds = 0
         cost = min(job["lock_wei"], seconds * job["price_per_min_wei"] // 60)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A supervisor killed at each boundary of a job's path: the job runs once, is settled once, costs what it should.
+
+Each job appends a line to a file in its customer's home when it starts and one when it ends, and waits in between for
+a file to appear there, so a test decides when it ends.
+"""
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+
+import pytest
+from tests.e2e.conftest import wait_until
+
+UNIT = "gridstead-supervisor"
+DROP_IN = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
+STATE = "/var/lib/gridstead/supervisor/state.db"
+
+# In this order nothing that an earlier job left to do leads to the boundary of a later one.
+BEFORE_THE_START = ["before_SetRunning", "before_ClaimJobs", "claimed", "before_submit", "submitted"]
+AT_THE_END = ["before_Settle", "transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored"]
+NEEDS_QUIET = {"receipt_seen", "outcome_stored"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job of the grid and its trace in its customer's home."""
+
+    number: int
+    trace: str
+
+
+class Crashes:
+    """Submits jobs and kills the supervisor under them."""
+
+    def __init__(self, lab, grid):
+        self.lab = lab
+        self.grid = grid
+        self.someone = grid.customer("crashes")
+        self.home = f"/home/ldap-users/{self.someone.address}"
+
+    def submit(self):
+        """Submit a job that runs until it is released."""
+        trace = f"crash-{secrets.token_hex(4)}"
+        command = f'cd "$HOME"; echo start >>{trace}; until sleep 1; [ -e {trace}.go ]; do :; done; echo end >>{trace}'
+        return Run(number=self.grid.submit(self.someone, command), trace=trace)
+
+    def release(self, run):
+        """Let a job end."""
+        self.lab.run("infra", "touch", f"{self.home}/{run.trace}.go")
+
+    def lines(self, run):
+        """Return what a job has written."""
+        return self.lab.run("infra", "cat", f"{self.home}/{run.trace}", check=False).stdout.split()
+
+    @contextlib.contextmanager
+    def dying_at(self, boundary):
+        """Have the supervisor die at a boundary that the body leads to; it is down after the body, up at the end."""
+        drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_KILL_AT={boundary}\n"
+        self.lab.sh(
+            "control",
+            f"mkdir -p $(dirname {DROP_IN}); cat >{DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}",
+            input=drop_in,
+        )
+        try:
+            yield
+            wait_until(self.is_dead, timeout=90, every=0.2)
+        finally:
+            self.lab.sh("control", f"rm {DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}")
+
+    def is_dead(self):
+        """Whether the supervisor was killed and nobody started it again."""
+        shown = self.lab.sh("control", f"systemctl show {UNIT} -p Result -p ActiveState --value").split()
+        return sorted(shown) == ["failed", "signal"]
+
+    def wait_idle(self):
+        """Wait until nothing of the supervisor's is on its way to the chain."""
+        query = """SELECT (SELECT count(*) FROM transactions WHERE closed = 0)
+            + (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sent', 'mined'))"""
+        script = f"import sqlite3; print(sqlite3.connect({STATE!r}).execute({query!r}).fetchone()[0])"
+        wait_until(lambda: self.lab.run("control", "python3", "-c", script).stdout.strip() == "0", timeout=60)
+
+    def check(self, run):
+        """Assert that a job ran once, is settled once, and costs what Slurm's record says."""
+        self.grid.wait(self.someone, run.number, "FINISHED")
+        job = self.grid.check_money(self.someone, run.number)
+
+        events = [step["event"] for step in self.grid.history(self.someone, run.number)]
+        assert events.count("JobSettled") == 1
+        assert self.lines(run) == ["start", "end"]
+        (record,) = self.lab.sacct(job["id"])
+        assert (record["user"], record["state"]) == (self.someone.address, "COMPLETED")
+        assert job["cost_wei"] > 0
+
+
+@pytest.fixture(scope="module")
+def crashes(lab, grid):
+    return Crashes(lab, grid)
+
+
+@pytest.fixture(scope="module")
+def running(crashes):
+    """A running job for each boundary at the end of the path, by boundary; nothing of theirs is under way."""
+    runs = {boundary: crashes.submit() for boundary in AT_THE_END}
+    for run in runs.values():
+        crashes.grid.wait(crashes.someone, run.number, "RUNNING")
+    return runs
+
+
+@pytest.fixture(scope="module")
+def begun(crashes):
+    """For each boundary before the start a job whose supervisor died there, by boundary."""
+    runs = {}
+    for boundary in BEFORE_THE_START:
+        with crashes.dying_at(boundary):
+            run = crashes.submit()
+        crashes.release(run)
+        runs[boundary] = run
+    return runs
+
+
+@pytest.mark.parametrize("boundary", BEFORE_THE_START)
+def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(crashes, begun, boundary):
+    crashes.check(begun[boundary])
+
+
+def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
+    run = crashes.submit()
+    crashes.grid.wait(crashes.someone, run.number, "RUNNING")
+    crashes.lab.run("control", "systemctl", "kill", "--signal=KILL", UNIT)
+    crashes.release(run)
+
+    crashes.check(run)
+
+
+@pytest.mark.parametrize("boundary", AT_THE_END)
+def test_a_supervisor_killed_after_the_end_settles_the_job_once(crashes, running, boundary):
+    if boundary in NEEDS_QUIET:
+        crashes.wait_idle()
+    with crashes.dying_at(boundary):
+        crashes.release(running[boundary])
+
+    crashes.check(running[boundary])
+
+
+def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once(crashes, lab):
+    lab.run("controller", "scontrol", "update", "PartitionName=main", "State=DOWN")
+    try:
+        run = crashes.submit()
+        name = f"0x{run.number:064x}"
+        wait_until(lambda: lab.run("controller", "squeue", "-h", "-n", name).stdout, timeout=60)
+        lab.run("control", "systemctl", "stop", UNIT)
+    finally:
+        lab.run("controller", "scontrol", "update", "PartitionName=main", "State=UP")
+    try:
+        crashes.release(run)
+        lab.wait_ended(name)
+    finally:
+        lab.run("control", "systemctl", "start", UNIT)
+
+    crashes.check(run)
