@@ -139,6 +139,24 @@ def test_one_answer_that_took_long_is_not_two_samples(grid, monkeypatch):
     assert len(grid.slurm.submissions) == 2
 
 
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, reported):
+    number, slurm_job_id = grid.running()
+    grid.clock.advance(20)
+    attempt = grid.slurm.attempt(slurm_job_id)
+    grid.slurm.end(slurm_job_id)
+    ended = grid.slurm.attempt(slurm_job_id)
+    grid.slurm.crash()
+    assert grid.slurm.attempt(slurm_job_id).state == "RUNNING"
+    if reported:
+        grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, at=ended.ended_at)
+    grid.steps(10 if reported else 80)
+
+    job = grid.ledger.job(number)
+    assert (job.state, job.final_cost) == (JobState.FINISHED, ended.elapsed_s * job.price_per_min // 60)
+    assert not grid.slurm.attempts(where=lambda a: a.alive)
+
+
 def test_a_job_lost_again_and_again_is_panicked_and_refunded(grid):
     number = grid.request()
     for _ in range(60):

@@ -92,6 +92,9 @@ def weigh(
     alive = sorted((a for a in ours if a.alive), key=lambda a: (a.submitted_at, a.slurm_job_id))
     if alive:
         chosen = next((a for a in alive if a.started), alive[0])
+        over = _ended_after_all(chosen, accounting)
+        if over is not None:
+            return Ended(attempt=over)
         return Alive(attempt=chosen, surplus=tuple(a for a in alive if a is not chosen))
     if accounting is None and record.intended_at is None:
         return Unknown()
@@ -108,6 +111,20 @@ def weigh(
         overdue = live.taken_at - (listed.ended_at or 0) > patience.accounting_s
         return Ended(attempt=listed) if overdue else Unknown()
     return _absence(record, live=live, accounting=accounting, patience=patience)
+
+
+def _ended_after_all(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:
+    """Return slurmdbd's ended record of the very run that slurmctld lists as running.
+
+    A crash makes slurmctld forget its last seconds, so it may list for ever a run that it once reported as ended.
+    """
+    if accounting is None or not attempt.started:
+        return None
+
+    def run(one: Attempt) -> tuple[object, ...]:
+        return (one.slurm_job_id, one.submitted_at, one.started_at, one.proof, one.user)
+
+    return next((a for a in accounting.attempts if not a.alive and a.ended_at and run(a) == run(attempt)), None)
 
 
 def _latest_end(record: JobRecord, attempts: Iterable[Attempt]) -> Attempt | None:

@@ -30,6 +30,7 @@ log = structlog.get_logger()
 
 REPORT_MEMORY_S = 24 * 3600
 ACCOUNTING_MARGIN_S = 3600
+ASK_ALL_EVERY_S = 60
 
 
 def ignore(_: str) -> None:
@@ -57,6 +58,7 @@ class _Memory:
     records: Records = field(default_factory=Records)
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
+    asked_all_at: int = 0
     unclaimed_since: dict[Proof, int] = field(default_factory=dict)
 
 
@@ -185,8 +187,16 @@ class Supervisor:
             return None
 
     def _ask_accounting(self, live: LiveSample | None, jobs: dict[int, Job], head: Block) -> AccountingSample | None:
-        """Ask slurmdbd about the open jobs that slurmctld does not list as alive."""
-        alive = {a.proof for a in live.attempts if a.alive} if live else set()
+        """Ask slurmdbd about the open jobs that slurmctld does not list as alive, and now and then about all.
+
+        A slurmctld that crashed may list what has ended; a node's report of the end has slurmdbd asked at once.
+        """
+        memory, now = self._memory, self._peers.clock.now()
+        ended = {(report.slurm_job_id, report.uid) for report in memory.reports if report.event == "end"}
+        alive = {a.proof for a in live.attempts if a.alive and (a.slurm_job_id, a.uid) not in ended} if live else set()
+        if now - memory.asked_all_at >= ASK_ALL_EVERY_S:
+            memory.asked_all_at = now
+            alive = set()
         open_proofs = [proof for proof in self._memory.records.by_proof if proof not in alive]
         if not open_proofs:
             return AccountingSample(taken_at=self._peers.clock.now(), complete=True, attempts=())

@@ -71,6 +71,17 @@ def test_a_second_absent_sample_too_soon_proves_nothing():
     assert plan(snapshot([j], [r]), RULES) == ()
 
 
+@pytest.mark.parametrize(("later_s", "settled"), [(0, 1), (1, 0)])
+def test_slurmdbd_is_believed_against_slurmctld_about_the_end_of_the_very_same_run_only(later_s, settled):
+    j = job(JobState.RUNNING)
+    ended = attempt(j, "COMPLETED")
+    running = replace(ended, state="RUNNING", started_at=ended.started_at + later_s, ended_at=None)
+
+    actions = plan(snapshot([j], [submitted(j)], live=live(running), accounting=accounting(ended)), RULES)
+
+    assert len([call for call in calls(actions) if isinstance(call, Settle)]) == settled
+
+
 def test_a_job_without_a_trace_for_six_seconds_is_submitted_again():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.ABSENT, T0 + 54))
