@@ -150,14 +150,10 @@ def through_grid(lab, member, workflows):
     chain = open_chain(member.settings.chain)
     first_block, began = chain.ledger.head().number + 1, time.time()
     numbers = set(member.submit(workflows, credits_=CREDITS))
-    until = time.monotonic() + TIMEOUT_S
-    while True:
-        times = milestones(chain, first_block, numbers)
-        ended = time.time()
-        if len(times["JobSettled"]) == len(numbers):
-            break
-        assert time.monotonic() < until, f"settled: {len(times['JobSettled'])} of {len(numbers)}"
-        time.sleep(POLL_S)
+    wait_until(lambda: len(logs(chain, first_block, ["JobSettled"])) >= len(numbers), timeout=TIMEOUT_S, every=POLL_S)
+    ended = time.time()
+    times = milestones(chain, first_block, numbers)
+    assert all(len(times[name]) == len(numbers) for name in MILESTONES)
     names = {f"0x{number:064x}" for number in numbers}
     records = [one for one in slurm_records(lab, began) if one["jobname"] in names]
     assert sorted(one["jobname"] for one in records) == sorted(names), "each job ran once"
@@ -169,22 +165,27 @@ def through_grid(lab, member, workflows):
 
 def milestones(chain, first_block, numbers):
     """Return when each job came to each milestone, by the milestone's name and the job's number; Unix seconds."""
-    topics = {event.topic: name for name, event in artifact("MetaScheduler").events.items() if name in MILESTONES}
+    names = {event.topic: name for name, event in artifact("MetaScheduler").events.items()}
+    entries = logs(chain, first_block, MILESTONES)
+    times = {height: chain.ledger.block(int(height, 16)).timestamp for height in {e["blockNumber"] for e in entries}}
+    found = {name: {} for name in MILESTONES}
+    for entry in entries:
+        number = int(entry["topics"][1], 16)
+        if number in numbers:
+            found[names[entry["topics"][0]]][number] = times[entry["blockNumber"]]
+    return found
+
+
+def logs(chain, first_block, names):
+    """Return the contracts' log entries with these events' names since a block."""
+    events = artifact("MetaScheduler").events
     wanted = {
         "address": chain.contracts.meta_scheduler.address,
         "fromBlock": hex(first_block),
         "toBlock": "latest",
-        "topics": [sorted(topics)],
+        "topics": [[events[name].topic for name in names]],
     }
-    found = {name: {} for name in MILESTONES}
-    blocks = {}
-    for entry in chain.node.ask("eth_getLogs", wanted):
-        number, height = int(entry["topics"][1], 16), int(entry["blockNumber"], 16)
-        if height not in blocks:
-            blocks[height] = chain.ledger.block(height).timestamp
-        if number in numbers:
-            found[topics[entry["topics"][0]]][number] = blocks[height]
-    return found
+    return chain.node.ask("eth_getLogs", wanted)
 
 
 def slurm_records(lab, since):
