@@ -4,10 +4,11 @@
 What is promised: each job runs to its end at least once, is settled once, as finished, and for no more time than one of
 its runs took by the job's own clock. What is not: that a job runs only once. slurmctld writes its state some seconds
 late, so after a kill it may have forgotten a job that ran or even ended; Slurm itself or the supervisor then runs it
-again. The earlier runs are the provider's loss.
+again. The earlier runs are the provider's loss. A node must not be drained by it.
 """
 
 import contextlib
+import math
 import secrets
 import time
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import pytest
 from tests.e2e.conftest import wait_until
 
-DOWN_S = 12
+DOWN_S = 8
 ROUNDING_S = 2  # Slurm counts whole seconds at both ends, and starts a job a moment before its script
 
 
@@ -57,14 +58,22 @@ class Controller:
         """Wait until a job has written its start."""
         wait_until(lambda: self.times(run), timeout=60)
 
+    def kill(self):
+        """Kill slurmctld; systemd starts it again."""
+        self.lab.run("controller", "systemctl", "kill", "--signal=KILL", "slurmctld")
+
     @contextlib.contextmanager
-    def down(self, *how):
-        """Take slurmctld away with a systemctl command, for the body."""
-        self.lab.run("controller", "systemctl", *how)
+    def down(self):
+        """Keep slurmctld from running in the body."""
+        self.lab.run("controller", "systemctl", "stop", "slurmctld")
         try:
             yield
         finally:
             self.lab.run("controller", "systemctl", "start", "slurmctld")
+
+    def drained(self):
+        """Return the nodes that take no jobs any more."""
+        return self.lab.run("controller", "sinfo", "--noheader", "--states=drain", "--format=%n").stdout.split()
 
     def times(self, run):
         """Return what a job has written: word and Unix seconds, oldest first."""
@@ -87,15 +96,15 @@ class Controller:
         events = [step["event"] for step in self.grid.history(self.someone, run.number)]
         assert events.count("JobSettled") == 1
 
-        ended = [record for record in self.lab.wait_ended(run.name) if record["state"] == "COMPLETED"]
-        worth = [self.lab.worth(record) for record in ended]
-        costs = [min(job["lock_wei"], seconds * job["price_per_min_wei"] // 60) for seconds in worth]
-        assert job["cost_wei"] in costs
-
         durations = self.durations(run)
         assert durations, "it never came to its end"
-        longest = max(durations) + ROUNDING_S
-        assert 0 < job["cost_wei"] <= longest * job["price_per_min_wei"] // 60
+        billed_s = math.ceil(job["cost_wei"] * 60 / job["price_per_min_wei"])
+        assert min(durations) <= billed_s <= max(durations) + ROUNDING_S
+
+        # A run that slurmctld had forgotten to be over was cancelled after it was paid; its record says so now.
+        ended = [record for record in self.lab.wait_ended(run.name) if record["state"] == "COMPLETED"]
+        worth = [self.lab.worth(record) for record in ended]
+        assert job["cost_wei"] in [seconds * job["price_per_min_wei"] // 60 for seconds in worth] or not ended
         return ended
 
 
@@ -108,17 +117,17 @@ def test_jobs_outlive_a_controller_killed_a_second_after_their_submission(contro
     runs = [controller.submit(seconds) for seconds in (4, DOWN_S)]
     controller.wait_listed(runs)
     time.sleep(1)  # the moment itself is what is tested
-    with controller.down("kill", "--signal=KILL", "slurmctld"):
-        time.sleep(DOWN_S / 2)
+    controller.kill()
 
     for run in runs:
         controller.check(run)
+    assert controller.drained() == []
 
 
 def test_a_job_that_ends_while_the_controller_is_down_is_not_billed_for_that(controller):
     run = controller.submit(5)
     controller.wait_started(run)
-    with controller.down("stop", "slurmctld"):
+    with controller.down():
         wait_until(lambda: controller.durations(run), timeout=30)
         time.sleep(DOWN_S)
 
@@ -127,12 +136,14 @@ def test_a_job_that_ends_while_the_controller_is_down_is_not_billed_for_that(con
     assert int(record["elapsedraw"]) > duration + ROUNDING_S, "slurmctld knew the end, so nothing was tested"
 
 
-def test_a_controller_killed_while_a_job_ends_costs_the_customer_nothing(controller):
+def test_a_controller_killed_while_a_job_ends_does_not_raise_its_bill(controller):
     run = controller.submit(12)
     controller.wait_started(run)
     time.sleep(7)  # by now slurmctld has written that the job runs
-    with controller.down("kill", "--signal=KILL", "slurmctld"):
+    controller.kill()
+    with controller.down():
         wait_until(lambda: controller.durations(run), timeout=30)
         time.sleep(DOWN_S)
 
     controller.check(run)
+    assert controller.drained() == []
