@@ -101,17 +101,17 @@ def test_a_typo_in_a_services_settings_is_found_before_its_restart(lab):
     assert "Traceback" not in bad.stderr
 
 
-def heed_interrupts():
-    """Undo what a shell does to programs in its background, which is where tests may run."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_an_interrupted_watch_leaves_the_job_alone_and_says_so(grid, someone):
-    command = someone.command("submit", "-", "--credits", "100", "--name", "watched", "--watch")
+    # A shell makes programs in its background deaf to interrupts, and there tests may run.
+    command = [
+        "env",
+        "--default-signal=INT",
+        *someone.command("submit", "-", "--credits", "100", "--name", "watched", "--watch"),
+    ]
     workflow = json.dumps(crowd.one_step("echo seen; sleep 8") | {"enableLogging": True})
     seen, lines = threading.Event(), []
     with subprocess.Popen(
-        command, env=someone.environment | {"PYTHONUNBUFFERED": "1"}, text=True, preexec_fn=heed_interrupts,
+        command, env=someone.environment | {"PYTHONUNBUFFERED": "1"}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         process.stdin.write(workflow)
