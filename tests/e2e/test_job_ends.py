@@ -37,9 +37,11 @@ def test_a_job_that_exits_3_has_failed_with_3(grid, someone, started):
 
 
 def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
-    grid.wait(someone, started["too much memory"], "FAILED")
+    job = grid.wait(someone, started["too much memory"], "FAILED")
 
-    assert grid.check_money(someone, started["too much memory"])["last_error"] == "Slurm says OUT_OF_MEMORY"
+    # The step is what the kernel ends; the batch script fails with it, and which of the two Slurm names is a race.
+    assert job["last_error"] in {"Slurm says OUT_OF_MEMORY", "Slurm says FAILED"}
+    grid.check_money(someone, started["too much memory"])
 
 
 def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started):
