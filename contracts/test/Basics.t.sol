@@ -124,6 +124,52 @@ contract BasicsTest is Grid {
         constants.renounceOwnership();
     }
 
+    function test_only_an_owner_offers_the_contract() public {
+        expectString("Ownable: caller is not the owner");
+        vm.prank(ALICE);
+        constants.offerOwnership(ALICE);
+    }
+
+    function test_only_who_was_offered_the_contract_takes_it() public {
+        constants.offerOwnership(ALICE);
+
+        expectString("Ownable2Step: caller is not the new owner");
+        vm.prank(BOB);
+        constants.acceptOwnership();
+        expectString("Ownable2Step: caller is not the new owner");
+        constants.acceptOwnership();
+    }
+
+    function test_an_offer_ends_with_another_offer_and_with_the_owner_who_made_it() public {
+        constants.offerOwnership(ALICE);
+        constants.offerOwnership(BOB);
+        _expectNoOffer(ALICE);
+        constants.offerOwnership(address(0));
+        _expectNoOffer(BOB);
+        constants.offerOwnership(BOB);
+        constants.transferOwnership(ALICE);
+        _expectNoOffer(BOB);
+        vm.startPrank(ALICE);
+        constants.offerOwnership(BOB);
+        constants.renounceOwnership();
+        vm.stopPrank();
+        _expectNoOffer(BOB);
+
+        assertEq(constants.owner(), address(0), "nobody's");
+    }
+
+    function test_an_owner_offers_and_the_new_one_accepts() public {
+        constants.offerOwnership(ALICE);
+        assertEq(constants.pendingOwner(), ALICE, "offered");
+        assertEq(constants.owner(), address(this), "still the old owner's");
+
+        vm.prank(ALICE);
+        constants.acceptOwnership();
+
+        assertEq(constants.owner(), ALICE, "new owner");
+        assertEq(constants.pendingOwner(), address(0), "no offer");
+    }
+
     function test_only_the_admin_gives_and_takes_roles() public {
         vm.startPrank(ALICE);
         (bool given,) = address(meta).call(abi.encodeCall(meta.grantRole, (ROLE, ALICE)));
@@ -174,6 +220,12 @@ contract BasicsTest is Grid {
         assertEq(address(meta.jobs()), address(jobs), "jobs");
         assertEq(address(queues.jobs()), address(jobs), "jobs of the queues");
         assertEq(meta.version(), "2.0.0", "version");
+    }
+
+    function _expectNoOffer(address account) private {
+        expectString("Ownable2Step: caller is not the new owner");
+        vm.prank(account);
+        constants.acceptOwnership();
     }
 
     function _expectBounds(bytes4 setter, uint256 least, uint256 most) private {
