@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,9 @@ from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record
 from gridstead.cli.watch import INTERRUPTED, moment
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.lifecycle import COLD, JobState
+
+if TYPE_CHECKING:
+    from gridstead.adapters.chain.customer import Milestone
 
 app = typer.Typer(help="Jobs: list, look at, cancel, read their output.", no_args_is_help=True)
 
@@ -95,9 +98,14 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     client.job(wanted)
     steps = [(_state_after(m.event, m.numbers), m) for m in client.customer.milestones(wanted)]
     if as_json:
-        emit_json([{"event": m.event, "state": s, "block": m.block, "at": m.at, **m.numbers} for s, m in steps])
+        emit_json([_to_record(state, step) for state, step in steps])
         return
     emit_table(("STATE", "TIME", "BLOCK"), [(s, moment(m.at), m.block) for s, m in steps])
+
+
+def _to_record(state: str, step: Milestone) -> dict[str, object]:
+    record = {"event": step.event, "state": state, "block": step.block, "at": step.at, **step.numbers}
+    return record | ({"evidence": step.evidence} if step.evidence else {})
 
 
 def _state_after(event: str, numbers: Mapping[str, int]) -> str:

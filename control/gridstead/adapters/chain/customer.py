@@ -90,12 +90,14 @@ class Milestone:
         block: Height.
         at: The block's time, Unix seconds.
         numbers: Its numbers by name: locked, pricePerMinute, startTime, status, cost, fee, billedSeconds, amount.
+        evidence: Of a settlement, the hash of the accounting record behind it, 0x and 64 hexadecimal digits.
     """
 
     event: str
     block: int
     at: int
     numbers: Mapping[str, int]
+    evidence: str = ""
 
 
 class Customer:
@@ -205,7 +207,10 @@ class Customer:
             fields = events[log["topics"][0]].decode(log)
             numbers = {name: value for name, value in fields.items() if isinstance(value, int)}
             name, height = events[log["topics"][0]].name, log["blockNumber"]
-            found.append(Milestone(event=name, block=int(height, 16), at=times[height], numbers=numbers))
+            evidence = f"0x{fields['evidence'].hex()}" if "evidence" in fields else ""
+            found.append(
+                Milestone(event=name, block=int(height, 16), at=times[height], numbers=numbers, evidence=evidence)
+            )
         return tuple(found)
 
     def provider_addresses(self) -> tuple[str, ...]:

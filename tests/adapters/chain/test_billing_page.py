@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contracts bill the example of docs/explanation/billing.md as the page says."""
+
+from __future__ import annotations
+
+import re
+
+from tests.adapters.chain.conftest import RealGrid
+from tests.billing_page import PAGE, read_example
+from tests.fakes.ledger import HARDWARE
+
+from gridstead.domain.calls import Register, Settle
+from gridstead.domain.lifecycle import JobState
+
+
+def test_the_worked_example_is_settled_as_the_page_says(chain):
+    example = read_example(PAGE.read_text())
+    given, expected = example.given, example.bill
+    grid = RealGrid(chain)
+    # The page's moments, moved behind the chain's present one.
+    later = grid.ledger.head().timestamp + 100 - given["started, Unix seconds"]
+    started, settled = given["started, Unix seconds"] + later, given["time of the settling block"] + later
+    grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
+    grid.approve()
+    chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)
+    number = grid.request("script", lock=given["lock, credits"], resources=example.resources)
+    before = grid.balances()
+    grid.match(number)
+    grid.claim()
+    chain.anvil.rpc("evm_setNextBlockTimestamp", settled - 1)
+    grid.run(number, started)
+    chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
+    # A second more than there were since the start: the bound is billed.
+    bound = expected["seconds since the start, on chain"]
+    snapshot = chain.anvil.rpc("evm_snapshot")
+    settle(grid, number, bound + 1)
+    assert milestone(chain, number).numbers["billedSeconds"] == bound
+    chain.anvil.rpc("evm_revert", snapshot)
+    chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
+    settle(grid, number, expected["billed seconds"])
+
+    told = milestone(chain, number).numbers
+    after = grid.balances()
+    assert chain.as_customer.fee_percent() == given["fee, percent"]
+    assert job(grid, number).price_per_min == expected["price per minute, credits"]
+    assert (told["billedSeconds"], told["cost"], told["fee"]) == (
+        expected["billed seconds"],
+        expected["cost, credits"],
+        expected["fee"],
+    )
+    assert after[0] - before[0] == expected["refund"]
+    assert after[1] - before[1] == expected["provider"]
+    assert milestone(chain, number).evidence == evidence()
+
+
+def job(grid, number):
+    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+
+
+def evidence():
+    return "0x" + re.search(r"([0-9a-f]{64})  -$", PAGE.read_text(), re.MULTILINE)[1]
+
+
+def settle(grid, number, seconds):
+    call = Settle(
+        proof=job(grid, number).proof,
+        state=JobState.FINISHED,
+        seconds=seconds,
+        exit_code=0,
+        error="",
+        evidence=evidence(),
+    )
+    grid._act(grid.devnet.provider, call)
+
+
+def milestone(chain, number):
+    (settled,) = [one for one in chain.as_customer.milestones(number) if one.event == "JobSettled"]
+    return settled
