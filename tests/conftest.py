@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks the root of the tests."""
+"""The same random examples in every run, so what failed fails again; ``HYPOTHESIS_PROFILE=explore`` makes new ones."""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("repeat", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
