@@ -226,6 +226,12 @@ class SupervisorSettings(Service):
     clock_skew_s: Annotated[NaturalInt, Field(description="Seconds that clocks may differ.")] = 60
 
 
+class QueueView(Tls):
+    """Which jobs wait, and why, for customers."""
+
+    listen: Annotated[Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8447"])]
+
+
 class MetaSchedulerSettings(Service):
     """gridstead meta-scheduler."""
 
@@ -234,8 +240,7 @@ class MetaSchedulerSettings(Service):
     )
     chain: Chain
     wallet: Wallet
-    listen: Annotated[Endpoint | None, Field(description="host:port of the queue view; absent: not served.")] = None
-    tls: Annotated[Tls | None, Field(description="Certificate of the queue view.")] = None
+    queue_view: Annotated[QueueView | None, Field(description="Absent: the queue view is not served.")] = None
 
 
 class LdapConnectorSettings(Service):

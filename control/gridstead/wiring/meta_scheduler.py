@@ -9,7 +9,6 @@ from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.adapters.journal.database import Database
 from gridstead.config import MetaSchedulerSettings
-from gridstead.errors import ConfigError
 from gridstead.rpc.queue_view import QueueViewServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.services.follower import Follower
@@ -34,11 +33,10 @@ def run(settings: MetaSchedulerSettings) -> None:
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
     )
     close = [database.close]
-    if settings.listen is not None:
-        if settings.tls is None:
-            raise ConfigError("tls is missing", hint="The queue view that listen asks for needs a table tls.")
-        files = TlsFiles(certificate=settings.tls.certificate_file, key=settings.tls.key_file)
-        view = QueueViewServer(settings.listen, files, matched=service.matched, pending=service.pending)
+    if settings.queue_view is not None:
+        asked = settings.queue_view
+        files = TlsFiles(certificate=asked.certificate_file, key=asked.key_file)
+        view = QueueViewServer(asked.listen, files, matched=service.matched, pending=service.pending)
         view.start()
         close.append(view.stop)
     loop.run(ticks, close=tuple(close))
