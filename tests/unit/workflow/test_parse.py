@@ -198,7 +198,7 @@ def test_wire_has_no_lines():
 
 
 class Quoting(yaml.SafeDumper):
-    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which a plain ``0E0`` is text; for 1.2 it is a number."""
+    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2 it is a number."""
 
 
 Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
