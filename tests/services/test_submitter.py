@@ -8,8 +8,8 @@ from tests.fakes.ledger import FakeLedger
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock, MemoryJournal
 
+from gridstead.domain.actions import Submit
 from gridstead.domain.journal import EntryKind
-from gridstead.domain.reconcile import Submit
 from gridstead.domain.submission import Gate, GridUser, Script
 from gridstead.errors import JobDefinitionUnavailable, SchedulerUnavailable, UnexpectedOutput
 from gridstead.services.submitter import Submitter

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from gridstead.domain.actions import Action, Cancel, Extend, Note, Put, Submit
 from gridstead.domain.attempt import END_STATES, AccountingSample, Attempt, LiveSample, NodeReport
 from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, SetRunning, Settle
 from gridstead.domain.evidence import Absent, Alive, Ended, Patience, Unknown, belongs, weigh
@@ -76,50 +77,6 @@ class Snapshot:
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
     unclaimed_since: Mapping[Proof, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
-    """Have a call sent."""
-
-    key: str
-    call: Call
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """Remember something."""
-
-    entry: Entry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submit:
-    """Fetch the script, pass the gate, queue an attempt. Unit: ``time_limit_min`` minutes."""
-
-    job: Job
-    time_limit_min: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
-    """End an attempt."""
-
-    slurm_job_id: int
-    proof: Proof
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extend:
-    """Give an attempt the time that is paid by now. Unit: minutes in all."""
-
-    slurm_job_id: int
-    proof: Proof
-    time_limit_min: int
-
-
-Action = Put | Note | Submit | Cancel | Extend
 
 
 def plan(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:

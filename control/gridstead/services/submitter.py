@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from gridstead.domain.actions import Submit
 from gridstead.domain.ids import Proof
 from gridstead.domain.journal import Entry, EntryKind
-from gridstead.domain.reconcile import Submit
 from gridstead.domain.submission import Gate, GridUser, Submission
 from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient
 from gridstead.ports import Clock, Scheduler, ScriptSource

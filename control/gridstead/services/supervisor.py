@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from gridstead.domain.actions import Cancel, Extend, Note, Put, Submit
 from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.events import Event, EventKind
 from gridstead.domain.ids import Proof
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import Cancel, Extend, Note, Put, Rules, Snapshot, Submit, is_claimed, plan
+from gridstead.domain.reconcile import Rules, Snapshot, is_claimed, plan
 from gridstead.domain.sending import SendState
 from gridstead.errors import ChainUnavailable, GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource

@@ -19,12 +19,13 @@ from tests.unit.domain.builders import (
     submitted,
 )
 
+from gridstead.domain.actions import Cancel, Extend, Note, Put, Submit
 from gridstead.domain.attempt import END_STATES, NodeReport
 from gridstead.domain.calls import ClaimJobs, Refuse, SetRunning, Settle
 from gridstead.domain.job import QueueSizes
 from gridstead.domain.journal import EntryKind
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import Cancel, Extend, Note, Put, Submit, plan
+from gridstead.domain.reconcile import plan
 
 
 def calls(actions):
