@@ -16,19 +16,23 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test lint up down status shell bench proto contracts wheel molecule clean
+.PHONY: lock help setup demo test lint up down status shell bench proto contracts gas fuzz artifacts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
+setup: .venv/.ready .venv/slither/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
 
 .venv/.apt: $(APT_LISTS)
 	@tools/install-packages $(APT_LISTS)
 	@mkdir -p .venv && touch $@
 
 .venv/.ready: requirements/dev.txt .venv/.apt
-	@tools/install-environment requirements/dev.txt
+	@tools/install-environment requirements/dev.txt .venv
+	@touch $@
+
+.venv/slither/.ready: requirements/slither.txt .venv/.ready
+	@tools/install-environment requirements/slither.txt .venv/slither
 	@touch $@
 
 contracts/node_modules/.ready: contracts/package-lock.json .venv/.apt
@@ -69,7 +73,16 @@ proto: setup ## Generate the wire formats' Python.
 	@python -m grpc_tools.protoc -I control --python_out=control --pyi_out=control --grpc_python_out=control \
 		control/gridstead/proto/*.proto
 
-contracts: setup ## Build the contracts' artifacts into the Python package.
+contracts: setup ## Prove the contracts: artifacts, tests, coverage, slither, gas.
+	@tools/contracts
+
+gas: setup ## Measure what the contracts' calls cost, into contracts/gas.md.
+	@GRIDSTEAD_GAS=write pytest --quiet --capture=no tests/contracts/test_gas.py
+
+fuzz: setup ## Prove the contracts at length: 100,000 runs, ledger, mutants (hours).
+	@tools/fuzz
+
+artifacts: setup ## Build the contracts' artifacts into the Python package.
 	@contracts/build-artifacts.py
 
 wheel: setup ## Build the control plane's wheel into dist/.
@@ -79,8 +92,10 @@ clean: down ## Remove what was built here, the lab's image included.
 	@rm -rf .venv dist contracts/node_modules contracts/out contracts/cache
 	@$(LAB) image --remove
 
+LOCK := UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate --upgrade
+
 lock: ## Resolve the Python dependencies anew into requirements/.
-	@UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--upgrade -o requirements/control.txt pyproject.toml
-	@UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--upgrade -o requirements/dev.txt pyproject.toml requirements/dev.in
+	@$(LOCK) -o requirements/control.txt pyproject.toml
+	@$(LOCK) -o requirements/dev.txt pyproject.toml requirements/dev.in
+	@$(LOCK) -o requirements/slither.txt requirements/slither.in

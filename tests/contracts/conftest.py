@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,13 @@ BLOCK_GAS_LIMIT = 30_000_000
 
 
 def _tool(name):
-    """Return the path of a program, npm's or the machine's own; without it fail in CI and skip elsewhere."""
+    """Return the path of a program, this checkout's or the machine's own; without it fail in CI and skip elsewhere."""
     found = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
-    path = str(found[0]) if found else shutil.which(name)
+    found += ROOT.glob(f".venv/{name}/bin/{name}")
+    path = found[0] if found else shutil.which(name)
     if path is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed (make setup)")
-    return path
+    return Path(path)
 
 
 @pytest.fixture(scope="session")
@@ -33,14 +35,42 @@ def contracts_dir():
 
 
 @pytest.fixture(scope="session")
-def forge():
-    """Return a function that runs forge in contracts/ and returns what it did."""
-    path = _tool("forge")
+def forge_path():
+    return _tool("forge")
 
-    def run(*arguments):
-        return subprocess.run([path, *arguments], cwd=CONTRACTS, capture_output=True, text=True, check=False)
+
+@pytest.fixture(scope="session")
+def slither():
+    return _tool("slither")
+
+
+@pytest.fixture(scope="session")
+def forge(forge_path):
+    """Return a function that runs forge in contracts/, with more of an environment, and returns what it did."""
+
+    def run(*arguments, **environment):
+        return subprocess.run(
+            [forge_path, *arguments],
+            cwd=CONTRACTS,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def exceptions():
+    """Return a function that gives the entries of contracts/exceptions.toml that one proof lets pass."""
+    document = tomllib.loads((CONTRACTS / "exceptions.toml").read_text())
+    assert all(entry["reason"] for entries in document.values() for entry in entries)
+
+    def read(proof):
+        return document.get(proof, [])
+
+    return read
 
 
 @pytest.fixture(scope="session")
