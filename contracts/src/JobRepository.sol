@@ -34,7 +34,7 @@ contract JobRepository is IJobRepository, Roles {
         Record storage record = _records[jobId];
         record.customer = customer;
         record.submitTime = uint40(block.timestamp);
-        record.stateBlock = uint32(block.number);
+        record.stateBlock = uint32(block.number); // At a block a second, 2^32 are 136 years.
         record.delegateSpendingAuthority = delegateSpendingAuthority;
         record.maxCost = _toUint128(maxCost);
         record.setDefinition(definition);

@@ -8,7 +8,8 @@ import {IMetaScheduler} from "./interfaces/IMetaScheduler.sol";
 import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {IProviderManager} from "./interfaces/IProviderManager.sol";
 import {Billing} from "./libraries/Billing.sol";
-import {JobDefinition, JobId, JobStatus, JobTerms} from "./Types.sol";
+import {Definitions} from "./libraries/Definitions.sol";
+import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types.sol";
 
 /// @notice The steps of a job's life: what each does to records, queues and credits. Who may take a step is
 /// judged by MetaScheduler, before; whether the step is legal by JobRepository, on the way.
@@ -38,6 +39,18 @@ abstract contract JobSteps is IMetaScheduler {
         providerManager = _providerManager;
         providerJobQueues = _providerJobQueues;
         jobs = _jobs;
+    }
+
+    function _match(JobId jobId, address provider, uint256 maxPrice) internal {
+        (bool valid, ProviderPrices memory prices) = providerManager.schedulingTerms(provider);
+        if (!valid) revert ProviderNotJoined();
+        (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks) = jobs.resources(jobId);
+        uint256 price = Definitions.pricePerMinute(gpus, memPerCpu, cpusPerTask, ntasks, prices);
+        if (price > maxPrice) revert PriceAboveLimit(price, maxPrice);
+
+        jobs.setMatched(jobId, provider, price);
+        emit JobMatched(jobId, provider, price);
+        _queue(IProviderJobQueues.Kind.CLAIMABLE, provider, jobId);
     }
 
     function _claim(JobId jobId) internal {
@@ -103,7 +116,7 @@ abstract contract JobSteps is IMetaScheduler {
     /// @dev Ends a job without a bill and tells its provider, unless a request to cancel told it already.
     function _endUnpaid(JobId jobId, JobTerms memory job, JobStatus to, string memory lastError) internal {
         jobs.setEnded(jobId, to, 0, 0, lastError);
-        emit JobRefunded(jobId, job.customer, to, job.maxCost);
+        emit JobRefunded(jobId, job.customer, job.provider, to, job.maxCost);
         if (job.provider != address(0) && !job.hasCancelRequest) {
             _queue(IProviderJobQueues.Kind.CANCELLING, job.provider, jobId);
         }
@@ -120,9 +133,6 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
-        if (job.status != JobStatus.SCHEDULED && job.status != JobStatus.RUNNING) {
-            revert RunningScheduledStatusOnly(job.status);
-        }
         if (amount == 0) return; // Accepted, for who sends it; there is nothing to tell the provider.
         bool isFirst = jobs.addTopUp(jobId, amount);
         emit JobToppedUp(jobId, job.provider, amount);
@@ -142,6 +152,12 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     // Helpers.
+
+    function _checkProlongable(JobStatus status) internal pure {
+        if (status != JobStatus.SCHEDULED && status != JobStatus.RUNNING) {
+            revert RunningScheduledStatusOnly(status);
+        }
+    }
 
     function _ofProvider(JobId jobId) internal view returns (JobTerms memory job) {
         job = jobs.terms(jobId);

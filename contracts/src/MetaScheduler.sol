@@ -11,16 +11,7 @@ import {IProviderManager} from "./interfaces/IProviderManager.sol";
 import {JobSteps} from "./JobSteps.sol";
 import {Definitions} from "./libraries/Definitions.sol";
 import {Lifecycle} from "./libraries/Lifecycle.sol";
-import {
-    JobDefinition,
-    JobId,
-    JobStatus,
-    JobTerms,
-    Match,
-    ProviderPrices,
-    Settlement,
-    Start
-} from "./Types.sol";
+import {JobDefinition, JobId, JobStatus, JobTerms, Match, Settlement, Start} from "./Types.sol";
 
 /// @notice MetaScheduler as IMetaScheduler describes it; the interface holds the documentation.
 /// Here is who may call what; JobSteps.sol is what it does.
@@ -90,7 +81,9 @@ contract MetaScheduler is JobSteps, Roles {
 
     /// @inheritdoc IMetaScheduler
     function topUpJob(JobId jobId, uint256 amount) external {
-        _topUp(jobId, jobs.terms(jobId), msg.sender, amount);
+        JobTerms memory job = jobs.terms(jobId);
+        _checkProlongable(job.status);
+        _topUp(jobId, job, msg.sender, amount);
     }
 
     /// @inheritdoc IMetaScheduler
@@ -103,6 +96,7 @@ contract MetaScheduler is JobSteps, Roles {
             revert CustomerMetaSchedulerProviderOnly();
         }
         if (!job.delegateSpendingAuthority) revert NoSpendingAuthority();
+        _checkProlongable(job.status);
         uint256 slice = constants.topUpSliceDurationMin();
         uint256 remaining = _remainingMinutes(job);
         if (remaining > slice) revert RemainingTimeAboveLimit(remaining, slice);
@@ -121,21 +115,24 @@ contract MetaScheduler is JobSteps, Roles {
 
     /// @inheritdoc IMetaScheduler
     function metaSchedule(JobId jobId, address provider) external onlyRole(METASCHEDULER_ROLE) {
-        (bool valid, ProviderPrices memory prices) = providerManager.schedulingTerms(provider);
-        if (!valid) revert ProviderNotJoined();
-        (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks) = jobs.resources(jobId);
-        uint256 price = Definitions.pricePerMinute(gpus, memPerCpu, cpusPerTask, ntasks, prices);
+        _match(jobId, provider, type(uint256).max);
+    }
 
-        jobs.setMatched(jobId, provider, price);
-        emit JobMatched(jobId, provider, price);
-        _queue(IProviderJobQueues.Kind.CLAIMABLE, provider, jobId);
+    /// @inheritdoc IMetaScheduler
+    function metaScheduleAtMost(JobId jobId, address provider, uint256 maxPricePerMinute)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
+        _match(jobId, provider, maxPricePerMinute);
     }
 
     /// @inheritdoc IMetaScheduler
     function metaScheduleMany(Match[] calldata matches) external {
         for (uint256 i = 0; i < matches.length; ++i) {
-            JobId jobId = matches[i].jobId;
-            _attempt(jobId, abi.encodeCall(this.metaSchedule, (jobId, matches[i].provider)));
+            Match calldata m = matches[i];
+            _attempt(
+                m.jobId, abi.encodeCall(this.metaScheduleAtMost, (m.jobId, m.provider, m.maxPricePerMinute))
+            );
         }
     }
 

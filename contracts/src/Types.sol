@@ -115,10 +115,11 @@ struct Provider {
     bool isBanned;
 }
 
-/// @notice One element of a batch of matches.
+/// @notice One element of a batch of matches, with the highest price of the whole job per minute that it accepts.
 struct Match {
     JobId jobId;
     address provider;
+    uint256 maxPricePerMinute;
 }
 
 /// @notice One element of a batch of starts.

@@ -4,6 +4,7 @@ pragma solidity 0.8.37;
 /// @notice The part of forge's cheat codes that these tests use.
 interface Vm {
     function addr(uint256 privateKey) external pure returns (address);
+    function cool(address target) external;
     function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
     function expectRevert(bytes calldata revertData) external;
     function prank(address sender) external;

@@ -5,7 +5,17 @@ import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
-import {JobId, JobStatus, JobTerms, Match, Settlement, Start} from "../src/Types.sol";
+import {
+    JobDefinition,
+    JobId,
+    JobStatus,
+    JobTerms,
+    Label,
+    Match,
+    ProviderPrices,
+    Settlement,
+    Start
+} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice Many at once: a bad element is reported and skipped, the rest go through. And the queues behind.
@@ -14,7 +24,7 @@ contract BatchesTest is Grid {
 
     function test_matching_many_needs_the_role_for_each() public {
         Match[] memory matches = new Match[](1);
-        matches[0] = Match(request(ALICE, LOCK), PROVIDER);
+        matches[0] = Match(request(ALICE, LOCK), PROVIDER, PRICE);
 
         vm.prank(STRANGER);
         meta.metaScheduleMany(matches);
@@ -24,9 +34,9 @@ contract BatchesTest is Grid {
 
     function test_a_bad_match_is_skipped_and_told() public {
         Match[] memory matches = new Match[](3);
-        matches[0] = Match(request(ALICE, LOCK), PROVIDER);
-        matches[1] = Match(UNKNOWN, PROVIDER);
-        matches[2] = Match(request(BOB, LOCK), OTHER_PROVIDER);
+        matches[0] = Match(request(ALICE, LOCK), PROVIDER, PRICE);
+        matches[1] = Match(UNKNOWN, PROVIDER, PRICE);
+        matches[2] = Match(request(BOB, LOCK), OTHER_PROVIDER, PRICE);
 
         _expectSkipped(UNKNOWN, abi.encodeWithSelector(IJobRepository.InvalidJob.selector));
         vm.prank(MATCHER);
@@ -34,6 +44,24 @@ contract BatchesTest is Grid {
 
         assertStatus(matches[0].jobId, JobStatus.META_SCHEDULED);
         assertStatus(matches[2].jobId, JobStatus.META_SCHEDULED);
+    }
+
+    function test_a_match_whose_price_was_raised_meanwhile_is_skipped_and_told() public {
+        Match[] memory matches = new Match[](2);
+        matches[0] = Match(request(ALICE, LOCK), PROVIDER, PRICE);
+        matches[1] = Match(request(BOB, LOCK), OTHER_PROVIDER, PRICE);
+        vm.prank(PROVIDER);
+        providers.setPrices(ProviderPrices(85e17 + 1, 95e16, 8e13));
+
+        _expectSkipped(
+            matches[0].jobId,
+            abi.encodeWithSelector(IMetaScheduler.PriceAboveLimit.selector, PRICE + 1, PRICE)
+        );
+        vm.prank(MATCHER);
+        meta.metaScheduleMany(matches);
+
+        assertStatus(matches[0].jobId, JobStatus.PENDING);
+        assertStatus(matches[1].jobId, JobStatus.META_SCHEDULED);
     }
 
     function test_claiming_many_from_an_empty_queue_claims_none() public {
@@ -56,6 +84,28 @@ contract BatchesTest is Grid {
         assertEq(meta.claimJobs(3), 3, "first");
         assertEq(meta.claimJobs(3), 2, "rest");
         assertEq(queues.getClaimableJobQueueSize(PROVIDER), 0, "left");
+    }
+
+    function test_fifty_jobs_with_the_longest_words_are_claimed_within_a_block() public {
+        JobDefinition memory longest = definition();
+        longest.batchLocationHash = string(new bytes(128));
+        longest.uses = new Label[](16);
+        for (uint256 i = 0; i < 16; ++i) {
+            longest.uses[i] = Label(string(new bytes(64)), string(new bytes(64)));
+        }
+        for (uint256 i = 0; i < 50; ++i) {
+            vm.prank(ALICE);
+            JobId jobId = meta.requestNewJob(longest, 100e18, "job", false);
+            vm.prank(MATCHER);
+            meta.metaSchedule(jobId, PROVIDER);
+        }
+        vm.cool(address(jobs)); // As in a transaction of its own.
+        vm.cool(address(queues));
+
+        vm.prank(PROVIDER);
+        uint256 claimed_ = meta.claimJobs{gas: 22_500_000}(50); // Three quarters of a block.
+
+        assertEq(claimed_, 50, "claimed");
     }
 
     function test_stale_entries_are_cleared_away_a_bounded_number_at_a_time() public {

@@ -31,7 +31,7 @@ contract EndingsTest is Grid {
         JobId jobId = request(ALICE, LOCK);
 
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobRefunded(jobId, ALICE, JobStatus.CANCELLED, LOCK);
+        emit IMetaScheduler.JobRefunded(jobId, ALICE, address(0), JobStatus.CANCELLED, LOCK);
         _cancel(jobId);
 
         Job memory job = jobOf(jobId);

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Billing} from "../src/libraries/Billing.sol";
 import {Definitions} from "../src/libraries/Definitions.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
-import {JobDefinition, JobStatus, ProviderPrices} from "../src/Types.sol";
+import {Affinity, JobDefinition, JobStatus, Label, ProviderPrices} from "../src/Types.sol";
 import {Base} from "./Base.sol";
 import {LibraryCaller} from "./LibraryCaller.sol";
 
@@ -118,6 +118,33 @@ contract LibrariesTest is Base {
         assertTrue(!caller.isValid(_definition(0, 0, 1, 1, 0)), "no memory");
         assertTrue(!caller.isValid(_definition(0, 1, 0, 1, 0)), "no cpus");
         assertTrue(!caller.isValid(_definition(0, 1, 1, 0, 0)), "no tasks");
+    }
+
+    function test_a_hash_or_a_label_beyond_its_bound_is_invalid() public view {
+        assertTrue(caller.isValid(_worded(128, 16, 64, 64)), "longest texts, most labels");
+        assertTrue(caller.isValid(_worded(0, 0, 0, 0)), "no texts");
+        assertTrue(!caller.isValid(_worded(129, 0, 0, 0)), "long hash");
+        assertTrue(!caller.isValid(_worded(22, 17, 1, 1)), "many labels");
+        assertTrue(!caller.isValid(_worded(22, 1, 65, 1)), "long key");
+        assertTrue(!caller.isValid(_worded(22, 1, 1, 65)), "long value");
+        assertTrue(!caller.isValid(_worded(22, 2, 65, 1)), "long key of a condition");
+        assertTrue(!caller.isValid(_worded(22, 2, 1, 65)), "long value of a condition");
+    }
+
+    /// @dev Labels are used and conditions in turn; only the last one has the lengths.
+    function _worded(uint256 hash, uint256 count, uint256 key, uint256 value)
+        private
+        pure
+        returns (JobDefinition memory result)
+    {
+        result = _definition(1, 1, 1, 1, 4);
+        result.batchLocationHash = string(new bytes(hash));
+        result.uses = new Label[](count - count / 2);
+        result.affinity = new Affinity[](count / 2);
+        Label memory last = Label(string(new bytes(key)), string(new bytes(value)));
+        if (count == 0) return result;
+        if (count % 2 == 0) result.affinity[count / 2 - 1].label = last;
+        else result.uses[count / 2] = last;
     }
 
     function _definition(uint64 gpus, uint64 memPerCpu, uint64 cpusPerTask, uint64 ntasks, uint8 storageType)

@@ -41,6 +41,32 @@ contract LifeTest is Grid {
         meta.metaSchedule(jobId, OTHER_PROVIDER);
     }
 
+    function test_a_match_at_a_price_above_its_limit_is_refused_with_both() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.PriceAboveLimit.selector, PRICE, PRICE - 1));
+        vm.prank(MATCHER);
+        meta.metaScheduleAtMost(jobId, PROVIDER, PRICE - 1);
+    }
+
+    function test_a_match_at_its_limit_goes_through() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        vm.prank(MATCHER);
+        meta.metaScheduleAtMost(jobId, PROVIDER, PRICE);
+
+        assertEq(jobs.pricePerMinute(jobId), PRICE, "price");
+    }
+
+    function test_only_the_matching_service_matches_within_a_limit() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        vm.prank(PROVIDER);
+        (bool ok,) = address(meta).call(abi.encodeCall(meta.metaScheduleAtMost, (jobId, PROVIDER, PRICE)));
+
+        assertTrue(!ok, "refused");
+    }
+
     function test_a_match_fixes_provider_and_price() public {
         JobId jobId = request(ALICE, LOCK);
 

@@ -133,6 +133,20 @@ contract TopUpsTest is Grid {
         meta.setDelegateSpendingAuthority(jobId, true);
     }
 
+    function test_a_job_that_is_not_claimed_is_not_topped_up_by_others() public {
+        JobId jobId = matched(100e18);
+        vm.prank(ALICE);
+        meta.setDelegateSpendingAuthority(jobId, true);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                IMetaScheduler.RunningScheduledStatusOnly.selector, JobStatus.META_SCHEDULED
+            )
+        );
+        vm.prank(PROVIDER);
+        meta.topUpJobDelegate(jobId);
+    }
+
     function test_a_job_with_time_left_is_not_topped_up_by_others() public {
         JobId jobId = _delegated(LOCK);
 

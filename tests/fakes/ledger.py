@@ -293,8 +293,8 @@ class FakeLedger:
                 self._state.cancelling[wallet].clear()
             case ClaimTopUp():
                 self._state.top_up[wallet].clear()
-            case Match(proof=proof, provider=provider):
-                self._match(proof.job_id.number, provider)
+            case Match(proof=proof, provider=provider, max_price_per_min=limit):
+                self._match(proof.job_id.number, provider, limit)
             case Refuse(proof=proof):
                 self._refuse(wallet, proof.job_id.number)
             case SetRunning(proof=proof, started_at=started_at):
@@ -311,12 +311,14 @@ class FakeLedger:
         )
         self._emit(EventKind.PROVIDER_CHANGED, provider=wallet)
 
-    def _match(self, number: int, provider: str) -> None:
+    def _match(self, number: int, provider: str, limit: int) -> None:
         record = self._state.providers.get(provider)
         if record is None or not record.joined:
             raise self._revert("metaSchedule", "ProviderNotJoined")
         job = self._to(number, JobState.META_SCHEDULED)
         price = price_per_minute(job.resources, record.prices)
+        if price > limit:
+            raise self._revert("metaSchedule", "PriceAboveLimit", str(price), str(limit))
         self._state.jobs[number] = matched = replace(job, provider=provider, price_per_min=price)
         self._state.claimable[provider].append(number)
         self._emit(EventKind.JOB_MATCHED, matched)

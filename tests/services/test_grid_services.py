@@ -91,6 +91,18 @@ def test_a_pending_job_is_matched_once_a_provider_joins(ledger):
     assert service.matched() == {job.id.slurm_name: "META_SCHEDULED"}
 
 
+def test_a_price_that_rises_after_the_choice_is_not_paid(ledger):
+    outbox = MemoryOutbox()
+    service = meta_scheduler(ledger, outbox)
+    ledger.add_provider(US)
+    job = ledger.request(CUSTOMERS[0])
+    service.tick()
+    ledger.add_provider(US, prices=Prices(gpu_per_min=0, cpu_per_min=10**18, memory_mb_per_min=0))
+    ledger.deliver(outbox, US)
+
+    assert ledger.job(job.id.number).state is JobState.PENDING
+
+
 def test_a_provider_that_refused_is_not_chosen_again_even_after_a_restart(ledger):
     ledger.add_provider(US)
     job = ledger.request(CUSTOMERS[0])

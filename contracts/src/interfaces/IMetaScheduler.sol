@@ -41,7 +41,13 @@ interface IMetaScheduler {
         uint64 billedSeconds,
         bytes32 evidence
     );
-    event JobRefunded(JobId indexed jobId, address indexed customer, JobStatus status, uint256 amount);
+    event JobRefunded(
+        JobId indexed jobId,
+        address indexed customer,
+        address indexed provider,
+        JobStatus status,
+        uint256 amount
+    );
     event FeesWithdrawn(address indexed to, uint256 amount);
     event BatchElementSkipped(JobId jobId, bytes reason);
 
@@ -59,7 +65,9 @@ interface IMetaScheduler {
     error RemainingTimeAboveLimit(uint256 remaining, uint256 limit);
     error RunningColdStatusOnly(JobStatus current);
     error RunningScheduledStatusOnly(JobStatus current);
-    // Error of our own.
+    // Errors of our own.
+    /// @notice The provider asks for more than the match accepts. Both are prices of the whole job per minute.
+    error PriceAboveLimit(uint256 price, uint256 limit);
     /// @notice The job cannot be expired yet. `expiry` is a block for META_SCHEDULED, else seconds since 1970;
     /// it is the greatest number for a PENDING job, which its customer cancels himself.
     error NotExpired(JobStatus current, uint256 expiry);
@@ -106,7 +114,11 @@ interface IMetaScheduler {
     /// @notice Gives a PENDING job to a provider and fixes the price.
     function metaSchedule(JobId jobId, address provider) external;
 
-    /// @notice metaSchedule for each element; a bad one is reported by BatchElementSkipped.
+    /// @notice metaSchedule, unless the price of the whole job per minute is above a limit: providers change their
+    /// prices freely, also between the choice of the matching service and its transaction.
+    function metaScheduleAtMost(JobId jobId, address provider, uint256 maxPricePerMinute) external;
+
+    /// @notice metaScheduleAtMost for each element; a bad one is reported by BatchElementSkipped.
     function metaScheduleMany(Match[] calldata matches) external;
 
     /// @notice Takes a job that does not run from its provider, back to PENDING, without waiting for its time.

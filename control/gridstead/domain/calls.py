@@ -13,6 +13,8 @@ from gridstead.domain.ids import Proof
 from gridstead.domain.job import Hardware, Label
 from gridstead.domain.lifecycle import JobState
 
+ANY_PRICE = 2**256 - 1  # the greatest number of the contracts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Register:
@@ -78,10 +80,18 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Match a pending job to a provider."""
+    """Match a pending job to a provider.
+
+    Attributes:
+        proof: The job.
+        provider: Its address.
+        max_price_per_min: The highest price of the whole job per minute that the match accepts, wei: a provider may
+            change its prices meanwhile. Plain DeepSquare cannot be told.
+    """
 
     proof: Proof
     provider: str
+    max_price_per_min: int = ANY_PRICE
 
 
 Call = Register | ClaimJobs | ClaimCancelling | ClaimTopUp | SetRunning | Settle | Refuse | Match

@@ -30,9 +30,16 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The outcome of matching one job: a provider's address, or why there is none."""
+    """The outcome of matching one job: a provider's address and its price, or why there is none.
+
+    Attributes:
+        provider: Its address, None if nobody can take the job.
+        price_per_min: What a minute of the whole job costs there, wei.
+        reason: Why there is none.
+    """
 
     provider: str | None
+    price_per_min: int = 0
     reason: str = ""
 
 
@@ -53,7 +60,8 @@ def choose(job: Job, providers: Iterable[Provider], *, refused_by: Collection[st
         else:
             reasons[reason] = reasons.get(reason, 0) + 1
     if candidates:
-        return Choice(provider=min(candidates)[1])
+        price, cheapest = min(candidates)
+        return Choice(provider=cheapest, price_per_min=price)
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     return Choice(provider=None, reason=f"no provider can take it: {told or 'none is registered'}")
 

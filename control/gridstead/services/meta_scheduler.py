@@ -82,7 +82,7 @@ class MetaScheduler:
             try:
                 choice = self._choose(job, providers.values())
                 if choice.provider is not None:
-                    self._outbox.put(f"match:{job.proof}", Match(proof=job.proof, provider=choice.provider))
+                    self._put(job, choice.provider, choice.price_per_min)
                     continue
             except GridsteadError as error:
                 choice = Choice(provider=None, reason=str(error))
@@ -90,6 +90,11 @@ class MetaScheduler:
             if self._reasons.get(number) != choice.reason:
                 log.info("job_unmatched", job_id=number, reason=choice.reason)
         return reasons
+
+    def _put(self, job: Job, provider: str, price: int) -> None:
+        """Ask for the match at no more than the price that the provider was chosen for."""
+        call = Match(proof=job.proof, provider=provider, max_price_per_min=price)
+        self._outbox.put(f"match:{job.proof}", call)
 
     def _choose(self, job: Job, providers: Iterable[Provider]) -> Choice:
         """Return who gets the job; without a script's id no provider could ever run it."""

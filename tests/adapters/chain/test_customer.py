@@ -86,6 +86,26 @@ def test_too_long_a_name_is_refused_here(chain):
         chain.as_customer.request_job(request(name="x" * 33))
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"batch_location_hash": "x" * 129}, "129 bytes"),
+        ({"uses": (Label(key="x" * 65, value=""),)}, "65 bytes"),
+        ({"affinity": (Affinity(key="", operator="==", value="x" * 65),)}, "65 bytes"),
+        ({"uses": (Label(key="zone", value="lab"),) * 17}, "17 of 16"),
+    ],
+)
+def test_more_words_than_the_contracts_take_are_refused_here(fields, told):
+    with pytest.raises(InvalidInput, match=told):
+        request(**fields)
+
+
+def test_as_many_words_as_the_contracts_take_are_taken(chain):
+    longest = Label(key="x" * 64, value="x" * 64)
+
+    assert chain.as_customer.request_job(request(batch_location_hash="x" * 128, uses=(longest,) * 16)) > 0
+
+
 def test_jobs_are_listed_by_customer(chain):
     numbers = [chain.as_customer.request_job(request()) for _ in range(2)]
 

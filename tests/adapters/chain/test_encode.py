@@ -69,7 +69,11 @@ def read(payload, signature):
         (ClaimJobs(limit=9), "claimJobs(uint256)", (9,)),
         (ClaimCancelling(), "claimCancellations(uint256)", (50,)),
         (ClaimTopUp(), "claimTopUps(uint256)", (50,)),
-        (Match(proof=PROOF, provider=PROVIDER), "metaScheduleMany((bytes32,address)[])", (((ID, PROVIDER),),)),
+        (
+            Match(proof=PROOF, provider=PROVIDER, max_price_per_min=7),
+            "metaScheduleMany((bytes32,address,uint256)[])",
+            (((ID, PROVIDER, 7),),),
+        ),
         (SetRunning(proof=PROOF, started_at=5), "setRunningMany((bytes32,uint64)[])", (((ID, 5),),)),
         (Refuse(proof=PROOF), "refuseMany(bytes32[])", ((ID,),)),
         (
@@ -92,7 +96,7 @@ def test_our_contracts_get_batches(call, signature, arguments):
         (ClaimJobs(limit=9), "claimNextJob()", ()),
         (ClaimCancelling(), "claimNextCancellingJob()", ()),
         (ClaimTopUp(), "claimNextTopUpJob()", ()),
-        (Match(proof=PROOF, provider=PROVIDER), "metaSchedule(bytes32,address)", (ID, PROVIDER)),
+        (Match(proof=PROOF, provider=PROVIDER, max_price_per_min=7), "metaSchedule(bytes32,address)", (ID, PROVIDER)),
         (
             SetRunning(proof=PROOF, started_at=5),
             SET_STATUS,

@@ -50,7 +50,9 @@ def test_a_job_waits_when_nobody_is_there():
 
 
 def test_the_cheapest_eligible_provider_gets_the_job():
-    assert choose(PENDING, [provider(US, prices=DEAR), provider(OTHER)], refused_by=()).provider == OTHER
+    choice = choose(PENDING, [provider(US, prices=DEAR), provider(OTHER)], refused_by=())
+
+    assert (choice.provider, choice.price_per_min) == (OTHER, 4 * CREDIT)
 
 
 def test_among_equals_the_lowest_address_gets_the_job():

@@ -18,9 +18,12 @@ from gridstead.errors import ChainUnavailable, InvalidInput, UnexpectedOutput
 
 STORED_BY_GRID = 0
 NAME_BYTES = 32
-MAX_CPUS = 1 << 20  # these three are bounds of Definitions.sol
+MAX_CPUS = 1 << 20  # these six are bounds of Definitions.sol
 MAX_MEMORY_MB = 1 << 39
 MAX_GPUS = 1 << 20
+MAX_HASH_BYTES = 128
+MAX_LABELS = 16
+MAX_LABEL_BYTES = 64
 
 _MILESTONES = (
     "JobRequested",
@@ -71,13 +74,16 @@ class JobRequest:
     def _check_texts(self) -> None:
         labels = [text for one in self.uses for text in (one.key, one.value)]
         labels += [text for one in self.affinity for text in (one.key, one.value)]
-        for what, text in [("job name", self.name), *(("label", text) for text in labels)]:
+        if len(labels) > 2 * MAX_LABELS:
+            raise InvalidInput("job has too many labels", detail=f"{len(labels) // 2} of {MAX_LABELS}")
+        texts = [("job name", self.name, NAME_BYTES), ("id of a script", self.batch_location_hash, MAX_HASH_BYTES)]
+        for what, text, most in [*texts, *(("label", text, MAX_LABEL_BYTES) for text in labels)]:
             try:
                 size = len(text.encode())
             except UnicodeEncodeError as err:
                 raise InvalidInput(f"invalid {what} {text[:80]!r}", detail="it is not UTF-8") from err
-            if what == "job name" and size > NAME_BYTES:
-                raise InvalidInput(f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {NAME_BYTES}")
+            if size > most:
+                raise InvalidInput(f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {most}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

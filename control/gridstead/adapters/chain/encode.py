@@ -70,7 +70,7 @@ def _batch(calls: Sequence[Call], contracts: Contracts) -> Payload:
         case ClaimTopUp():
             return _payload(grid, grid.data("claimTopUps", QUEUE_ENTRIES))
         case Match():
-            data = grid.data("metaScheduleMany", [(_id(c), c.provider) for c in calls if isinstance(c, Match)])
+            data = grid.data("metaScheduleMany", [_match(c) for c in calls if isinstance(c, Match)])
         case SetRunning():
             data = grid.data("setRunningMany", [(_id(c), c.started_at) for c in calls if isinstance(c, SetRunning)])
         case Refuse():
@@ -109,6 +109,10 @@ def _register(call: Register, contracts: Contracts) -> Payload:
     asked = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
     labels = [(label.key, label.value) for label in call.labels]
     return _payload(contracts.providers, contracts.providers.data("register", nodes, asked, labels))
+
+
+def _match(call: Match) -> tuple[bytes, str, int]:
+    return _id(call), call.provider, call.max_price_per_min
 
 
 def _settlement(call: Settle) -> tuple[bytes, int, int, int, str, bytes]:
