@@ -15,7 +15,8 @@ from gridstead.workflow.schema import LATER, Workflow, model_in
 _INTRODUCTION = """\
 # Workflow
 
-This page is made from `control/gridstead/workflow/schema.py` by `gridstead.workflow.reference`; edit that file instead.
+This page is made from the modules in `control/gridstead/workflow/schema/` by
+`gridstead.workflow.reference`; edit those instead.
 
 A workflow is one YAML document of at most 256 KiB, in UTF-8. It holds the fields of a *Job* at its top level, or
 under the one key `job`. A key that is not listed here is an error, and so are a key that stands twice, an anchor or

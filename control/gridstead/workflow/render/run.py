@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step that runs a command: one call of srun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridstead.workflow.render.words import exports, fill, quote
+from gridstead.workflow.schema import Step, StepRunResources, Workflow
+
+PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
+_ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
+
+
+def run_step(number: int, step: Step, workflow: Workflow) -> str:
+    """Return the function that runs a step's command, and its call."""
+    run = step.run
+    name = step.name or f"step-{number}"
+    return fill(
+        "step.sh",
+        number=number,
+        title=name,
+        exports=exports(run.env),
+        name=quote(name),
+        patience=PATIENCE_S,
+        options=" ".join(_options(run.resources, workflow)),
+        enter=_enter(run.work_dir) if run.work_dir else "",
+        shell=run.shell,
+        command=quote(run.command),
+    )
+
+
+def _options(step: StepRunResources, workflow: Workflow) -> Iterable[str]:
+    job = workflow.resources
+    yield f"--nodes=1-{step.tasks}"
+    yield f"--ntasks={step.tasks}"
+    yield f"--cpus-per-task={step.cpus_per_task or job.cpus_per_task}"
+    yield f"--mem-per-cpu={step.mem_per_cpu or job.mem_per_cpu}M"
+    if job.gpus:
+        yield f"--gpus={step.gpus_per_task * step.tasks}"
+    if step.gpus_per_task:
+        yield f"--gpus-per-task={step.gpus_per_task}"
+
+
+def _enter(directory: str) -> str:
+    """Return what goes before a command to run it in a directory.
+
+    Each task makes and enters it, as it may be one of the node's own; srun's --chdir looks for it before the task's
+    private /tmp is there.
+    """
+    return f"/bin/sh -c {quote(_ENTER)} {quote(directory)} "

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A workflow as a batch script: text in, text out, the same script for the same workflow.
+
+Rule 1: text of the customer stands in the script only as one quoted word, after the first command, so that it is no
+command of ours, no directive of Slurm (sbatch reads ``#SBATCH`` only before the first command) and no line end that
+Slurm refuses. Rule 2: the customer's variables are set only in the subshell of a step, so the rest of the script does
+not depend on them. Rule 3: no secret is ever in the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridstead.workflow.render.run import run_step
+from gridstead.workflow.render.words import exports, fill, quote
+from gridstead.workflow.schema import Workflow
+
+WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
+CACHE = "/opt/cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Paths on a provider's nodes that a script names.
+
+    Attributes:
+        writer: The program that takes a job's output to the logger.
+        cache: Parent of the directories for jobs.
+    """
+
+    writer: str = WRITER
+    cache: str = CACHE
+
+
+def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None = None) -> str:
+    """Return the batch script of a workflow.
+
+    Args:
+        workflow: What to run.
+        secrets_beside: Whether the script's environment will hold the secrets it needs. Without them a workflow that
+            wants logging runs without it, and its output says so.
+        site: Paths on the nodes; the usual ones if not given.
+    """
+    site = site or Site()
+    job = workflow.resources
+    cpus = job.tasks * job.cpus_per_task
+    logging = workflow.enable_logging and secrets_beside
+    output = "output.sh" if logging else "without_logging.sh" if workflow.enable_logging else None
+    return fill(
+        "job.sh",
+        cache=site.cache,
+        secrets=fill("secrets.sh") if logging else "",
+        output=fill(output, writer=quote(site.writer)) if output else "",
+        finish_output=fill("finish_output.sh") if logging else "",
+        tasks=job.tasks,
+        cpus_per_task=job.cpus_per_task,
+        mem_per_cpu=job.mem_per_cpu,
+        gpus=job.gpus,
+        cpus=cpus,
+        mem=cpus * job.mem_per_cpu,
+        environment=exports(workflow.env),
+        steps="".join(run_step(number, step, workflow) for number, step in enumerate(workflow.steps, 1)).strip("\n"),
+    )
