@@ -19,6 +19,7 @@ from gridstead.adapters.chain.wallet import Wallet, wallet_of
 
 CHAIN_ID = 179188
 COIN = 10**18
+SUPPLY = 10**9 * COIN
 ROOT = Path(__file__).parents[1]
 ANVIL = Path(os.environ.get("GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"))
 
@@ -101,13 +102,17 @@ class Devnet:
         for one in (self.admin, self.operator, self.provider, self.customer):
             self.anvil.fund(one.address)
         self.node = Node(self.anvil.url)
-        deployment = Deployment(self.node, self.admin, directory / "deployment.json", tell=lambda _: None)
-        self.addresses = deployment.run(operator=self.operator.address, supply=10**9 * COIN)
+        self.addresses = self._deploy(directory)
         self.contracts = find_contracts(self.node, self.addresses["MetaScheduler"])
         self.as_admin = Customer(self.node, self.contracts, self.admin)
         self.as_customer = Customer(self.node, self.contracts, self.customer)
         self.as_admin.transfer(self.customer.address, 10**6 * COIN)
         self.as_customer.allow(10**6 * COIN)
+
+    def _deploy(self, directory: Path) -> dict[str, str]:
+        """Put a grid's contracts on the chain and return their addresses by name."""
+        deployment = Deployment(self.node, self.admin, directory / "deployment.json", tell=lambda _: None)
+        return deployment.run(operator=self.operator.address, supply=SUPPLY)
 
     def close(self) -> None:
         """End the chain."""

@@ -319,9 +319,8 @@ class FakeLedger:
         price = price_per_minute(job.resources, record.prices)
         if price > limit:
             raise self._revert("metaSchedule", "PriceAboveLimit", str(price), str(limit))
-        self._state.jobs[number] = matched = replace(job, provider=provider, price_per_min=price)
+        self._state.jobs[number] = replace(job, provider=provider, price_per_min=price)
         self._state.claimable[provider].append(number)
-        self._emit(EventKind.JOB_MATCHED, matched)
 
     def _claim(self, wallet: str, limit: int) -> None:
         record = self._state.providers.get(wallet)
@@ -401,7 +400,6 @@ class FakeLedger:
             told = {"job_number": job.id.number, "customer": job.customer, "provider": job.provider}
             silent = {
                 EventKind.JOB_REQUESTED: {"provider"},
-                EventKind.JOB_MATCHED: {"customer"},
                 EventKind.JOB_TRANSITION: {"customer", "provider"},
             }
             told = {name: "" if name in silent.get(kind, ()) else value for name, value in told.items()}

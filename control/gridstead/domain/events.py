@@ -11,7 +11,6 @@ class EventKind(Enum):
     """The kinds of events that some service acts on."""
 
     JOB_REQUESTED = "job_requested"  # customer
-    JOB_MATCHED = "job_matched"  # provider
     JOB_CLAIMED = "job_claimed"  # customer, provider
     JOB_REFUSED = "job_refused"  # provider, customer
     JOB_TRANSITION = "job_transition"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import hashlib
 
 from gridstead.domain.attempt import Attempt, NodeReport
-from gridstead.domain.billing import paid_minutes_floor, paid_seconds_floor
+from gridstead.domain.billing import SECONDS_PER_MINUTE, paid_minutes_floor, paid_seconds_floor
 from gridstead.domain.evidence import node_seconds
 from gridstead.domain.job import Job
+from gridstead.domain.lifecycle import JobState
 
 
 def time_limit_min(job: Job, *, longest: int) -> int:
@@ -30,6 +31,15 @@ def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) 
     if node is not None:
         figures.append(node)
     return min(figures)
+
+
+def billed_minutes(state: JobState, seconds: int) -> int:
+    """Return the whole minutes to report where the contracts know no seconds: rounded down, none for a panic.
+
+    Nobody pays for more than was used, nor for a provider's own fault. DeepSquare's contracts, line 1.2, make one
+    minute of none for every job that ran; no call of theirs avoids that.
+    """
+    return 0 if state is JobState.PANICKED else seconds // SECONDS_PER_MINUTE
 
 
 def evidence_hash(attempt: Attempt) -> str:

@@ -3,32 +3,50 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
+from tests.adapters.chain.generations import GENERATIONS, OURS
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
+from tests.generation1 import PlainDevnet
 
 from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.customer import Customer, JobRequest
 from gridstead.adapters.chain.encode import encode
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.billing import Resources
-from gridstead.domain.calls import ClaimJobs, Match, Refuse, Register, SetRunning, Settle
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, Register, SetRunning, Settle
 from gridstead.domain.lifecycle import JobState
 
 NO_EVIDENCE = "0x" + "00" * 32
 
 
 @pytest.fixture(scope="session")
-def devnet(tmp_path_factory):
-    """A chain for the whole session."""
-    made = Devnet(tmp_path_factory.mktemp("devnet"))
-    yield made
-    made.close()
+def devnets(tmp_path_factory):
+    """A chain of each generation for the whole session, made when the first test asks for it."""
+    made = {}
+
+    def of(name):
+        if name not in made:
+            kind = Devnet if name == "ours" else PlainDevnet
+            made[name] = kind(tmp_path_factory.mktemp("devnet"))
+        return made[name]
+
+    yield of
+    for one in made.values():
+        one.close()
 
 
-@pytest.fixture
-def chain(devnet):
-    """The chain as it was after the contracts were deployed."""
+@pytest.fixture(scope="session")
+def devnet(devnets):
+    """A chain with our contracts for the whole session."""
+    return devnets("ours")
+
+
+@contextmanager
+def as_it_was(devnet):
+    """Give a chain back as it was."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
     devnet.anvil.rpc("evm_setAutomine", True)
@@ -37,15 +55,36 @@ def chain(devnet):
     devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
 
 
+@pytest.fixture
+def generation(request):
+    """The name of the generation of the contracts, as in ``generations.py``; ours unless a test asks for both."""
+    return getattr(request, "param", "ours")
+
+
+@pytest.fixture
+def expected(generation):
+    """What rightly differs between the generations."""
+    return GENERATIONS[generation]
+
+
+@pytest.fixture
+def chain(devnets, generation):
+    """The chain as it was after the contracts were deployed."""
+    with as_it_was(devnets(generation)) as devnet:
+        yield devnet
+
+
 class FakeGrid:
     """The grid in memory."""
+
+    expected = OURS
 
     def __init__(self):
         self.ledger = FakeLedger()
         self.provider, self.customer = "0x" + "a1" * 20, "0x" + "c1" * 20
 
-    def register(self, labels=()):
-        self.ledger.act(self.provider, Register(hardware=HARDWARE, prices=PRICES, labels=tuple(labels)))
+    def register(self, labels=(), prices=PRICES):
+        self.ledger.act(self.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels)))
 
     def approve(self):
         self.ledger.approve(self.provider)
@@ -68,6 +107,15 @@ class FakeGrid:
     def refuse(self, number):
         self.ledger.refuse(number)
 
+    def top_up(self, number, amount):
+        self.ledger.top_up(number, amount)
+
+    def claim_top_up(self):
+        self.ledger.act(self.provider, ClaimTopUp())
+
+    def claim_cancelling(self):
+        self.ledger.act(self.provider, ClaimCancelling())
+
     def cancel(self, number):
         self.ledger.cancel(number)
 
@@ -89,9 +137,9 @@ class RealGrid:
 
     def __init__(self, devnet):
         self.devnet = devnet
+        self.expected = OURS if devnet.contracts.version else GENERATIONS["1.2"]
         self.ledger = ChainLedger(devnet.node, devnet.contracts)
         self.provider, self.customer = devnet.provider.address, devnet.customer.address
-        self._lock = 200 * COIN
 
     def _act(self, wallet, call):
         """Send one call as its wallet would, outside of any outbox."""
@@ -102,8 +150,8 @@ class RealGrid:
     def _proof(self, number):
         return self.ledger.jobs([number], at=self.ledger.head())[number].proof
 
-    def register(self, labels=()):
-        self._act(self.devnet.provider, Register(hardware=HARDWARE, prices=PRICES, labels=tuple(labels)))
+    def register(self, labels=(), prices=PRICES):
+        self._act(self.devnet.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels)))
 
     def approve(self):
         self.devnet.as_admin.approve_provider(self.provider)
@@ -135,6 +183,15 @@ class RealGrid:
     def refuse(self, number):
         self._act(self.devnet.provider, Refuse(proof=self._proof(number)))
 
+    def top_up(self, number, amount):
+        self.devnet.as_customer.top_up(number, amount)
+
+    def claim_top_up(self):
+        self._act(self.devnet.provider, ClaimTopUp())
+
+    def claim_cancelling(self):
+        self._act(self.devnet.provider, ClaimCancelling())
+
     def cancel(self, number):
         self.devnet.as_customer.cancel_job(number)
 
@@ -151,14 +208,16 @@ class RealGrid:
         return self.devnet.as_customer.balance(self.customer), self.devnet.as_customer.balance(self.provider)
 
 
-@pytest.fixture(params=["fake", "anvil"])
-def grid(request):
-    """The grid in memory and on a real chain."""
+@pytest.fixture(params=["fake", *GENERATIONS])
+def grid(request, devnets):
+    """The grid in memory, and on real chains of both generations."""
     if request.param == "fake":
         made = FakeGrid()
         made.ledger.mint(made.customer, 10**6 * COIN)
-        return made
-    return RealGrid(request.getfixturevalue("chain"))
+        yield made
+        return
+    with as_it_was(devnets(request.param)) as devnet:
+        yield RealGrid(devnet)
 
 
 @pytest.fixture

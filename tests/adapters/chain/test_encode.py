@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from eth_abi.abi import decode
 from eth_utils.crypto import keccak
 from tests.fakes.ledger import HARDWARE, PRICES
 
 from gridstead.adapters.chain.abi import reason
-from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.encode import ERROR_BYTES, encode
+from gridstead.adapters.chain.job_queues import ProviderJobQueues
+from gridstead.adapters.chain.job_repository import JobRepository
+from gridstead.adapters.chain.meta_scheduler import MetaScheduler
+from gridstead.adapters.chain.money import Constants, Credit
+from gridstead.adapters.chain.provider_manager import ProviderManager
 from gridstead.domain.calls import (
     ClaimCancelling,
     ClaimJobs,
@@ -36,18 +43,15 @@ REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
 def grid(version):
-    def at(name, number):
-        return Contract(name, f"0x{number:040x}")
-
     return Contracts(
         chain_id=179188,
         version=version,
-        meta_scheduler=at("MetaScheduler", 1),
-        jobs=at("JobRepository", 2),
-        providers=at("ProviderManager", 3),
-        queues=at("ProviderJobQueues", 4),
-        constants=at("Constants", 5),
-        credit=at("Credit", 6),
+        meta_scheduler=MetaScheduler(f"0x{1:040x}"),
+        jobs=JobRepository(f"0x{2:040x}"),
+        providers=ProviderManager(f"0x{3:040x}"),
+        queues=ProviderJobQueues(f"0x{4:040x}"),
+        constants=Constants(f"0x{5:040x}"),
+        credit=Credit(f"0x{6:040x}"),
     )
 
 
@@ -121,6 +125,13 @@ def test_registration_goes_to_the_provider_manager(version):
     hardware = (2, (0, 0), (64, 64), (4000, 4000))
     assert payload.to == grid("").providers.address
     assert read(payload, signature) == (hardware, (10**18, 10**17, 10**14), (("os", "linux"),))
+
+
+def test_panic_is_told_to_plain_deepsquare_without_a_minute():
+    """Its contracts bill what they are told, and a panic is the provider's own fault."""
+    panic = replace(SETTLE, state=JobState.PANICKED, seconds=500)
+
+    assert read(encode([panic], grid("")), SET_STATUS)[2] == 0
 
 
 def test_several_calls_are_one_batch_in_their_order():

@@ -4,40 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from gridstead.adapters.chain.abi import artifact, text
-from gridstead.adapters.chain.node import Node, Read, RpcError, to_block
-from gridstead.errors import ChainUnavailable, ConfigError
+from gridstead.adapters.chain.contract import Contract, View
+from gridstead.adapters.chain.job_queues import ProviderJobQueues
+from gridstead.adapters.chain.job_repository import JobRepository
+from gridstead.adapters.chain.meta_scheduler import MetaScheduler
+from gridstead.adapters.chain.money import Constants, Credit
+from gridstead.adapters.chain.node import Node, RpcError, to_block
+from gridstead.adapters.chain.provider_manager import ProviderManager
+from gridstead.errors import ConfigError
+
+__all__ = ["Contract", "Contracts", "find_contracts"]
 
 COMPATIBLE_VERSION = "2"
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """A contract at an address."""
-
-    name: str
-    address: str
-
-    def read(self, function: str, *arguments: Any) -> Read:  # noqa: ANN401
-        """Return the read of a view."""
-        return Read(to=self.address, data=artifact(self.name).functions[function].encode(*arguments))
-
-    def data(self, function: str, *arguments: Any) -> str:  # noqa: ANN401
-        """Return the data of a transaction that calls a function."""
-        return artifact(self.name).functions[function].encode(*arguments)
-
-    def decode(self, function: str, answer: bytes) -> Any:  # noqa: ANN401
-        """Return what a view answered: the value, or a tuple if there are several.
-
-        Raises:
-            ChainUnavailable: If nothing answered, as on a fresh chain before its contracts are there.
-        """
-        if not answer:
-            raise ChainUnavailable(f"could not read {function}", detail=f"there is no contract at {self.address}")
-        values = artifact(self.name).functions[function].decode(answer)
-        return values[0] if len(values) == 1 else values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +25,25 @@ class Contracts:
 
     Attributes:
         chain_id: EIP-155 chain id.
-        version: Of our generation, as ``2.0.0``; empty for plain DeepSquare 1.2, which has no batches and no seconds.
+        version: Of our generation, as ``2.0.0``; empty for plain DeepSquare 1.2.
     """
 
     chain_id: int
     version: str
-    meta_scheduler: Contract
-    jobs: Contract
-    providers: Contract
-    queues: Contract
-    constants: Contract
-    credit: Contract
+    meta_scheduler: MetaScheduler
+    jobs: JobRepository
+    providers: ProviderManager
+    queues: ProviderJobQueues
+    constants: Constants
+    credit: Credit
 
     @property
     def has_batches(self) -> bool:
-        """Whether several calls go into one transaction and bills are in seconds."""
+        """Whether these are ours: batches, bills in seconds, start times, fixed prices, events of our own.
+
+        Plain DeepSquare has none of them: a call each, whole minutes, starts at the time of the call, the price that
+        the provider has when it settles, and events that cannot be searched by job.
+        """
         return bool(self.version)
 
 
@@ -73,18 +56,16 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     """
     chain_id = int(node.ask("eth_chainId"), 16)
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
-    found = Contract("MetaScheduler", meta_scheduler)
+    found = MetaScheduler(meta_scheduler)
     names = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
-    *answers, version = node.read([found.read(name) for name in (*names, "version")], at=head)
-    if any(isinstance(answer, RpcError) or not answer for answer in answers):
+    views = [found.part(name) for name in names]
+    *answers, version = node.read([view.read for view in (*views, found.version())], at=head)
+    addresses = [_value(view, answer) for view, answer in zip(views, answers, strict=True)]
+    jobs, providers, queues, constants, credit = addresses
+    if not (jobs and providers and queues and constants and credit):
         hint = "Set chain.contract to the address that `gridstead contracts deploy` printed."
         raise ConfigError(f"cannot find the grid's contracts at {meta_scheduler}", hint=hint)
-    addresses = [
-        str(found.decode(name, answer)).lower()
-        for name, answer in zip(names, answers, strict=True)
-        if isinstance(answer, bytes)
-    ]
-    told = text(found.decode("version", version)) if isinstance(version, bytes) and version else ""
+    told = _value(found.version(), version)
     if told and told.split(".")[0] != COMPATIBLE_VERSION:
         hint = "Install a release that was made for them."
         raise ConfigError("cannot use the grid's contracts", detail=f"they have version {told}", hint=hint)
@@ -92,9 +73,14 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
         chain_id=chain_id,
         version=told,
         meta_scheduler=found,
-        jobs=Contract("JobRepository", addresses[0]),
-        providers=Contract("ProviderManager", addresses[1]),
-        queues=Contract("ProviderJobQueues", addresses[2]),
-        constants=Contract("Constants", addresses[3]),
-        credit=Contract("Credit", addresses[4]),
+        jobs=JobRepository(jobs),
+        providers=ProviderManager(providers),
+        queues=ProviderJobQueues(queues),
+        constants=Constants(constants),
+        credit=Credit(credit),
     )
+
+
+def _value(view: View[str], answer: bytes | RpcError) -> str:
+    """Return what a view says, empty where nothing answers it."""
+    return view.value(answer) if isinstance(answer, bytes) and answer else ""

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gridstead.adapters.chain.abi import artifact, reverted
-from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.contract import Payload, View
+from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.billing import Resources
 from gridstead.domain.job import Affinity, Label
 from gridstead.errors import ChainUnavailable, InvalidInput, UnexpectedOutput
+
+T = TypeVar("T")
 
 STORED_BY_GRID = 0
 NAME_BYTES = 32
@@ -127,7 +130,7 @@ class Customer:
 
     def balance(self, address: str | None = None) -> int:
         """Return the credits of a wallet, ours if none is named."""
-        return int(self._value(self._contracts.credit, "balanceOf", address or self.address))
+        return self._value(self._contracts.credit.balance_of(address or self.address))
 
     def coins(self, address: str | None = None) -> int:
         """Return the chain's own coin that a wallet has to pay for gas, wei."""
@@ -136,27 +139,27 @@ class Customer:
     def allowance(self) -> int:
         """Return how many of our credits the grid may lock."""
         spender = self._contracts.meta_scheduler.address
-        return int(self._value(self._contracts.credit, "allowance", self.address, spender))
+        return self._value(self._contracts.credit.allowance(self.address, spender))
 
     def minimum_lock(self) -> int:
         """Return the least that a job must lock."""
-        return int(self._value(self._contracts.constants, "minimumAmount"))
+        return self._value(self._contracts.constants.minimum_amount())
 
     def fee_percent(self) -> int:
         """Return the grid's share of a bill, percent."""
-        return int(self._value(self._contracts.constants, "deepsquareCut"))
+        return self._value(self._contracts.constants.fee_percent())
 
     def allow(self, amount: int) -> None:
         """Let the grid lock so many of our credits from now on."""
-        self._transact(self._contracts.credit, "approve", self._contracts.meta_scheduler.address, amount)
+        self._transact("approve", self._contracts.credit.approve(self._contracts.meta_scheduler.address, amount))
 
     def mint(self, address: str, amount: int) -> None:
         """Make new credits for a wallet; for the owner of Credit."""
-        self._transact(self._contracts.credit, "mint", address, amount)
+        self._transact("mint", self._contracts.credit.mint(address, amount))
 
     def transfer(self, address: str, amount: int) -> None:
         """Give a wallet some of our credits."""
-        self._transact(self._contracts.credit, "transfer", address, amount)
+        self._transact("transfer", self._contracts.credit.transfer(address, amount))
 
     def request_job(self, request: JobRequest) -> int:
         """Lock credits, ask for a job and return its number.
@@ -174,22 +177,24 @@ class Customer:
             TransactionReverted: If the grid refuses one; jobs beside it may exist.
         """
         grid = self._contracts.meta_scheduler
-        data = [grid.data("requestNewJob", *to_arguments(request)) for request in requests]
+        data = [
+            grid.request_new_job(definition, lock, name, delegate=delegate).data
+            for definition, lock, name, delegate in map(to_arguments, requests)
+        ]
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
         return tuple(_number(receipt) for receipt in receipts)
 
     def cancel_job(self, number: int) -> None:
         """End a job of ours, or have its provider end it."""
-        self._transact(self._contracts.meta_scheduler, "cancelJob", number.to_bytes(32))
+        self._transact("cancelJob", self._contracts.meta_scheduler.cancel_job(number))
 
     def top_up(self, number: int, amount: int) -> None:
         """Lock more of our credits for a job that is claimed or runs."""
-        self._transact(self._contracts.meta_scheduler, "topUpJob", number.to_bytes(32), amount)
+        self._transact("topUpJob", self._contracts.meta_scheduler.top_up_job(number, amount))
 
     def job_numbers(self, customer: str | None = None) -> tuple[int, ...]:
         """Return the numbers of a customer's jobs, ours if none is named, oldest first."""
-        ids = self._value(self._contracts.jobs, "getByCustomer", customer or self.address)
-        return tuple(int.from_bytes(one) for one in ids)
+        return self._value(self._contracts.jobs.by_customer(customer or self.address))
 
     def milestones(self, number: int) -> tuple[Milestone, ...]:
         """Return what happened to a job, oldest first; nothing on plain DeepSquare, whose events cannot be searched."""
@@ -233,26 +238,25 @@ class Customer:
 
     def approve_provider(self, address: str) -> None:
         """Put the record of a provider that waits for approval in force; for the grid's administrators."""
-        self._transact(self._contracts.providers, "approve", address)
+        self._transact("approve", self._contracts.providers.approve(address))
 
     def remove_provider(self, address: str) -> None:
         """Take a provider out of the grid; for the grid's administrators."""
-        self._transact(self._contracts.providers, "remove", address)
+        self._transact("remove", self._contracts.providers.remove(address))
 
-    def _value(self, contract: Contract, function: str, *arguments: Any) -> Any:  # noqa: ANN401
-        read = contract.read(function, *arguments)
-        (answer,) = self._node.batch([("eth_call", [{"to": read.to, "data": read.data}, "latest"])])
+    def _value(self, view: View[T]) -> T:
+        (answer,) = self._node.batch([("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])])
         if isinstance(answer, RpcError):
             if answer.is_revert:
-                raise reverted(function, answer)
-            raise unavailable(answer, function)
-        return contract.decode(function, bytes.fromhex(answer[2:]))
+                raise reverted(view.function, answer)
+            raise unavailable(answer, view.function)
+        return view.value(bytes.fromhex(answer[2:]))
 
-    def _transact(self, contract: Contract, function: str, *arguments: Any) -> dict[str, Any]:  # noqa: ANN401
-        return self._direct.transact(contract.address, contract.data(function, *arguments), name=function)
+    def _transact(self, name: str, payload: Payload) -> None:
+        self._direct.transact(payload.to, payload.data, name=name)
 
 
-def to_arguments(request: JobRequest) -> tuple[Any, ...]:
+def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool]:
     """Return the arguments of requestNewJob."""
     resources = request.resources
     definition = (

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts' events as domain events. Only events of the published ABI are read, so both generations answer."""
+"""The contracts' events as domain events.
+
+Read are those of the published ABI, so both generations answer. A provider that wants to hear of its own claims alone
+gets them from our contracts by an event of their own, which can be searched by provider; the published one cannot.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.records import to_address
 from gridstead.domain.events import Event, EventKind
 
+Fields = dict[tuple[str, str], tuple[EventKind, dict[str, str]]]
+
 # Our event, and the names that its fields have in the contracts' event.
-_FIELDS: dict[tuple[str, str], tuple[EventKind, dict[str, str]]] = {
+_FIELDS: Fields = {
     ("MetaScheduler", "NewJobRequestEvent"): (
         EventKind.JOB_REQUESTED,
         {"_jobId": "job_number", "_customerAddr": "customer"},
@@ -25,36 +31,45 @@ _FIELDS: dict[tuple[str, str], tuple[EventKind, dict[str, str]]] = {
         EventKind.JOB_REFUSED,
         {"_jobId": "job_number", "_customerAddr": "customer", "_providerAddr": "provider"},
     ),
-    ("MetaScheduler", "JobMatched"): (EventKind.JOB_MATCHED, {"jobId": "job_number", "provider": "provider"}),
     ("JobRepository", "JobTransitionEvent"): (EventKind.JOB_TRANSITION, {"_jobId": "job_number"}),
     ("ProviderManager", "ProviderWaitingForApproval"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
     ("ProviderManager", "ProviderApproved"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
     ("ProviderManager", "ProviderRemoved"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
     ("ProviderManager", "ProviderBanChanged"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
 }
+_CLAIMS: Fields = {("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]}
+_OWN_CLAIMS: Fields = {
+    ("MetaScheduler", "JobClaimed"): (EventKind.JOB_CLAIMED, {"jobId": "job_number", "provider": "provider"})
+}
 
 
 class EventReader:
-    """Reads the events of one grid."""
+    """Reads the events of one grid.
 
-    def __init__(self, contracts: Contracts) -> None:
+    Args:
+        contracts: The grid.
+        claims_of: Read only the claims of this provider, or on plain DeepSquare all claims; empty: read all events.
+    """
+
+    def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:
         at = {
             "MetaScheduler": contracts.meta_scheduler.address,
             "JobRepository": contracts.jobs.address,
             "ProviderManager": contracts.providers.address,
         }
+        is_own = bool(claims_of) and contracts.has_batches
+        fields = _OWN_CLAIMS if is_own else _CLAIMS if claims_of else _FIELDS
+        self._indexed: list[Any] = [None, f"0x{claims_of.removeprefix('0x'):0>64}"] if is_own else []
         self._known: dict[tuple[str, str], tuple[EventType, EventKind, dict[str, str]]] = {}
-        for (contract, name), (kind, fields) in _FIELDS.items():
+        for (contract, name), (kind, names) in fields.items():
             event = artifact(contract).events[name]
-            self._known[at[contract], event.topic] = (event, kind, fields)
+            self._known[at[contract], event.topic] = (event, kind, names)
 
-    def filter(self, *, first: int, last: int) -> dict[str, Any]:
-        """Return the filter of eth_getLogs for these blocks, both ends included."""
+    def filter(self) -> dict[str, Any]:
+        """Return addresses and topics as eth_getLogs takes them."""
         return {
-            "fromBlock": hex(first),
-            "toBlock": hex(last),
             "address": sorted({address for address, _ in self._known}),
-            "topics": [sorted({topic for _, topic in self._known})],
+            "topics": [sorted({topic for _, topic in self._known}), *self._indexed],
         }
 
     def read(self, log: Mapping[str, Any]) -> Event | None:

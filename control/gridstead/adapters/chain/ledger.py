@@ -4,28 +4,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from gridstead.adapters.chain.abi import reverted
-from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.contract import View, ask
+from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.events import EventReader
-from gridstead.adapters.chain.node import Node, Read, RpcError, to_block
-from gridstead.adapters.chain.records import to_job, to_provider
+from gridstead.adapters.chain.logs import read_logs
+from gridstead.adapters.chain.node import Node, RpcError, to_block
+from gridstead.adapters.chain.records import JobRecord
 from gridstead.domain.billing import price_per_minute
 from gridstead.domain.events import Event
 from gridstead.domain.job import Block, Job, Provider, QueueSizes
+from gridstead.domain.lifecycle import COLD
 from gridstead.errors import ChainUnavailable
 
 JOBS_PER_READ = 25
 
 
 class ChainLedger:
-    """Port Ledger."""
+    """Port Ledger.
 
-    def __init__(self, node: Node, contracts: Contracts) -> None:
+    Args:
+        node: The chain.
+        contracts: The grid.
+        claims_of: A provider whose claims are all the events that are wanted; empty: all events are.
+    """
+
+    def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:
         self._node = node
         self._contracts = contracts
-        self._events = EventReader(contracts)
+        self._events = EventReader(contracts, claims_of=claims_of)
 
     def head(self) -> Block:
         """Return the newest block."""
@@ -39,37 +47,24 @@ class ChainLedger:
     def jobs(self, numbers: Iterable[int], *, at: Block) -> dict[int, Job]:
         """Return jobs by number."""
         wanted = sorted({number for number in numbers if 0 < number < 1 << 256})
-        if not wanted:
-            return {}
-        if not self._contracts.has_batches:
-            return self._jobs_one_by_one(wanted, at)
-        pages = [wanted[start : start + JOBS_PER_READ] for start in range(0, len(wanted), JOBS_PER_READ)]
-        repository = self._contracts.jobs
-        reads = [repository.read(name, [_id(n) for n in page]) for page in pages for name in ("getMany", "termsMany")]
-        answers = self._node.read(reads, at=at)
-        found: dict[int, Job] = {}
-        for page, records, terms in zip(pages, answers[::2], answers[1::2], strict=True):
-            if isinstance(records, RpcError) or isinstance(terms, RpcError):
-                found |= self._jobs_one_by_one(page, at)  # one of them does not exist
-                continue
-            prices = [term[3] for term in repository.decode("termsMany", terms)]
-            for record, price in zip(repository.decode("getMany", records), prices, strict=True):
-                job = self._job(record, price)
-                found[job.id.number] = job
-        return found
+        found = self._jobs_by_page(wanted, at) if self._contracts.has_batches else self._jobs_one_by_one(wanted, at)
+        return {job.id.number: job for job in found}
 
     def events(self, *, first: int, last: int) -> tuple[Event, ...]:
         """Return the grid's events."""
-        logs = self._node.ask("eth_getLogs", self._events.filter(first=first, last=last))
-        events = [event for log in logs if (event := self._events.read(log)) is not None]
-        return tuple(sorted(events, key=lambda event: (event.block, event.index)))
+        logs = read_logs(self._node, self._events.filter(), first=first, last=last)
+        return tuple(event for log in logs if (event := self._events.read(log)) is not None)
 
     def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:
         """Return how many entries wait in a provider's queues."""
-        names = ("getClaimableJobQueueSize", "getCancellingJobQueueSize", "getTopUpJobQueueSize")
-        claimable, cancelling, top_up = self._values(
-            [(self._contracts.queues, name, (provider,)) for name in names], at
-        )
+        queues = self._contracts.queues
+        views = [queues.claimable(provider), queues.cancelling(provider), queues.top_up(provider)]
+        if self._contracts.has_batches:
+            claimable, cancelling, top_up = ask(self._node, views, at=at)
+        else:
+            # A claim of stale entries alone reverts there, and would be tried for ever.
+            claimable, cancelling, top_up, has = ask(self._node, [*views, queues.has_claimable(provider)], at=at)
+            claimable = claimable if has else 0
         return QueueSizes(claimable=claimable, cancelling=cancelling, top_up=top_up)
 
     def providers(self, addresses: Iterable[str], *, at: Block) -> dict[str, Provider]:
@@ -88,54 +83,70 @@ class ChainLedger:
         return waiting
 
     def _provider_records(self, addresses: Sequence[str], at: Block) -> list[tuple[Provider | None, Provider | None]]:
-        names = ("getProvider", "getWaitingForApprovalProvider", "isValidForScheduling", "isWaitingForApproval")
-        views = [(self._contracts.providers, name, (a,)) for a in addresses for name in (*names, "isBanned")]
-        values = self._values(views, at)
-        records = []
-        for start in range(0, len(values), 5):
-            active, waiting, joined, waits, banned = values[start : start + 5]
-            flags = {"waiting": waits, "banned": banned}
-            requested = to_provider(waiting, joined=False, **flags) if waits else None
-            records.append((to_provider(active, joined=joined, **flags), requested))
-        return records
+        manager = self._contracts.providers
+        records = ask(self._node, [view(a) for a in addresses for view in (manager.active, manager.waiting)], at=at)
+        kinds = (manager.is_valid_for_scheduling, manager.is_waiting, manager.is_banned)
+        flags = ask(self._node, [view(a) for a in addresses for view in kinds], at=at)
+        found = []
+        for place in range(len(addresses)):
+            active, waiting = records[2 * place : 2 * place + 2]
+            joined, waits, banned = flags[3 * place : 3 * place + 3]
+            requested = waiting.to_provider(joined=False, waiting=True, banned=banned) if waits else None
+            found.append((active.to_provider(joined=joined, waiting=waits, banned=banned), requested))
+        return found
 
-    def _jobs_one_by_one(self, numbers: Sequence[int], at: Block) -> dict[int, Job]:
+    def _jobs_by_page(self, numbers: Sequence[int], at: Block) -> list[Job]:
+        """Return jobs of our contracts, many with one call."""
         repository = self._contracts.jobs
-        records = self._node.read([repository.read("get", _id(number)) for number in numbers], at=at)
-        decoded = [repository.decode("get", record) for record in records if isinstance(record, bytes)]
-        for refused in (record for record in records if isinstance(record, RpcError)):
-            error = reverted("get", refused)
+        pages = [numbers[start : start + JOBS_PER_READ] for start in range(0, len(numbers), JOBS_PER_READ)]
+        records, prices = [repository.get_many(p) for p in pages], [repository.prices_of_many(p) for p in pages]
+        answers = self._node.read([one.read for one in records] + [one.read for one in prices], at=at)
+        found: list[Job] = []
+        for place, page in enumerate(pages):
+            told, priced = answers[place], answers[len(pages) + place]
+            if isinstance(told, RpcError) or isinstance(priced, RpcError):
+                found += self._jobs_one_by_one(page, at)  # one of them does not exist
+                continue
+            both = zip(records[place].value(told), prices[place].value(priced), strict=True)
+            found += [self._job(record, price) for record, price in both]
+        return found
+
+    def _jobs_one_by_one(self, numbers: Sequence[int], at: Block) -> list[Job]:
+        views = [self._contracts.jobs.get(number) for number in numbers]
+        records = self._known(views, self._node.read([view.read for view in views], at=at))
+        return [self._job(r, price) for r, price in zip(records, self._prices(records, at), strict=True)]
+
+    def _known(self, views: Sequence[View[JobRecord]], answers: Sequence[bytes | RpcError]) -> list[JobRecord]:
+        found = []
+        for view, answer in zip(views, answers, strict=True):
+            if isinstance(answer, bytes):
+                found.append(view.value(answer))
+                continue
+            error = reverted(view.function, answer)
             if error.error_name != "InvalidJob":
                 raise ChainUnavailable("could not read a job", detail=str(error))
-        prices = self._prices(decoded, at)
-        jobs = [self._job(record, price) for record, price in zip(decoded, prices, strict=True)]
-        return {job.id.number: job for job in jobs}
+        return found
 
-    def _prices(self, records: Sequence[tuple[Any, ...]], at: Block) -> list[int]:
-        """Return the prices per minute of jobs; plain DeepSquare does not fix them, so they are today's there."""
+    def _prices(self, records: Sequence[JobRecord], at: Block) -> list[int]:
+        """Return what a minute of jobs costs; plain DeepSquare does not fix it at the match, so it is today's there."""
         if self._contracts.has_batches:
-            return self._values([(self._contracts.jobs, "pricePerMinute", (record[0],)) for record in records], at)
-        prices = []
-        providers = self.providers({record[3].lower() for record in records}, at=at)
-        for record in records:
-            job, provider = self._job(record, 0), providers.get(record[3].lower())
-            prices.append(price_per_minute(job.resources, provider.prices) if job.provider and provider else 0)
-        return prices
+            return ask(self._node, [self._contracts.jobs.price_per_minute(one.number) for one in records], at=at)
+        providers = self.providers({one.provider for one in records if one.provider}, at=at)
+        return [_price_now(one, providers.get(one.provider)) for one in records]
 
-    def _job(self, record: tuple[Any, ...], price: int) -> Job:
+    def _job(self, record: JobRecord, price: int) -> Job:
         grid = self._contracts
-        return to_job(record, chain_id=grid.chain_id, contract=grid.meta_scheduler.address, price_per_min=price)
-
-    def _values(self, views: Sequence[tuple[Contract, str, tuple[Any, ...]]], at: Block) -> list[Any]:
-        """Return what views answer that never revert."""
-        reads: list[Read] = [contract.read(name, *arguments) for contract, name, arguments in views]
-        values = []
-        for (contract, name, _), answer in zip(views, self._node.read(reads, at=at), strict=True):
-            if isinstance(answer, RpcError):
-                raise ChainUnavailable(f"could not read {name}", detail=str(reverted(name, answer)))
-            values.append(contract.decode(name, answer))
-        return values
+        return record.to_job(chain_id=grid.chain_id, contract=grid.meta_scheduler.address, price_per_min=price)
 
 
-def _id(number: int) -> bytes:
-    return number.to_bytes(32)
+def _price_now(job: JobRecord, provider: Provider | None) -> int:
+    """Return what a minute of the job costs at its provider's prices.
+
+    The prices of one that was removed are gone. Then no minute is known to be paid: the job gets no more time for it,
+    where a price of 0 would give it any.
+    """
+    if not job.provider:
+        return 0
+    if provider is not None:
+        return price_per_minute(job.resources, provider.prices)
+    return 0 if job.state in COLD else job.lock + 1

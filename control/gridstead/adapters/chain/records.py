@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from gridstead.adapters.chain.abi import text
 from gridstead.domain.billing import Prices, Resources
@@ -25,54 +26,98 @@ def to_name(data: bytes) -> str:
     return text(data.rstrip(b"\0"))
 
 
-def to_job(record: tuple[Any, ...], *, chain_id: int, contract: str, price_per_min: int) -> Job:
-    """Return the job that the struct ``Job`` tells.
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The struct ``Job``, decoded; the two generations share it. Addresses are lower case, empty for none."""
 
-    Args:
-        record: The struct, decoded.
-        chain_id: Of the chain.
-        contract: The MetaScheduler's address, lower case.
-        price_per_min: Of the whole job, which is not in the struct; wei.
-    """
-    number, state, customer, provider, definition, cost, time, name, cancel, last_error, exit_code = record
-    gpus, memory, cpus, tasks, script, _, uses, affinity = definition
-    return Job(
-        id=JobId(chain_id=chain_id, contract=contract, number=int.from_bytes(number)),
-        state=JobState(state),
-        customer=to_address(customer),
-        provider=to_address(provider),
-        resources=Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory),
-        batch_location_hash=text(script),
-        uses=_labels(uses),
-        affinity=tuple(_affinity(one) for one in affinity),
-        lock=cost[0],
-        final_cost=cost[1],
-        price_per_min=price_per_min,
-        submitted_at=time[0],
-        started_at=time[1],
-        ended_at=time[2],
-        state_block=time[4],
-        cancel_requested=cancel,
-        name=to_name(name),
-        exit_code=exit_code,
-        last_error=text(last_error),
-    )
+    number: int
+    customer: str
+    provider: str
+    resources: Resources
+    state: JobState
+    lock: int
+    fields: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, struct: tuple[Any, ...]) -> Self:
+        """Return the record of a decoded struct."""
+        gpus, memory, cpus, tasks, *_ = struct[4]
+        return cls(
+            number=int.from_bytes(struct[0]),
+            customer=to_address(struct[2]),
+            provider=to_address(struct[3]),
+            resources=Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory),
+            state=JobState(struct[1]),
+            lock=struct[5][0],
+            fields=struct,
+        )
+
+    def to_job(self, *, chain_id: int, contract: str, price_per_min: int) -> Job:
+        """Return the job.
+
+        Args:
+            chain_id: Of the chain.
+            contract: The MetaScheduler's address, lower case.
+            price_per_min: Of the whole job, which is not in the struct; wei.
+        """
+        _, _, _, _, definition, cost, time, name, cancel, last_error, exit_code = self.fields
+        *_, script, _, uses, affinity = definition
+        return Job(
+            id=JobId(chain_id=chain_id, contract=contract, number=self.number),
+            state=self.state,
+            customer=self.customer,
+            provider=self.provider,
+            resources=self.resources,
+            batch_location_hash=text(script),
+            uses=_labels(uses),
+            affinity=tuple(_affinity(one) for one in affinity),
+            lock=self.lock,
+            final_cost=cost[1],
+            price_per_min=price_per_min,
+            submitted_at=time[0],
+            started_at=time[1],
+            ended_at=time[2],
+            state_block=time[4],
+            cancel_requested=cancel,
+            name=to_name(name),
+            exit_code=exit_code,
+            last_error=text(last_error),
+        )
 
 
-def to_provider(record: tuple[Any, ...], *, joined: bool, waiting: bool, banned: bool) -> Provider | None:
-    """Return the provider that the struct ``Provider`` tells, None if it is all zeros."""
-    address, (_, gpus, cpus, memory), (gpu_price, cpu_price, memory_price), labels, _ = record
-    if not to_address(address):
-        return None
-    return Provider(
-        address=to_address(address),
-        hardware=Hardware(gpus_per_node=tuple(gpus), cpus_per_node=tuple(cpus), memory_per_node_mb=tuple(memory)),
-        prices=Prices(gpu_per_min=gpu_price, cpu_per_min=cpu_price, memory_mb_per_min=memory_price),
-        labels=tuple(sorted(_labels(labels), key=lambda label: label.key)),
-        joined=joined,
-        waiting=waiting,
-        banned=banned,
-    )
+@dataclass(frozen=True, slots=True)
+class ProviderRecord:
+    """The struct ``Provider``, decoded; all zeros, with an empty address, if there is none."""
+
+    address: str
+    hardware: Hardware
+    prices: Prices
+    labels: tuple[Label, ...]
+
+    @classmethod
+    def of(cls, struct: tuple[Any, ...]) -> Self:
+        """Return the record of a decoded struct; labels are sorted by key."""
+        address, (_, gpus, cpus, memory), (gpu_price, cpu_price, memory_price), labels, _ = struct
+        return cls(
+            address=to_address(address),
+            hardware=Hardware(gpus_per_node=tuple(gpus), cpus_per_node=tuple(cpus), memory_per_node_mb=tuple(memory)),
+            prices=Prices(gpu_per_min=gpu_price, cpu_per_min=cpu_price, memory_mb_per_min=memory_price),
+            labels=tuple(sorted(_labels(labels), key=lambda label: label.key)),
+        )
+
+    def to_provider(self, *, joined: bool, waiting: bool, banned: bool) -> Provider | None:
+        """Return the provider, None if there is none."""
+        if not self.address:
+            return None
+        return Provider(
+            address=self.address,
+            hardware=self.hardware,
+            prices=self.prices,
+            labels=self.labels,
+            joined=joined,
+            waiting=waiting,
+            banned=banned,
+        )
 
 
 def _labels(records: tuple[tuple[bytes, bytes], ...]) -> tuple[Label, ...]:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Credit, the token of account, and Constants, the numbers that a grid's owner sets. Amounts are wei."""
+
+from __future__ import annotations
+
+from gridstead.adapters.chain.contract import Contract, Payload, View
+
+
+class Credit(Contract):
+    """The token: ERC-20."""
+
+    __slots__ = ()
+
+    def __init__(self, address: str) -> None:
+        super().__init__("Credit", address)
+
+    def balance_of(self, owner: str) -> View[int]:
+        """Ask for the credits of a wallet."""
+        return self.view(int, "balanceOf", owner)
+
+    def allowance(self, owner: str, spender: str) -> View[int]:
+        """Ask how many of a wallet's credits another may take."""
+        return self.view(int, "allowance", owner, spender)
+
+    def approve(self, spender: str, amount: int) -> Payload:
+        """Let another take so many of the sender's credits, in place of what it could before."""
+        return self.call("approve", spender, amount)
+
+    def transfer(self, to: str, amount: int) -> Payload:
+        """Give a wallet some of the sender's credits."""
+        return self.call("transfer", to, amount)
+
+    def mint(self, account: str, amount: int) -> Payload:
+        """Make credits from nothing; for the token's owner."""
+        return self.call("mint", account, amount)
+
+
+class Constants(Contract):
+    """The numbers that the owner may change."""
+
+    __slots__ = ()
+
+    def __init__(self, address: str) -> None:
+        super().__init__("Constants", address)
+
+    def minimum_amount(self) -> View[int]:
+        """Ask for the least lock of a job."""
+        return self.view(int, "minimumAmount")
+
+    def fee_percent(self) -> View[int]:
+        """Ask for the grid's share of a bill."""
+        return self.view(int, "deepsquareCut")

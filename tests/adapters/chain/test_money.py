@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job costs, on the grid in memory and on both generations of contracts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.devnet import COIN
+from tests.fakes.ledger import PRICES
+
+from gridstead.domain.billing import settle
+from gridstead.domain.job import QueueSizes
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.settlement import time_limit_min
+from gridstead.errors import TransactionReverted
+
+DEAR = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
+
+
+def job(grid, number):
+    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+
+
+def queues(grid):
+    return grid.ledger.queue_sizes(grid.provider, at=grid.ledger.head())
+
+
+@pytest.fixture
+def joined(grid):
+    grid.register()
+    grid.approve()
+    return grid
+
+
+@pytest.fixture
+def claimed(joined):
+    number = joined.request("script-1")
+    joined.match(number)
+    joined.claim()
+    return number
+
+
+@pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
+def test_settlement_divides_the_lock_as_the_formula_says(joined, claimed, seconds):
+    customer, earned = joined.balances()
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.pass_time(1000)
+    joined.settle(claimed, JobState.FAILED, seconds=seconds, exit_code=3 << 8)
+
+    found = job(joined, claimed)
+    billed = joined.expected.billed_s(seconds)
+    bill = settle(lock=found.lock, seconds=billed, price_per_min=found.price_per_min, fee_percent=20)
+    assert (found.state, found.exit_code, found.final_cost) == (JobState.FAILED, 3 << 8, bill.cost)
+    assert joined.balances() == (customer + bill.refund, earned + bill.provider)
+
+
+@pytest.mark.parametrize("seconds", [0, 500])
+def test_panic_of_the_provider_costs_as_little_as_can_be_billed(joined, claimed, seconds):
+    customer, earned = joined.balances()
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.pass_time(1000)
+    joined.settle(claimed, JobState.PANICKED, seconds=seconds)
+
+    billed = joined.expected.billed_s(seconds, JobState.PANICKED)
+    bill = settle(lock=200 * COIN, seconds=billed, price_per_min=job(joined, claimed).price_per_min, fee_percent=20)
+    assert joined.balances() == (customer + bill.refund, earned + bill.provider)
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.PANICKED, JobState.CANCELLED])
+def test_job_that_never_ran_costs_nothing(joined, claimed, state):
+    customer, earned = joined.balances()
+    joined.settle(claimed, state, seconds=500)
+
+    assert (job(joined, claimed).state, job(joined, claimed).final_cost) == (state, 0)
+    assert joined.balances() == (customer + 200 * COIN, earned)
+
+
+def test_bill_is_never_above_the_lock(joined, claimed):
+    customer, _ = joined.balances()
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.pass_time(10**6)
+    joined.settle(claimed, JobState.OUT_OF_CREDITS, seconds=10**6)
+
+    assert job(joined, claimed).final_cost == 200 * COIN
+    assert joined.balances()[0] == customer
+
+
+def test_prices_that_change_while_a_job_runs(joined, claimed):
+    """A match fixes them on our contracts; on the others the bill, and so the time that is paid, follows them."""
+    before = job(joined, claimed).price_per_min
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.register(prices=DEAR)
+    joined.approve()
+    joined.pass_time(1000)
+    running = job(joined, claimed)
+    joined.settle(claimed, seconds=120)
+
+    assert (running.price_per_min == before) is joined.expected.fixes_price
+    assert running.price_per_min <= 10 * before
+    assert job(joined, claimed).final_cost == 2 * running.price_per_min
+
+
+def test_top_up_raises_the_lock_and_waits_in_its_queue(joined, claimed):
+    before = time_limit_min(job(joined, claimed), longest=10**6)
+    joined.top_up(claimed, 100 * COIN)
+
+    found = job(joined, claimed)
+    assert found.lock == 300 * COIN
+    assert time_limit_min(found, longest=10**6) in {before * 3 // 2, before * 3 // 2 + 1}
+    assert queues(joined) == QueueSizes(claimable=0, cancelling=0, top_up=1)
+    joined.claim_top_up()
+    assert queues(joined).top_up == 0
+
+
+def test_one_claim_takes_what_the_contracts_can_give(joined):
+    numbers = [joined.request(f"script-{place}") for place in range(3)]
+    for number in numbers:
+        joined.match(number)
+
+    joined.claim()
+
+    claimed = [n for n in numbers if job(joined, n).state is JobState.SCHEDULED]
+    assert claimed == numbers[: joined.expected.claims]
+    assert queues(joined).claimable == len(numbers) - len(claimed)
+
+
+def test_cancelled_matched_job_is_refunded_and_its_entry_harms_nobody(joined):
+    gone, stays = joined.request("script-1", lock=100 * COIN), joined.request("script-2")
+    joined.match(gone)
+    joined.match(stays)
+    paid = joined.balances()[0]
+    joined.cancel(gone)
+    joined.claim()
+
+    assert (job(joined, gone).state, job(joined, stays).state) == (JobState.CANCELLED, JobState.SCHEDULED)
+    assert joined.balances()[0] == paid + 100 * COIN
+    assert (queues(joined).cancelling == 1) is joined.expected.tells_provider
+
+
+def test_queue_of_cancelled_jobs_alone_is_nothing_to_claim(joined):
+    """Who claims from it on plain DeepSquare is refused, so it must not look like work for ever."""
+    number = joined.request("script-1")
+    joined.match(number)
+    joined.cancel(number)
+
+    if not joined.expected.own_events:
+        assert queues(joined).claimable == 0
+        with pytest.raises(TransactionReverted, match="NoJob"):
+            joined.claim()
+
+
+def test_running_job_is_cancelled_by_its_provider(joined, claimed):
+    joined.run(claimed, joined.ledger.head().timestamp)
+    joined.cancel(claimed)
+    joined.claim_cancelling()
+    assert queues(joined).cancelling == 0
+    joined.pass_time(100)
+    joined.settle(claimed, JobState.CANCELLED, seconds=61)
+
+    found = job(joined, claimed)
+    assert (found.state, found.cancel_requested) == (JobState.CANCELLED, True)
+    assert found.final_cost == found.price_per_min * joined.expected.billed_s(61) // 60
