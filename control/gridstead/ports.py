@@ -44,7 +44,10 @@ class Ledger(Protocol):
         ...
 
     def events(self, *, first: int, last: int) -> tuple[Event, ...]:
-        """Return the grid's events in blocks first to last, both included, in chain order."""
+        """Return the grid's events in blocks first to last, both included, in chain order.
+
+        A ledger may be made for the claims of one provider; then these are all that it must return.
+        """
         ...
 
     def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:
