@@ -81,6 +81,9 @@ class Chain(Settings):
     confirmations: Annotated[
         NaturalInt, Field(description="Blocks on top of a block before it counts as final.", examples=[6])
     ]
+    first_block: Annotated[
+        NaturalInt, Field(description="Block of the contracts' deployment; events are not looked for before it.")
+    ] = 0
 
 
 class Wallet(Settings):

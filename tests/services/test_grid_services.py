@@ -194,6 +194,16 @@ def test_users_that_the_directory_lost_are_made_again_at_the_start(ledger):
     assert {user.address for user in directory.users()} == set(CUSTOMERS)
 
 
+def test_history_is_read_from_its_first_block(ledger):
+    ledger.request(CUSTOMERS[0])
+    start = ledger.head().number + 1
+    ledger.request(CUSTOMERS[1])
+    directory = FakeDirectory()
+    LdapConnector(ledger, Follower(ledger, MemoryCursor(), start=start), directory, start=start).tick()
+
+    assert [user.address for user in directory.users()] == [CUSTOMERS[1]]
+
+
 def test_only_wallets_in_range_get_directories():
     storage = FakeStorage()
     good = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -22,14 +21,14 @@ from gridstead.cli.client import (
     to_json,
     waiting_reason,
 )
-from gridstead.cli.job_output import JobOutput, read_lines
-from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table, parse_credits, say
-from gridstead.cli.watch import INTERRUPTED, moment
+from gridstead.cli.job_output import JobOutput, show, show_as_json, show_raw
+from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table, parse_credits
+from gridstead.cli.watch import INTERRUPTED, moment, wait_for_end
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.lifecycle import COLD, JobState
 
 if TYPE_CHECKING:
-    from gridstead.adapters.chain.customer import Milestone
+    from gridstead.adapters.chain.milestones import Milestone
 
 app = typer.Typer(help="Jobs: list, look at, cancel, read their output.", no_args_is_help=True)
 
@@ -157,35 +156,26 @@ def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> No
 @app.command()
 def logs(
     number: JobNumber,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay for more until interrupted.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay until the job has ended.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print what the job wrote as it is; your terminal acts on it.")
+    ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Print a job's output; only a workflow with `enableLogging: true` has one."""
+    """Print a job's output, stdout and stderr as they were; only a workflow with `enableLogging: true` has one."""
     wanted = parse_job_number(number)
     client = open_client(config)
-    client.job(wanted)
-    show = _show_as_json if as_json else _show
-    if follow:
-        try:
-            for line, timestamp_ns in read_lines(client, wanted):
-                show(line, timestamp_ns)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
-        return
-    output = JobOutput(client, wanted, show)
-    output.start()
-    output.drain()
+    job = client.job(wanted)
+    output = JobOutput(client, job, show_as_json if as_json else show_raw if raw else show)
+    try:
+        if follow and job.state not in COLD:
+            output.start()
+            wait_for_end(client, wanted)
+        output.drain()
+    except KeyboardInterrupt:
+        output.stop()
+        sys.exit(INTERRUPTED)
     output.stop()
     if output.error is not None:
         raise output.error
-
-
-def _show(line: str, _timestamp_ns: int) -> None:
-    say(line)
-
-
-def _show_as_json(line: str, timestamp_ns: int) -> None:
-    """Print one JSON object per line, as the output may have no end."""
-    sys.stdout.write(json.dumps({"timestamp_ns": timestamp_ns, "line": line}) + "\n")
-    sys.stdout.flush()

@@ -22,12 +22,19 @@ class LdapConnector:
 
     Events say which user is needed next; the first tick compares the whole history with the directory, so neither a
     lost event nor a lost user outlives a restart.
+
+    Args:
+        ledger: The chain.
+        follower: Its new events.
+        directory: LDAP.
+        start: First block of that history.
     """
 
-    def __init__(self, ledger: Ledger, follower: Follower, directory: Directory) -> None:
+    def __init__(self, ledger: Ledger, follower: Follower, directory: Directory, *, start: int = 0) -> None:
         self._ledger = ledger
         self._follower = follower
         self._directory = directory
+        self._start = start
         self._reconciled = False
 
     def tick(self) -> None:
@@ -40,7 +47,7 @@ class LdapConnector:
     def _reconcile(self) -> None:
         wanted: set[str] = set()
         head = self._ledger.head().number
-        for first in range(0, head + 1, BLOCKS_PER_READ):
+        for first in range(self._start, head + 1, BLOCKS_PER_READ):
             last = min(first + BLOCKS_PER_READ - 1, head)
             wanted |= customers(self._ledger.events(first=first, last=last))
         self._ensure(missing(wanted, self._directory.users()))

@@ -10,7 +10,7 @@ from gridstead.adapters.chain.contracts import Contracts, find_contracts
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet, load_wallet
-from gridstead.errors import ConfigError
+from gridstead.errors import ChainUnavailable, ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class Chain:
     node: Node
     contracts: Contracts
     ledger: ChainLedger
+    first_block: int
 
 
 def open_chain(settings: config.Chain) -> Chain:
@@ -27,7 +28,7 @@ def open_chain(settings: config.Chain) -> Chain:
 
     Raises:
         ConfigError: The endpoint serves another chain.
-        ChainUnavailable: It does not answer.
+        ChainUnavailable: It does not answer, or is shorter than the settings say.
     """
     node = Node(settings.rpc_url)
     chain_id = int(node.ask("eth_chainId"), 16)
@@ -38,7 +39,11 @@ def open_chain(settings: config.Chain) -> Chain:
             hint="Set chain.rpc_url to an endpoint of the chain that holds the contracts.",
         )
     contracts = find_contracts(node, settings.contract)
-    return Chain(node=node, contracts=contracts, ledger=ChainLedger(node, contracts))
+    ledger = ChainLedger(node, contracts)
+    if settings.first_block > ledger.head().number:
+        detail = f"its newest block is {ledger.head().number}, chain.first_block is {settings.first_block}"
+        raise ChainUnavailable("could not read the chain", detail=detail)
+    return Chain(node=node, contracts=contracts, ledger=ledger, first_block=settings.first_block)
 
 
 def open_wallet(settings: config.Wallet) -> Wallet:

@@ -17,8 +17,10 @@ def run(settings: config.LdapConnectorSettings) -> None:
     """Run the LDAP connector until it is stopped."""
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
-    follower = Follower(chain.ledger, SqlCursor(database, "ldap-connector"))
-    service = LdapConnector(chain.ledger, follower, open_directory(settings.directory, gid=settings.wallet_ids.gid))
+    start = chain.first_block
+    follower = Follower(chain.ledger, SqlCursor(database, "ldap-connector"), start=start)
+    directory = open_directory(settings.directory, gid=settings.wallet_ids.gid)
+    service = LdapConnector(chain.ledger, follower, directory, start=start)
     loop.run((loop.Tick(name="ldap_connector", do=service.tick, every_s=settings.tick_s),), close=(database.close,))
 
 

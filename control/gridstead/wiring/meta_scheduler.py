@@ -27,7 +27,8 @@ def run(settings: MetaSchedulerSettings) -> None:
     wallet = open_wallet(settings.wallet)
     sending = open_sending(chain, wallet, database, clock, confirmations=settings.chain.confirmations, at=at)
     # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
-    service = MetaScheduler(chain.ledger, Follower(chain.ledger, VolatileCursor()), sending.outbox)
+    follower = Follower(chain.ledger, VolatileCursor(), start=chain.first_block)
+    service = MetaScheduler(chain.ledger, follower, sending.outbox)
     ticks = (
         loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),

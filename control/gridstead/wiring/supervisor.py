@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.channel import Peer, open_channel
 from gridstead.adapters.clock import SystemClock
@@ -46,7 +47,7 @@ def run(settings: SupervisorSettings) -> None:
     peers = Peers(
         clock=clock,
         ledger=chain.ledger,
-        follower=Follower(chain.ledger, SqlCursor(database, "supervisor")),
+        follower=_follower(chain, wallet, database),
         journal=SqlJournal(database),
         outbox=sending.outbox,
         scheduler=scheduler,
@@ -91,6 +92,12 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
         endpoint=ssh.endpoint, user=ssh.user, key_file=ssh.key_file, known_hosts_file=ssh.known_hosts_file
     )
     return SshScheduler(access, clock), None
+
+
+def _follower(chain: Chain, wallet: Wallet, database: Database) -> Follower:
+    """Return what tells the supervisor of its claims, whatever else happens on the grid."""
+    claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
+    return Follower(claims, SqlCursor(database, "supervisor"), start=chain.first_block)
 
 
 def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:

@@ -11,11 +11,13 @@ from gridstead.adapters.chain.abi import artifact, reverted
 from gridstead.adapters.chain.contract import Payload, View
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.chain.logs import read_logs
+from gridstead.adapters.chain.milestones import Milestone, read_milestones
 from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.billing import Resources
 from gridstead.domain.job import Affinity, Label
-from gridstead.errors import ChainUnavailable, InvalidInput, UnexpectedOutput
+from gridstead.errors import InvalidInput, UnexpectedOutput
 
 T = TypeVar("T")
 
@@ -27,18 +29,6 @@ MAX_GPUS = 1 << 20
 MAX_HASH_BYTES = 128
 MAX_LABELS = 16
 MAX_LABEL_BYTES = 64
-
-_MILESTONES = (
-    "JobRequested",
-    "JobMatched",
-    "JobUnmatched",
-    "JobClaimed",
-    "JobStarted",
-    "JobCancelRequested",
-    "JobToppedUp",
-    "JobSettled",
-    "JobRefunded",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,26 +79,6 @@ class JobRequest:
                 raise InvalidInput(f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {most}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Milestone:
-    """Something that happened to a job, as its event tells.
-
-    Attributes:
-        event: Name of the contracts' event: JobRequested, JobMatched, JobUnmatched, JobClaimed, JobStarted,
-            JobCancelRequested, JobToppedUp, JobSettled or JobRefunded.
-        block: Height.
-        at: The block's time, Unix seconds.
-        numbers: Its numbers by name: locked, pricePerMinute, startTime, status, cost, fee, billedSeconds, amount.
-        evidence: Of a settlement, the hash of the accounting record behind it, 0x and 64 hexadecimal digits.
-    """
-
-    event: str
-    block: int
-    at: int
-    numbers: Mapping[str, int]
-    evidence: str = ""
-
-
 class Customer:
     """The contracts as one person sees them. Units: credits in wei.
 
@@ -116,11 +86,13 @@ class Customer:
         node: The chain.
         contracts: The grid.
         wallet: Who asks.
+        first_block: Events before it are not looked for.
     """
 
-    def __init__(self, node: Node, contracts: Contracts, wallet: Wallet) -> None:
+    def __init__(self, node: Node, contracts: Contracts, wallet: Wallet, *, first_block: int = 0) -> None:
         self._node = node
         self._contracts = contracts
+        self._first_block = first_block
         self._direct = DirectSender(node, wallet)
 
     @property
@@ -197,43 +169,15 @@ class Customer:
         return self._value(self._contracts.jobs.by_customer(customer or self.address))
 
     def milestones(self, number: int) -> tuple[Milestone, ...]:
-        """Return what happened to a job, oldest first; nothing on plain DeepSquare, whose events cannot be searched."""
-        events = {e.topic: e for name, e in artifact("MetaScheduler").events.items() if name in _MILESTONES}
-        wanted = {
-            "address": self._contracts.meta_scheduler.address,
-            "fromBlock": "0x0",
-            "toBlock": "latest",
-            "topics": [sorted(events), f"0x{number:064x}"],
-        }
-        logs = self._node.ask("eth_getLogs", wanted)
-        heights = sorted({log["blockNumber"] for log in logs})
-        answers = self._node.batch([("eth_getBlockByNumber", [height, False]) for height in heights])
-        times = {}
-        for height, answer in zip(heights, answers, strict=True):
-            if isinstance(answer, RpcError) or answer is None:
-                raise ChainUnavailable(f"could not read block {height}", detail=str(answer))
-            times[height] = to_block(answer).timestamp
-        found = []
-        for log in logs:
-            fields = events[log["topics"][0]].decode(log)
-            numbers = {name: value for name, value in fields.items() if isinstance(value, int)}
-            name, height = events[log["topics"][0]].name, log["blockNumber"]
-            evidence = f"0x{fields['evidence'].hex()}" if "evidence" in fields else ""
-            found.append(
-                Milestone(event=name, block=int(height, 16), at=times[height], numbers=numbers, evidence=evidence)
-            )
-        return tuple(found)
+        """Return what happened to a job, oldest first."""
+        return read_milestones(self._node, self._contracts, number, first=self._first_block)
 
     def provider_addresses(self) -> tuple[str, ...]:
         """Return every wallet that ever asked to be a provider, in order of the first request."""
         event = artifact("ProviderManager").events["ProviderWaitingForApproval"]
-        wanted = {
-            "address": self._contracts.providers.address,
-            "fromBlock": "0x0",
-            "toBlock": "latest",
-            "topics": [event.topic],
-        }
-        logs = self._node.ask("eth_getLogs", wanted)
+        wanted = {"address": self._contracts.providers.address, "topics": [event.topic]}
+        head = to_block(self._node.ask("eth_getBlockByNumber", "latest", False))
+        logs = read_logs(self._node, wanted, first=self._first_block, last=head.number)
         return tuple(dict.fromkeys(str(event.decode(log)["addr"]).lower() for log in logs))
 
     def approve_provider(self, address: str) -> None:

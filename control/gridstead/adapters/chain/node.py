@@ -115,7 +115,7 @@ class Node:
             {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params} for method, params in requests
         ]
         try:
-            response = self._client.post(self._url, json=body)
+            response = self._send(body)
             response.raise_for_status()
             answers = response.json()
         except (httpx.HTTPError, ValueError) as err:
@@ -126,6 +126,13 @@ class Node:
         if any(request["id"] not in by_id for request in body):
             raise ChainUnavailable("could not reach the chain", detail="an answer is missing from the batch")
         return [_result(by_id[request["id"]]) for request in body]
+
+    def _send(self, body: list[dict[str, Any]]) -> httpx.Response:
+        """Return the answer, on a new connection if the server had just closed the kept one; no request harms twice."""
+        try:
+            return self._client.post(self._url, json=body)
+        except httpx.RemoteProtocolError:
+            return self._client.post(self._url, json=body)
 
 
 def unavailable(error: RpcError, what: str) -> ChainUnavailable:

@@ -36,6 +36,7 @@ class JobRecord:
     resources: Resources
     state: JobState
     lock: int
+    final_cost: int
     fields: tuple[Any, ...]
 
     @classmethod
@@ -49,6 +50,7 @@ class JobRecord:
             resources=Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory),
             state=JobState(struct[1]),
             lock=struct[5][0],
+            final_cost=struct[5][1],
             fields=struct,
         )
 
@@ -60,7 +62,7 @@ class JobRecord:
             contract: The MetaScheduler's address, lower case.
             price_per_min: Of the whole job, which is not in the struct; wei.
         """
-        _, _, _, _, definition, cost, time, name, cancel, last_error, exit_code = self.fields
+        _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
         return Job(
             id=JobId(chain_id=chain_id, contract=contract, number=self.number),
@@ -72,7 +74,7 @@ class JobRecord:
             uses=_labels(uses),
             affinity=tuple(_affinity(one) for one in affinity),
             lock=self.lock,
-            final_cost=cost[1],
+            final_cost=self.final_cost,
             price_per_min=price_per_min,
             submitted_at=time[0],
             started_at=time[1],
