@@ -60,7 +60,10 @@ contract ProviderManager1 is Roles1 {
     }
 
     function approve(address provider) external onlyOperator {
-        if (!isWaitingForApproval(provider)) revert WaitingApprovalOnly();
+        if (!isWaitingForApproval(provider)) {
+            if (_joined[provider].addr != address(0)) revert AlreadyDone();
+            revert WaitingApprovalOnly();
+        }
         _joined[provider] = _waiting[provider];
         delete _waiting[provider];
         emit ProviderApproved(provider);

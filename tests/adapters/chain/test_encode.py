@@ -162,6 +162,7 @@ def test_long_error_is_cut_between_characters():
         ("08c379a0" + "20".rjust(64, "0") + "1".rjust(64, "0") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
         ("08c379a0ff", "unknown", ("0x08c379a0ff",)),
         (keccak(text="NoJob()")[:4].hex(), "NoJob", ()),
+        (keccak(text="Empty()")[:4].hex(), "Empty", ()),
         (keccak(text="InvalidTransition(uint8,uint8)")[:4].hex() + "2".rjust(64, "0") + "5".rjust(64, "0"),
          "InvalidTransition", ("2", "5")),
     ],

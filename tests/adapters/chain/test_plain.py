@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contracts of the first generation. Ours answer all of its calls, so the plain path is walked on them."""
+"""The sender on contracts of the first generation: one transaction per call, in order, through crashes and reorgs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
+from contextlib import ExitStack
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.test_sender import Office, job, requested, settlement
+from tests.adapters.chain.test_sender import BOUNDARIES, Office, claimed, job, requested, settlement
 from tests.fakes.ledger import PRICES, SMALL
 
 from gridstead.domain.billing import price_per_minute
@@ -18,27 +17,35 @@ from gridstead.domain.sending import SendState
 
 
 @pytest.fixture
-def plain(chain):
-    """The same chain, as if its contracts were DeepSquare's."""
-    grid = RealGrid(chain)
-    grid.register()
-    grid.approve()
+def generation():
+    return "1.2"
+
+
+@pytest.fixture
+def grid(chain):
+    made = RealGrid(chain)
+    made.register()
+    made.approve()
     chain.anvil.rpc("evm_setAutomine", False)
-    return SimpleNamespace(
-        node=chain.node,
-        anvil=chain.anvil,
-        contracts=replace(chain.contracts, version=""),
-        grid=grid,
-        provider=chain.provider,
-        operator=chain.operator,
-    )
+    return made
 
 
-def test_whole_lives_of_jobs_take_a_transaction_per_call(plain, tmp_path):
-    grid = plain.grid
+@pytest.fixture
+def office(grid, tmp_path):
+    """Return a function that opens a wallet's office."""
+    with ExitStack() as opened:
+
+        def open_one(who):
+            made = Office(grid.devnet, who, tmp_path, batch=1)
+            opened.callback(made.close)
+            return made
+
+        yield open_one
+
+
+def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, office):
     first, second = requested(grid, 2)
-    operator = Office(plain, plain.operator, tmp_path, batch=1)
-    provider = Office(plain, plain.provider, tmp_path, batch=1)
+    operator, provider = office(grid.devnet.operator), office(grid.devnet.provider)
     for number in (first, second):
         operator.outbox.put(f"match:{number}", Match(proof=job(grid, number).proof, provider=grid.provider))
     operator.finish()
@@ -48,27 +55,88 @@ def test_whole_lives_of_jobs_take_a_transaction_per_call(plain, tmp_path):
     provider.outbox.put("run", SetRunning(proof=job(grid, first).proof, started_at=1))
     provider.outbox.put("refuse", Refuse(proof=job(grid, second).proof))
     provider.finish()
-    plain.anvil.rpc("evm_increaseTime", 1000)
+    grid.pass_time(1000)
     provider.outbox.put("end", settlement(job(grid, first), JobState.FAILED, seconds=179, exit_code=256, error="no"))
     provider.finish()
 
-    jobs = operator.ledger.jobs([first, second, 99], at=operator.ledger.head())
+    jobs = grid.ledger.jobs([first, second, 99], at=grid.ledger.head())
     assert {*operator.states(), *provider.states()} == {SendState.FINAL}
     assert (jobs[first].state, jobs[second].state) == (JobState.FAILED, JobState.PENDING)
+    assert (jobs[first].exit_code, jobs[first].last_error) == (256, "no")
     assert jobs[first].price_per_min == price_per_minute(SMALL, PRICES)
     assert jobs[first].final_cost == 2 * jobs[first].price_per_min
     assert jobs[second].price_per_min == 0
     assert len(provider.raws()) == 5
-    operator.close()
-    provider.close()
 
 
-def test_refused_call_is_rejected_with_the_contracts_reason(plain, tmp_path):
-    (number,) = requested(plain.grid, 1)
-    stranger = Office(plain, plain.provider, tmp_path, batch=1)
-    stranger.outbox.put("match", Match(proof=job(plain.grid, number).proof, provider=plain.grid.provider))
+def test_many_calls_go_one_by_one_in_their_order(grid, office):
+    numbers = requested(grid, 5)
+    operator = office(grid.devnet.operator)
+    for number in reversed(numbers):
+        operator.outbox.put(f"match:{number}", Match(proof=job(grid, number).proof, provider=grid.provider))
+    operator.finish()
+    grid.devnet.anvil.rpc("evm_setAutomine", True)
+    for _ in numbers:
+        grid.claim()
+    changed = {number: job(grid, number).state_block for number in numbers}
+
+    assert operator.states() == [SendState.FINAL] * 5
+    assert len(operator.raws()) == 5
+    assert sorted(numbers, key=changed.__getitem__) == numbers[::-1]
+
+
+def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_other(grid, office):
+    first, second = claimed(grid, 2)
+    grid.devnet.anvil.rpc("evm_setAutomine", True)
+    grid.claim()
+    grid.devnet.anvil.rpc("evm_setAutomine", False)
+    provider = office(grid.devnet.provider)
+    provider.outbox.put("bad", settlement(job(grid, first), JobState.FINISHED))
+    provider.outbox.put("good", SetRunning(proof=job(grid, second).proof, started_at=1))
+    provider.finish()
+
+    assert provider.states() == [SendState.REJECTED, SendState.FINAL]
+    assert "InvalidTransition(2, 5)" in provider.reasons()[0]
+
+
+def test_who_lacks_the_role_is_told(grid, office):
+    (number,) = requested(grid, 1)
+    stranger = office(grid.devnet.provider)
+    stranger.outbox.put("match", Match(proof=job(grid, number).proof, provider=grid.provider))
     stranger.finish()
 
     assert stranger.states() == [SendState.REJECTED]
     assert "missing role" in stranger.reasons()[0]
-    stranger.close()
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_restart_at_any_boundary_sends_each_call_once(grid, office, boundary):
+    (number,) = claimed(grid, 1)
+    provider = office(grid.devnet.provider)
+    provider.outbox.put("run", SetRunning(proof=job(grid, number).proof, started_at=1))
+    provider.outbox.put("end", settlement(job(grid, number), seconds=60))
+
+    for _ in range(6):
+        provider.crash_at = boundary
+        provider.tick_and_mine()
+    provider.crash_at = ""
+    provider.finish()
+
+    assert provider.states() == [SendState.FINAL, SendState.FINAL]
+    assert job(grid, number).state is JobState.FINISHED
+    assert len(provider.raws()) == 2
+
+
+def test_reorg_sends_the_same_bytes_again(grid, office):
+    (number,) = claimed(grid, 1)
+    provider = office(grid.devnet.provider)
+    provider.outbox.put("run", SetRunning(proof=job(grid, number).proof, started_at=1))
+    provider.tick_and_mine(2)
+
+    grid.reorg(2)
+    assert job(grid, number).state is JobState.SCHEDULED
+    provider.finish()
+
+    assert provider.states() == [SendState.FINAL]
+    assert job(grid, number).state is JobState.RUNNING
+    assert len(provider.raws()) == 1

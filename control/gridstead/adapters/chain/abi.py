@@ -21,6 +21,7 @@ CONTRACTS = ("MetaScheduler", "JobRepository", "ProviderManager", "ProviderJobQu
 
 _ERROR_STRING = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
+_OF_PLAIN_QUEUES = ("Empty", "OutOfBounds")  # DeepSquare's queues have these errors, ours do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ def _as_bytes(kind: str) -> str:
 
 @cache
 def _errors() -> dict[bytes, Function]:
-    return {selector: error for name in CONTRACTS for selector, error in artifact(name).errors.items()}
+    ours = {selector: error for name in CONTRACTS for selector, error in artifact(name).errors.items()}
+    return ours | {(error := _function({"name": name, "inputs": ()})).selector: error for name in _OF_PLAIN_QUEUES}
 
 
 def _function(entry: Mapping[str, Any]) -> Function:
