@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: put a grid's contracts on a chain."""
+"""`gridstead contracts`: put a grid's contracts on a chain, look at them; administration.py changes them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import emit_json, emit_record, parse_credits, tell
+from gridstead.cli.contracts_output import emit_plan, emit_status
+from gridstead.cli.output import parse_credits, tell
+from gridstead.domain.deployment import exit_code, judge
 from gridstead.domain.ids import parse_address
+
+if TYPE_CHECKING:  # the chain's library takes a second to import
+    from gridstead.wiring.administration import GridContracts
 
 app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
 app.callback()(lambda: None)
@@ -21,6 +26,13 @@ AdminPassword = Annotated[Path, typer.Option("--admin-password-file", help="File
 DeploymentFile = Annotated[
     Path, typer.Option("--deployment", help="Where each step is written; with it a broken-off run goes on.")
 ]
+ChainId = Annotated[int | None, typer.Option("--chain-id", min=1, help="EIP-155 id that the endpoint must serve.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say exactly what would be sent, and send nothing.")]
+Contract = Annotated[str | None, typer.Option("--contract", help="Address of the MetaScheduler.")]
+Deployment = Annotated[Path | None, typer.Option("--deployment", help="The deployment file, instead of --contract.")]
+FirstBlock = Annotated[
+    int | None, typer.Option("--first-block", min=0, help="Where the set begins, for nodes that search few blocks.")
+]
 
 
 @app.command()
@@ -30,21 +42,71 @@ def deploy(
     admin_password_file: AdminPassword,
     deployment: DeploymentFile,
     meta_scheduler: Annotated[str, typer.Option("--meta-scheduler", help="Wallet that will match jobs.")],
-    supply: Annotated[str, typer.Option("--supply", help="Credits that the administrator gets.")] = "1000000",
+    supply: Annotated[
+        str, typer.Option("--supply", help="Credits that the administrator gets when Credit is created.")
+    ] = "1000000",
+    chain_id: ChainId = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy and wire what is missing; running it again changes nothing."""
-    from gridstead.wiring.deployment import deploy as deploy_contracts  # noqa: PLC0415 - takes a second to import
+    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes nothing."""
+    operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
+    from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
+    from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415
 
-    addresses = deploy_contracts(
-        rpc_url,
-        (admin_keystore, admin_password_file),
-        deployment,
-        operator=parse_address(meta_scheduler),
-        supply=parse_credits(supply),
-        tell=tell,
-    )
-    if as_json:
-        emit_json(addresses)
+    admin = (admin_keystore, admin_password_file)
+    order = wiring.Order(admin=admin, path=deployment, operator=operator, supply=amount)
+    node = wiring.check_chain(rpc_url, chain_id)
+    if dry_run:
+        emit_plan(wiring.plan(node, order), as_json=as_json)
         return
-    emit_record(addresses)
+    made = wiring.deploy(node, order, tell=tell)
+    grid = find_set(Place(rpc_url=rpc_url, deployment=deployment))
+    state = grid.look(count_escrow=False, tell=tell)
+    findings = judge(state, expected=made.contracts)
+    extra = {"changed": bool(made.steps), "sent": len(made.steps)}
+    emit_status(state, findings, extra=extra, as_json=as_json)
+    raise typer.Exit(exit_code(findings))
+
+
+@app.command()
+def status(
+    rpc_url: RpcUrl,
+    contract: Contract = None,
+    deployment: Deployment = None,
+    chain_id: ChainId = None,
+    first_block: FirstBlock = None,
+    skip_escrow: Annotated[
+        bool, typer.Option("--skip-escrow", help="Do not add up the locks of all jobs, which takes a while.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a set of contracts: addresses, code, roles, owners, constants, money, and what is not right with it.
+
+    The exit code is of the gravest finding: 70 the escrow does not add up, 77 somebody has power that nobody should
+    have, 76 a contract has other code than this release's, 78 something is not wired; 0 if there are only notes.
+    """
+    grid = find(rpc_url, chain_id, contract, deployment, first_block)
+    state = grid.look(count_escrow=not skip_escrow, tell=tell)
+    findings = judge(state, expected=grid.expected)
+    emit_status(state, findings, extra={}, as_json=as_json)
+    raise typer.Exit(exit_code(findings))
+
+
+def find(
+    rpc_url: str, chain_id: int | None, contract: str | None, deployment: Path | None, first_block: int | None
+) -> GridContracts:
+    """Return the set of contracts that the options name."""
+    from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415 - takes a second to import
+
+    address = parse_address(contract) if contract is not None else None
+    return find_set(
+        Place(rpc_url=rpc_url, chain_id=chain_id, contract=address, deployment=deployment, first_block=first_block)
+    )
+
+
+def parse_recipient(text: str) -> str:
+    """Return an address that will be given power, in lower case; its capitals, if any, must fit (EIP-55)."""
+    from gridstead.wiring.administration import parse_recipient as parse  # noqa: PLC0415 - takes a second to import
+
+    return parse(text)

@@ -53,7 +53,8 @@ def init(
     ):
         note("the administrator has coins")
     operator = keystore_address(meta_scheduler_keystore)
-    wiring.deploy(rpc_url, admin, deployment, operator=operator, supply=SUPPLY, tell=note)
+    order = wiring.Order(admin=admin, path=deployment, operator=operator, supply=SUPPLY)
+    wiring.deploy(node, order, tell=note, renew=True)
     for address in wiring.fund(
         node, admin, [keystore_address(k) for k in fund_keystore], least=GAS_COINS // 2, amount=GAS_COINS
     ):

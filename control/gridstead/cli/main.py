@@ -10,7 +10,19 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli import authorized_keys, contracts, credit, devnet, job, provider, service, submit, wallet, workflow
+from gridstead.cli import (
+    administration,
+    authorized_keys,
+    contracts,
+    credit,
+    devnet,
+    job,
+    provider,
+    service,
+    submit,
+    wallet,
+    workflow,
+)
 from gridstead.cli.output import emit_error, say
 from gridstead.errors import GridsteadError
 
@@ -24,7 +36,7 @@ A first job, once ~/.config/gridstead/client.toml names the grid and your wallet
 
 Every command takes --help, and all but the services' take --json. An error says what, why and what to do on stderr;
 the exit code tells its kind: 2 wrong usage, 65 your input, 69 refused, 75 try again later, 76 a peer broke its
-format, 78 settings or keys, 130 interrupted.
+format, 78 settings or keys, 130 interrupted; `gridstead contracts status` has 70 and 77 of its own.
 """
 
 app = typer.Typer(
@@ -40,6 +52,7 @@ app.command("submit")(submit.submit)
 app.add_typer(job.app, name="job")
 app.add_typer(credit.app, name="credit")
 app.add_typer(provider.app, name="provider")
+contracts.app.add_typer(administration.app)
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(wallet.app, name="wallet")
 app.add_typer(devnet.app, name="devnet")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.chain.contracts import find_contracts
@@ -11,38 +12,69 @@ from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.deploy import Deployment
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.chain.wallet import load_wallet
+from gridstead.adapters.chain.steps import Step
+from gridstead.adapters.chain.wallet import lazy_wallet, load_wallet
 from gridstead.errors import ConfigError
 
 WalletFiles = tuple[Path, Path]
 
 
-def deploy(
-    rpc_url: str, admin: WalletFiles, path: Path, *, operator: str, supply: int, tell: Callable[[str], None]
-) -> dict[str, str]:
-    """Deploy and wire what is missing and return the addresses by contract name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be deployed.
 
-    Args:
-        rpc_url: The chain.
+    Attributes:
         admin: Key file and password file of the wallet that will own the contracts.
-        path: Where each step is written.
+        path: The deployment file, where each step is written.
         operator: Wallet of the meta-scheduler service.
         supply: Credits that the administrator gets, wei.
-        tell: Called with one line per step.
     """
-    return Deployment(Node(rpc_url), load_wallet(*admin), path, tell=tell).run(operator=operator, supply=supply)
+
+    admin: WalletFiles
+    path: Path
+    operator: str
+    supply: int
 
 
-def check_chain(rpc_url: str, chain_id: int) -> Node:
-    """Return the node, if it serves this chain.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a deployment sent, and the contracts' addresses by name."""
+
+    steps: tuple[Step, ...]
+    contracts: dict[str, str]
+
+
+def deploy(node: Node, order: Order, *, tell: Callable[[str], None], renew: bool = False) -> Made:
+    """Deploy and wire what is missing and return what was sent.
+
+    Args:
+        node: The chain.
+        order: What is wanted.
+        tell: Called with a line per transaction and one per step.
+        renew: Deploy anew where the file is of another chain or admin, as on a development chain.
+    """
+    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=tell, renew=renew)
+    steps = deployment.plan(operator=order.operator, supply=order.supply)
+    return Made(steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply))
+
+
+def plan(node: Node, order: Order) -> tuple[Step, ...]:
+    """Return what ``deploy`` would send; nothing is sent or written, and the wallet stays closed."""
+    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=lambda _: None)
+    return deployment.estimated(deployment.plan(operator=order.operator, supply=order.supply))
+
+
+def check_chain(rpc_url: str, chain_id: int | None) -> Node:
+    """Return the node, if it serves this chain; None: any.
 
     Raises:
         ConfigError: It serves another one.
     """
     node = Node(rpc_url)
     found = int(node.ask("eth_chainId"), 16)
-    if found != chain_id:
-        raise ConfigError(f"{rpc_url} serves chain {found}", detail=f"chain {chain_id} was asked for")
+    if chain_id not in {None, found}:
+        hint = "Give the endpoint of the chain that holds the contracts."
+        raise ConfigError(f"{rpc_url} serves chain {found}", detail=f"chain {chain_id} was asked for", hint=hint)
     return node
 
 

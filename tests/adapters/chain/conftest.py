@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
+from tests.adapters.chain.deploying import ADMIN, Site
 from tests.adapters.chain.generations import GENERATIONS, OURS
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
@@ -72,6 +73,16 @@ def chain(devnets, generation):
     """The chain as it was after the contracts were deployed."""
     with as_it_was(devnets(generation)) as devnet:
         yield devnet
+
+
+@pytest.fixture
+def site(chain, tmp_path):
+    """A chain where nobody has deployed yet as this administrator, and a place for the file."""
+    chain.anvil.fund(ADMIN.address)
+    made = Site(chain, tmp_path / "deployment.json")
+    yield made
+    for node in made.nodes:
+        node.close()
 
 
 class FakeGrid:

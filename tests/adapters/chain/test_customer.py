@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
@@ -15,7 +13,6 @@ from tests.fakes.store import MemoryCursor
 from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer, JobRequest
-from gridstead.adapters.chain.deploy import Deployment
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.calls import ClaimJobs
@@ -221,65 +218,6 @@ def test_every_wallet_that_asked_to_be_a_provider_is_listed(chain):
     assert chain.as_customer.provider_addresses() == (chain.provider.address,)
 
 
-def test_deployment_goes_on_where_it_stopped(chain, tmp_path):
-    path, told = tmp_path / "deployment.json", []
-    admin = wallet(66)
-    chain.anvil.fund(admin.address)
-
-    class Crash(BaseException):
-        pass
-
-    def crash_after(steps):
-        def tell(line):
-            told.append(line)
-            if len(told) == steps:
-                raise Crash
-
-        return tell
-
-    for steps in (1, 4, 7, 9):
-        with pytest.raises(Crash):
-            Deployment(chain.node, admin, path, tell=crash_after(steps)).run(operator=wallet(2).address, supply=COIN)
-    addresses = Deployment(chain.node, admin, path, tell=told.append).run(operator=wallet(2).address, supply=COIN)
-
-    assert len(told) == len(set(told)) == 11
-    assert json.loads(path.read_text())["contracts"] == addresses
-    found = find_contracts(chain.node, addresses["MetaScheduler"])
-    assert (found.version, found.has_batches, found.jobs.address) == ("2.0.0", True, addresses["JobRepository"])
-    assert Customer(chain.node, found, admin).balance() == COIN
-
-
-def test_deployment_that_is_complete_changes_nothing(chain, tmp_path):
-    path, told = tmp_path / "deployment.json", []
-    for _ in range(2):
-        deployment = Deployment(chain.node, chain.admin, path, tell=told.append)
-        addresses = deployment.run(operator=chain.operator.address, supply=COIN)
-        height = chain.node.ask("eth_blockNumber")
-
-    assert len(told) == 11
-    assert chain.node.ask("eth_blockNumber") == height
-    assert json.loads(path.read_text())["contracts"] == addresses
-
-
-def test_deployment_on_a_chain_that_lost_it_starts_again(chain, tmp_path):
-    path = tmp_path / "deployment.json"
-    path.write_text(
-        json.dumps({"chain_id": 1, "genesis": "0x", "admin": "", "contracts": {"Credit": "0x" + "99" * 20}})
-    )
-    deployment = Deployment(chain.node, chain.admin, path, tell=lambda _: None)
-
-    assert deployment.run(operator=chain.operator.address, supply=COIN)["Credit"] != "0x" + "99" * 20
-
-
-def test_deployment_file_that_is_broken_is_the_operators_matter(chain, tmp_path):
-    path = tmp_path / "deployment.json"
-    path.write_text("{")
-
-    with pytest.raises(ConfigError, match="cannot read the deployment"):
-        Deployment(chain.node, chain.admin, path, tell=lambda _: None)
-
-
-@on_both
 def test_address_without_contracts_is_the_operators_matter(chain):
     for address in ("0x" + "12" * 20, chain.contracts.credit.address):
         with pytest.raises(ConfigError, match="cannot find the grid's contracts"):

@@ -1,28 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the contracts of a new grid on a chain.
 
-Every step is written to a file when it is done, so a deployment that was cut short goes on where it stopped. A file of
-another chain is set aside by its first block's hash: on a fresh devnet everything is deployed again.
+The plan is made from what the chain and the deployment file say, one transaction is sent, and the plan is made again:
+a deployment that was cut short anywhere goes on with the rest. Nothing is created twice, see deployment_file.py.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eth_utils.crypto import keccak
-
 from gridstead.adapters.chain.abi import artifact
+from gridstead.adapters.chain.blueprint import BLUEPRINT, address_of, arguments_of, wiring
 from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alone, read, set_aside, write
 from gridstead.adapters.chain.direct import DirectSender
-from gridstead.adapters.chain.node import Node
+from gridstead.adapters.chain.encode import Payload
+from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.steps import Step, role_id, to_steps
+from gridstead.adapters.chain.survey import Survey, check_release, creation_of, survey
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.errors import ConfigError
+from gridstead.domain.administration import Change
+from gridstead.domain.job import Block
+from gridstead.domain.sending import Taken
+from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-META_SCHEDULER_ROLE = keccak(text="METASCHEDULER_ROLE")
-META_SCHEDULER_CONTRACT_ROLE = keccak(text="METASCHEDULER_CONTRACT_ROLE")
+WIRING_GAS = 100_000  # more than a grant takes; a node cannot estimate a call of what is not there yet
+ATTEMPTS = 10  # transactions in a row that get lost: other programs use the wallet
+TIMEOUT_S = 300.0
 
 
 class Deployment:
@@ -31,89 +38,206 @@ class Deployment:
     Args:
         node: The chain.
         admin: Pays, and owns the contracts afterwards.
-        path: Where the steps are written: a JSON object of contract names and addresses.
-        tell: Called with one line per step that is done.
+        path: The deployment file.
+        tell: Called with a line per transaction that is sent, and one per step that is done.
+        renew: On another chain than the file's, or with another admin: keep the file under another name and deploy
+            anew, as is right for a development chain, instead of refusing.
+
+    Raises:
+        ConfigError: The file cannot be read or is of another chain or admin.
     """
 
-    def __init__(self, node: Node, admin: Wallet, path: Path, *, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, node: Node, admin: Wallet, path: Path, *, tell: Callable[[str], None], renew: bool = False
+    ) -> None:
         self._node = node
-        self._direct = DirectSender(node, admin)
+        self._direct = DirectSender(node, admin, timeout_s=TIMEOUT_S)
+        self._admin = admin
         self._path = path
         self._tell = tell
-        self._chain = {
-            "chain_id": int(node.ask("eth_chainId"), 16),
-            "genesis": node.ask("eth_getBlockByNumber", "0x0", False)["hash"],
-            "admin": admin.address,
-        }
-        self._addresses = self._load()
+        self._origin = Origin(
+            chain_id=int(node.ask("eth_chainId"), 16),
+            genesis=node.ask("eth_getBlockByNumber", "0x0", False)["hash"],
+            admin=admin.address,
+        )
+        self._renew = renew
+        self._old: Record | None = None
+        self._record = self._load()
 
-    def run(self, *, operator: str, supply: int) -> dict[str, str]:
-        """Deploy and wire what is missing and return the addresses by contract name, lower case.
+    def plan(self, *, operator: str, supply: int) -> tuple[Step, ...]:
+        """Return what is still to be sent; nothing is written or sent.
 
         Args:
             operator: The wallet of the meta-scheduler service: may match jobs and approve providers.
-            supply: Credits that the admin gets, wei.
+            supply: Credits that the admin gets when Credit is created, wei.
+
+        Raises:
+            ConfigError: Some contracts are there and are another release's, so a whole set cannot be made of them.
         """
-        credit = self._create("Credit", supply)
-        constants = self._create("Constants")
-        providers = self._create("ProviderManager")
-        jobs = self._create("JobRepository")
-        queues = self._create("ProviderJobQueues", jobs.address)
-        addresses = (credit.address, constants.address, providers.address, queues.address, jobs.address)
-        grid = self._create("MetaScheduler", *addresses)
-        self._grant(jobs, META_SCHEDULER_ROLE, grid.address)
-        self._grant(providers, META_SCHEDULER_CONTRACT_ROLE, grid.address)
-        self._hand_over(queues, grid.address)
-        self._grant(grid, META_SCHEDULER_ROLE, operator)
-        self._grant(providers, META_SCHEDULER_ROLE, operator)
-        return dict(self._addresses)
+        found = survey(self._node, self._record)
+        creations, addresses = self._creations(found, supply)
+        if creations:
+            check_release(self._node, found)
+        missing = [one for one in wiring(addresses, operator) if not self._is_so(one, found)]
+        return tuple(self._placed((*creations, *to_steps(missing, addresses, nonce=0)), found))
 
-    def _create(self, name: str, *arguments: Any) -> Contract:  # noqa: ANN401
-        known = self._addresses.get(name)
-        if known is not None and len(self._node.ask("eth_getCode", known, "latest")) > len("0x"):
-            return Contract(name, known)
-        receipt = self._direct.transact("", artifact(name).creation(*arguments), name=f"creation of {name}")
-        self._addresses[name] = receipt["contractAddress"].lower()
-        self._save()
-        self._tell(f"{name} is at {self._addresses[name]}")
-        return Contract(name, self._addresses[name])
+    def estimated(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+        """Return steps with the gas that the node thinks they take, where it can know that."""
+        told = []
+        for step in steps:
+            transaction = {"from": self._admin.address, "data": step.data} | ({"to": step.to} if step.to else {})
+            asked = not step.to or step.contract in self._record.contracts
+            (answer,) = self._node.batch([("eth_estimateGas", [transaction])] if asked else []) or (None,)
+            told.append(replace(step, gas=int(answer, 16)) if isinstance(answer, str) else step)
+        return tuple(told)
 
-    def _grant(self, contract: Contract, role: bytes, account: str) -> None:
-        if self._ask(contract, "hasRole", role, account):
-            return
-        self._transact(contract, "grantRole", role, account)
-        self._tell(f"{account} has its role in {contract.name}")
+    def run(self, *, operator: str, supply: int) -> dict[str, str]:
+        """Send what is missing, one after the other, and return the addresses by contract name, lower case.
 
-    def _hand_over(self, contract: Contract, owner: str) -> None:
-        if self._ask(contract, "owner").lower() == owner:
-            return
-        self._transact(contract, "transferOwnership", owner)
-        self._tell(f"{contract.name} belongs to {owner}")
+        Arguments and errors are those of ``plan``; besides:
 
-    def _ask(self, contract: Contract, function: str, *arguments: Any) -> Any:  # noqa: ANN401
-        read = contract.read(function, *arguments)
-        answer = self._node.ask("eth_call", {"to": read.to, "data": read.data}, "latest")
-        return contract.decode(function, bytes.fromhex(answer[2:]))
+        Raises:
+            InUse: Another run is at work.
+            ChainUnavailable: A transaction was not mined in time; the next run goes on from there.
+            ConfigError: The wallet cannot pay for all of it; nothing was sent.
+        """
+        with alone(self._path):
+            self._record = self._load()  # another run may have written since
+            steps = self.plan(operator=operator, supply=supply)
+            if steps:
+                self._admin.open()
+                self._check_coins(self.estimated(steps))
+            total, lost = len(steps), 0
+            while steps:
+                self._tell(f"[{total - len(steps) + 1}/{total}] sending: {steps[0].title}")
+                lost = 0 if self._perform(steps[0]) else lost + 1
+                if lost == ATTEMPTS:
+                    detail = "another program uses the same wallet, or the node is behind"
+                    raise ChainUnavailable(f"could not see the end of {steps[0].title}", detail=detail)
+                steps = self.plan(operator=operator, supply=supply)
+                total = max(total, len(steps))
+            self._finish()
+            return dict(self._record.contracts)
 
-    def _transact(self, contract: Contract, function: str, *arguments: Any) -> None:  # noqa: ANN401
-        self._direct.transact(contract.address, contract.data(function, *arguments), name=function)
+    def _load(self) -> Record:
+        origin, found = self._origin, read(self._path)
+        if found is None:
+            return Record(origin=origin, contracts={}, intents=[])
+        if found.origin == origin:
+            return found
+        if self._renew:
+            self._old = found
+            return Record(origin=origin, contracts={}, intents=[])
+        wrong = [key for key in ("chain_id", "genesis", "admin") if getattr(found.origin, key) != getattr(origin, key)]
+        detail = ", ".join(f"its {k} is {getattr(found.origin, k)}, here it is {getattr(origin, k)}" for k in wrong)
+        hint = "Use the chain and the wallet that it was begun with, or another file to deploy a new set."
+        raise ConfigError(f"the deployment {self._path} is another one", detail=detail, hint=hint)
 
-    def _load(self) -> dict[str, str]:
+    def _creations(self, found: Survey, supply: int) -> tuple[list[Step], dict[str, str]]:
+        addresses, free, steps = dict(found.known), found.free, []
+        for name in BLUEPRINT:
+            if name in addresses:
+                continue
+            nonce = self._reserved(creation_of(name), found)
+            if nonce is None:
+                nonce, free = free, free + 1
+            values = arguments_of(name, addresses, supply=supply)
+            addresses[name] = address_of(self._admin.address, nonce)
+            step = Step(
+                title=creation_of(name),
+                contract=name,
+                to="",
+                function="constructor",
+                arguments=tuple(map(str, values)),
+                data=artifact(name).creation(*values),
+                nonce=nonce,
+                creates=addresses[name],
+            )
+            steps.append(step)
+        return steps, {name: addresses[name] for name in BLUEPRINT}
+
+    def _placed(self, steps: Iterable[Step], found: Survey) -> Iterable[Step]:
+        """Yield steps with the nonces that were meant for them, or else free ones."""
+        free = found.free
+        for step in steps:
+            nonce = self._reserved(step.title, found)
+            if nonce is None:
+                nonce, free = free, free + 1
+            yield replace(step, nonce=nonce)
+
+    def _reserved(self, title: str, found: Survey) -> int | None:
+        intent = self._record.intent(title)
+        return intent.nonce if intent is not None and intent.nonce >= found.used else None
+
+    def _is_so(self, change: Change, found: Survey) -> bool:
+        if change.contract not in found.known:
+            return False
+        contract = Contract(change.contract, found.known[change.contract])
+        if change.function == "grantRole":
+            role, account = map(str, change.arguments)
+            return bool(self._ask(contract, found.head, "hasRole", role_id(role), account))
+        return str(self._ask(contract, found.head, "owner")).lower() == change.arguments[0]
+
+    def _ask(self, contract: Contract, head: Block, function: str, *arguments: Any) -> Any:  # noqa: ANN401
+        (answer,) = self._node.read([contract.read(function, *arguments)], at=head)
+        if isinstance(answer, RpcError):
+            raise ConfigError(f"cannot use {contract.name} at {contract.address}", detail=f"it has no {function}")
+        return contract.decode(function, answer)
+
+    def _check_coins(self, steps: tuple[Step, ...]) -> None:
+        price = self._direct.fees().max_fee
+        needed = sum(step.gas or WIRING_GAS for step in steps) * price
+        has = int(self._node.ask("eth_getBalance", self._admin.address, "latest"), 16)
+        if has < needed:
+            detail = f"{len(steps)} transactions take up to {needed} wei at {price} wei per gas, it has {has} wei"
+            hint = "Send coins of the chain to the wallet."
+            raise ConfigError(f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint)
+
+    def _perform(self, step: Step) -> bool:
+        """Send a step and wait for it; return whether it was mined, else its nonce was used for something else."""
+        earlier = self._record.intent(step.title)
+        same = earlier if earlier is not None and earlier.nonce == step.nonce else None
+        payload = Payload(to=step.to, data=step.data, gas=None)
+        sent = (same.gas, same.fees) if same else None
+        draft = self._direct.draft(payload, nonce=step.nonce, name=step.title, earlier=sent)
+        hashes = tuple(dict.fromkeys([*(same.hashes if same else ()), draft.hash]))
+        fees = draft.fees
+        intent = Intent(
+            step=step.title, nonce=step.nonce, hashes=hashes, gas=draft.gas, max_fee=fees.max_fee, tip=fees.tip
+        )
+        self._keep(intent)
+        if self._direct.give(draft) is Taken.STALE:
+            return False
+        receipt = self._receipt(intent)
+        if receipt is None:
+            return False
+        block = int(receipt["blockNumber"], 16)
+        self._keep(replace(intent, block=block), done=step)
+        self._tell(f"{step.title}: done in block {block}{f', at {step.creates}' if step.creates else ''}")
+        return True
+
+    def _receipt(self, intent: Intent) -> dict[str, Any] | None:
         try:
-            document = json.loads(self._path.read_text())
-            addresses = {str(name): str(address) for name, address in document["contracts"].items()}
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, KeyError, AttributeError) as err:
-            hint = "Move the file away to deploy anew."
-            raise ConfigError(f"cannot read the deployment {self._path}", detail=str(err), hint=hint) from err
-        return addresses if all(document.get(key) == value for key, value in self._chain.items()) else {}
+            return self._direct.wait(intent.hashes, intent.nonce, name=intent.step)
+        except TransactionReverted:
+            self._record.intents = [one for one in self._record.intents if one.nonce != intent.nonce]
+            self._write()
+            raise
 
-    def _save(self) -> None:
-        document = self._chain | {"contracts": self._addresses}
-        beside = self._path.with_name(f"{self._path.name}.new")
-        try:
-            beside.write_text(json.dumps(document, indent=2) + "\n")
-            beside.replace(self._path)
-        except OSError as err:
-            raise ConfigError(f"cannot write the deployment {self._path}", detail=str(err)) from err
+    def _keep(self, intent: Intent, *, done: Step | None = None) -> None:
+        others = [one for one in self._record.intents if (one.step, one.nonce) != (intent.step, intent.nonce)]
+        self._record.intents = [*others, intent]
+        if done is not None and done.creates:
+            self._record.contracts[done.contract] = done.creates
+        self._write()
+
+    def _finish(self) -> None:
+        """Write what was found without being sent by this run."""
+        if read(self._path) != self._record:
+            self._write()
+
+    def _write(self) -> None:
+        if self._old is not None:
+            set_aside(self._path, self._old)
+            self._old = None
+        write(self._path, self._record)

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an administrator's wish changes in a set of contracts: the transactions that are still missing, in their order.
+
+Rule 1: what is already so is not sent again, so every plan can be made anew after a break and is then the rest.
+Rule 2: each contract has an admin after every single step.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gridstead.domain.deployment import HANDED_OVER, NOBODY, ROLE_CONTRACTS, SEATS, GridState, Role
+from gridstead.errors import InvalidInput, NotAllowed
+
+MINUTES = 5_256_000  # in ten years
+HOUR, DAY = 3_600, 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A number that the owner of Constants may set; both bounds are allowed.
+
+    Source: contracts/src/Constants.sol, compared by tests/adapters/chain/test_administration.py.
+    """
+
+    name: str
+    unit: str
+    least: int
+    most: int
+    meaning: str
+
+
+CONSTANTS = (
+    Constant(name="minimumAmount", unit="wei", least=1, most=2**128 - 1, meaning="least lock of a new job"),
+    Constant(name="deepsquareCut", unit="percent", least=0, most=100, meaning="the grid's fee, of a job's cost"),
+    Constant(name="claimJobTimeout", unit="blocks", least=1, most=10**6, meaning="a match unclaimed so long expires"),
+    Constant(
+        name="startTimeout", unit="s", least=HOUR, most=90 * DAY, meaning="a claimed job unstarted so long expires"
+    ),
+    Constant(
+        name="settleGrace",
+        unit="s",
+        least=4 * DAY,
+        most=30 * DAY,
+        meaning="a job unsettled so long after its paid time expires",
+    ),
+    Constant(name="topUpSliceDurationMin", unit="min", least=1, most=MINUTES, meaning="what a delegated top-up buys"),
+    Constant(name="billDurationDeltaMinute", unit="min", least=0, most=MINUTES, meaning="kept for old readers, unused"),
+    Constant(name="cancellationFeeMinute", unit="min", least=0, most=MINUTES, meaning="kept for old readers, unused"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A transaction of an administrator.
+
+    Attributes:
+        contract: Name of the contract that is called.
+        function: Its function.
+        arguments: In order; a role is its name in the contract, as METASCHEDULER_ROLE.
+        title: What is true afterwards.
+    """
+
+    contract: str
+    function: str
+    arguments: tuple[str | int, ...]
+    title: str
+
+
+def find_constant(text: str) -> Constant:
+    """Return a constant by name; case and dashes do not matter.
+
+    Raises:
+        InvalidInput: There is none of that name.
+    """
+    known = {one.name.lower(): one for one in CONSTANTS}
+    wanted = text.strip().replace("-", "").replace("_", "").lower()
+    if wanted in known:
+        return known[wanted]
+    close = difflib.get_close_matches(wanted, known, n=1)
+    guess = f"Did you mean {known[close[0]].name}? " if close else ""
+    names = ", ".join(one.name for one in CONSTANTS)
+    raise InvalidInput(f"invalid constant {text[:80]!r}", hint=f"{guess}Give one of: {names}.")
+
+
+def set_constant(state: GridState, sender: str, constant: Constant, value: int) -> tuple[Change, ...]:
+    """Return what gives a constant a value.
+
+    Raises:
+        InvalidInput: The value is out of bounds, or these contracts have no such constant.
+        NotAllowed: The sender does not own Constants.
+    """
+    if not constant.least <= value <= constant.most:
+        hint = f"Give a value from {constant.least} to {constant.most} {constant.unit}."
+        raise InvalidInput(f"invalid {constant.name} {value}", detail="it is out of bounds", hint=hint)
+    old = state.constants.get(constant.name)
+    if old is None:
+        raise InvalidInput(f"these contracts have no {constant.name}", detail=f"they have {', '.join(state.constants)}")
+    if old == value:
+        return ()
+    owner = state.ownership("Constants").owner
+    if sender != owner:
+        raise NotAllowed(f"{sender} may not set constants", detail=f"the owner of Constants is {owner}")
+    setter = f"set{constant.name[0].upper()}{constant.name[1:]}"
+    title = f"{constant.name} is {value} {constant.unit} instead of {old}"
+    return (Change(contract="Constants", function=setter, arguments=(value,), title=title),)
+
+
+def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
+    """Return what gives an account a role in every contract that knows it.
+
+    Raises:
+        NotAllowed: The sender is not admin of a contract that would have to be changed.
+    """
+    changes = tuple(_grant(state, role, account))
+    _check_admin(state, sender, changes)
+    return changes
+
+
+def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
+    """Return what takes a role from an account in every contract that knows it, and an offer with the admin's role.
+
+    Raises:
+        NotAllowed: The sender is not admin; or it is the last admin's role, or MetaScheduler's own.
+    """
+    if role is Role.CONTRACT and account == state.addresses["MetaScheduler"]:
+        raise NotAllowed("cannot take its role from MetaScheduler", detail="nothing would work any more")
+    changes = tuple(_revoke(state, role, account))
+    _check_admin(state, sender, changes)
+    if role is Role.ADMIN:
+        for change in changes:
+            _check_not_last(state, change.contract, account)
+        withdrawn = [o.contract for o in state.owners if o.offered_to == account and o.owner == sender]
+        changes += tuple(
+            Change(
+                contract=contract,
+                function="offerOwnership",
+                arguments=(NOBODY,),
+                title=f"{contract} is offered to {account} no more",
+            )
+            for contract in withdrawn
+        )
+    return changes
+
+
+def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, ...]:
+    """Return what lets new jobs in or keeps them out; those that are there go on either way.
+
+    Raises:
+        NotAllowed: The sender is not admin of MetaScheduler.
+    """
+    if state.accepts_jobs is is_open:
+        return ()
+    title = f"new jobs are {'taken' if is_open else 'refused'}"
+    change = Change(contract="MetaScheduler", function="setEnableRequestNewJob", arguments=(is_open,), title=title)
+    _check_admin(state, sender, (change,))
+    return (change,)
+
+
+def hand_over(state: GridState, sender: str, heir: str) -> tuple[Change, ...]:
+    """Return what the present admin must do so that another one can take over; both can act until it does.
+
+    Raises:
+        InvalidInput: The heir is the sender or one of the contracts.
+        NotAllowed: The sender is not admin of a contract, owns none, or the contracts cannot be offered.
+    """
+    if heir == sender:
+        raise InvalidInput(f"{heir} is the wallet that hands over", hint="Give the address of the new administrator.")
+    if heir in state.addresses.values() or heir == NOBODY:
+        raise InvalidInput(f"cannot hand over to {heir}", detail="it can never take over")
+    changes = list(_grant(state, Role.ADMIN, heir))
+    for contract in HANDED_OVER:
+        ownership = state.ownership(contract)
+        if ownership.owner != sender or ownership.offered_to == heir:
+            continue
+        if ownership.offered_to is None:
+            raise NotAllowed(
+                f"cannot offer {contract}", detail="these contracts change hands by transferOwnership only"
+            )
+        title = f"{contract} is offered to {heir}"
+        changes.append(Change(contract=contract, function="offerOwnership", arguments=(heir,), title=title))
+    _check_admin(state, sender, changes)
+    return tuple(changes)
+
+
+def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
+    """Return what the new admin must do: accept what is offered, then take the old one's role.
+
+    The old admin is, contract by contract, who gave the heir its role. An admin to whom the heir gave the role stays.
+
+    Raises:
+        NotAllowed: The present admin has not handed over everything yet; nothing is to be sent then.
+    """
+    hint = "The present administrator runs `gridstead contracts hand-over` again."
+    for contract in ROLE_CONTRACTS:
+        if not state.holds(contract, Role.ADMIN, heir):
+            raise NotAllowed(f"{heir} is not admin of {contract}", detail="it was not handed over", hint=hint)
+    givers = {c: next(_givers(state, c, heir), "") for c in ROLE_CONTRACTS}
+    changes = []
+    for contract in HANDED_OVER:
+        ownership = state.ownership(contract)
+        if ownership.offered_to == heir:
+            title = f"{contract} belongs to {heir}"
+            changes.append(Change(contract=contract, function="acceptOwnership", arguments=(), title=title))
+        elif ownership.owner in givers.values():
+            detail = f"{contract} belongs to {ownership.owner} and is not offered"
+            raise NotAllowed(f"{heir} cannot take over yet", detail=detail, hint=hint)
+    for contract, old in givers.items():
+        changes += [one for one in _revoke(state, Role.ADMIN, old) if one.contract == contract]
+    return tuple(changes)
+
+
+def _givers(state: GridState, contract: str, heir: str) -> Iterator[str]:
+    """Yield who made the heir admin, unless it is the heir itself or was in turn made admin by the heir."""
+    admins = {one.account: one.given_by for one in state.holders if (one.contract, one.role) == (contract, Role.ADMIN)}
+    giver = admins[heir]
+    if giver in admins and heir not in {giver, admins[giver]}:
+        yield giver
+
+
+def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:
+    for (contract, seat), name in SEATS.items():
+        if seat is role and not state.holds(contract, role, account):
+            title = f"{account} is {role.value} of {contract}"
+            yield Change(contract=contract, function="grantRole", arguments=(name, account), title=title)
+
+
+def _revoke(state: GridState, role: Role, account: str) -> Iterator[Change]:
+    for (contract, seat), name in SEATS.items():
+        if seat is role and state.holds(contract, role, account):
+            title = f"{account} is {role.value} of {contract} no more"
+            yield Change(contract=contract, function="revokeRole", arguments=(name, account), title=title)
+
+
+def _check_admin(state: GridState, sender: str, changes: tuple[Change, ...] | list[Change]) -> None:
+    for change in changes:
+        if change.function != "offerOwnership" and not state.holds(change.contract, Role.ADMIN, sender):
+            admins = ", ".join(state.accounts(change.contract, Role.ADMIN)) or "nobody that events tell of"
+            detail = f"its admin is {admins}"
+            raise NotAllowed(f"{sender} is not admin of {change.contract}", detail=detail)
+
+
+def _check_not_last(state: GridState, contract: str, account: str) -> None:
+    if set(state.accounts(contract, Role.ADMIN)) <= {account}:
+        hint = "Grant the role to another wallet first, or hand over."
+        raise NotAllowed(f"{account} is the last admin of {contract}", hint=hint)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deployments that are made to be cut short."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from tests.devnet import COIN, wallet
+
+from gridstead.adapters.chain.blueprint import address_of
+from gridstead.adapters.chain.contracts import find_contracts
+from gridstead.adapters.chain.deploy import Deployment
+from gridstead.adapters.chain.inspection import Inspector
+from gridstead.adapters.chain.node import Node
+from gridstead.domain.deployment import judge
+
+ADMIN, OPERATOR = wallet(66), wallet(67)
+STEPS = 11
+SENDING = "eth_sendRawTransaction"
+
+
+class Crash(BaseException):
+    """The process dies."""
+
+
+class MortalNode(Node):
+    """A node whose client dies at a transaction: before it is sent, or after the node has it."""
+
+    def __init__(self, url, at, *, sent):
+        super().__init__(url)
+        self.left, self.sent = at, sent
+
+    def batch(self, requests):
+        self.left -= [method for method, _ in requests].count(SENDING)
+        dies = self.left <= 0 and any(method == SENDING for method, _ in requests)
+        if dies and not self.sent:
+            raise Crash
+        answers = super().batch(requests)
+        if dies:
+            raise Crash
+        return answers
+
+
+class MiningNode(Node):
+    """A node that mines a block whenever somebody looks for a receipt."""
+
+    def batch(self, requests):
+        if any(method == "eth_getTransactionReceipt" for method, _ in requests):
+            super().batch([("evm_mine", [])])
+        return super().batch(requests)
+
+
+class Site:
+    """Where contracts are to be deployed."""
+
+    def __init__(self, chain, path):
+        self.chain, self.path, self.told, self.nodes = chain, path, [], []
+
+    def node(self, kind, *arguments, **options):
+        self.nodes.append(kind(self.chain.anvil.url, *arguments, **options))
+        return self.nodes[-1]
+
+    def deployment(self, node=None, admin=ADMIN, **options):
+        return Deployment(node or self.chain.node, admin, self.path, tell=self.told.append, **options)
+
+    def run(self, node=None, **options):
+        return self.deployment(node, **options).run(operator=OPERATOR.address, supply=COIN)
+
+    def plan(self):
+        return self.deployment().plan(operator=OPERATOR.address, supply=COIN)
+
+    def crash(self, at, *, sent):
+        """Run until transaction number ``at`` kills the run; a node that mines at once has then mined it."""
+        with pytest.raises(Crash):
+            self.run(self.node(MortalNode, at, sent=sent))
+        end = time.monotonic() + 10
+        while self.chain.anvil.rpc("anvil_getAutomine") and self.used() < self.used("pending"):
+            assert time.monotonic() < end
+
+    def used(self, block="latest"):
+        return int(self.chain.anvil.rpc("eth_getTransactionCount", ADMIN.address, block), 16)
+
+    def created(self):
+        """Return the addresses of all contracts that the administrator ever created, in order."""
+        places = [address_of(ADMIN.address, nonce) for nonce in range(self.used())]
+        return [one for one in places if len(self.chain.anvil.rpc("eth_getCode", one, "latest")) > 2]
+
+    def check(self, addresses, *, others=0):
+        """Assert that the set is whole, that nothing was created twice, and that no transaction was sent twice."""
+        contracts = find_contracts(self.chain.node, addresses["MetaScheduler"])
+        state = Inspector(self.chain.node, contracts, tell=self.told.append).look()
+        assert judge(state, expected=addresses) == ()
+        assert state.addresses == addresses
+        assert sorted(self.created()) == sorted(addresses.values())
+        assert self.used() == STEPS + others
+        assert json.loads(self.path.read_text())["contracts"] == addresses
