@@ -20,7 +20,7 @@ from gridstead.domain.ids import Proof, is_batch_location_hash
 from gridstead.domain.job import Block, Job, QueueSizes
 from gridstead.domain.journal import Entry, EntryKind, JobRecord
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.settlement import billed_seconds, evidence_hash, time_limit_min
+from gridstead.domain.settlement import billed_seconds, evidence_hash, slack_seconds, time_limit_min
 
 NO_EVIDENCE = "0x" + "00" * 32
 
@@ -37,6 +37,8 @@ class Rules:
         claim_limit: Jobs in one claim.
         max_attempts: Submissions of one job before it is given up as lost.
         max_time_limit_min: Longest time limit given to a job, minutes.
+        slack_min: By how many minutes a bill may exceed the time since the chain was told of a start, where the chain
+            knows no earlier start and bills what exceeds it by more as if nothing did; None elsewhere.
         patience: How long to wait before believing Slurm's silence.
     """
 
@@ -47,6 +49,7 @@ class Rules:
     claim_limit: int = 50
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
+    slack_min: int | None = None
     patience: Patience = field(default_factory=Patience)
 
 
@@ -232,10 +235,13 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
         return
     if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
         state = JobState.PANICKED
+    seconds = billed_seconds(job, attempt, snapshot.reports)
+    if rules.slack_min is not None:
+        seconds = min(seconds, slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.slack_min))
     call = Settle(
         proof=job.proof,
         state=state,
-        seconds=billed_seconds(job, attempt, snapshot.reports),
+        seconds=seconds,
         exit_code=attempt.exit_code,
         error="" if state is JobState.FINISHED else f"Slurm says {attempt.state}",
         evidence=evidence_hash(attempt),

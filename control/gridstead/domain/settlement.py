@@ -42,6 +42,16 @@ def billed_minutes(state: JobState, seconds: int) -> int:
     return 0 if state is JobState.PANICKED else seconds // SECONDS_PER_MINUTE
 
 
+def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
+    """Return the most that DeepSquare's contracts, line 1.2, bill of a job whose start they were told late.
+
+    They know the time since they were told, in whole minutes, and allow a slack over it. A bill above both counts as
+    that time alone, so less is told and more is paid; never more than was used.
+    """
+    told_min = max(0, now - job.started_at) // SECONDS_PER_MINUTE
+    return (told_min + slack_min) * SECONDS_PER_MINUTE
+
+
 def evidence_hash(attempt: Attempt) -> str:
     """Return the SHA-256 of the accounting record that a bill rests on, 0x and 64 hexadecimal digits."""
     fields = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from gridstead.adapters.chain.contract import ask
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.channel import Peer, open_channel
@@ -110,6 +111,9 @@ def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClien
 
 
 def _rules(settings: SupervisorSettings, chain: Chain, wallet: Wallet) -> Rules:
+    slack_min = None
+    if not chain.contracts.has_batches:
+        (slack_min,) = ask(chain.node, [chain.contracts.constants.slack_minutes()], at=chain.ledger.head())
     return Rules(
         chain_id=settings.chain.chain_id,
         contract=chain.contracts.meta_scheduler.address,
@@ -117,6 +121,7 @@ def _rules(settings: SupervisorSettings, chain: Chain, wallet: Wallet) -> Rules:
         confirmations=settings.chain.confirmations,
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
+        slack_min=slack_min,
         patience=Patience(clock_skew_s=settings.clock_skew_s),
     )
 

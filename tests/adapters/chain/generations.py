@@ -24,6 +24,7 @@ class Generation:
         keeps_start: Whether a start may be told later; if not, a job starts when it is told.
         fixes_price: Whether a match fixes the price; if not, it is the provider's of now.
         tells_provider: Whether a provider hears of jobs that are cancelled before they run.
+        settles_when_removed: Whether a provider that was removed may still settle what it runs.
         own_events: Whether events of ours stand beside the published ones.
     """
 
@@ -36,6 +37,7 @@ class Generation:
     keeps_start: bool
     fixes_price: bool
     tells_provider: bool
+    settles_when_removed: bool
     own_events: bool
 
     def billed_s(self, seconds: int, state: JobState = JobState.FINISHED) -> int:
@@ -55,6 +57,7 @@ OURS = Generation(
     keeps_start=True,
     fixes_price=True,
     tells_provider=True,
+    settles_when_removed=True,
     own_events=True,
 )
 PLAIN = Generation(
@@ -67,6 +70,7 @@ PLAIN = Generation(
     keeps_start=False,
     fixes_price=False,
     tells_provider=False,
+    settles_when_removed=False,
     own_events=False,
 )
 GENERATIONS = {"ours": OURS, "1.2": PLAIN}

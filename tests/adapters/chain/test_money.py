@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 
@@ -99,6 +101,48 @@ def test_prices_that_change_while_a_job_runs(joined, claimed):
     assert (running.price_per_min == before) is joined.expected.fixes_price
     assert running.price_per_min <= 10 * before
     assert job(joined, claimed).final_cost == 2 * running.price_per_min
+
+
+@on_both
+def test_job_whose_provider_was_removed_gets_no_more_time(chain, expected):
+    """Its prices are gone with it on plain DeepSquare; a price of nothing would let the job run for nothing."""
+    grid = RealGrid(chain)
+    grid.register()
+    grid.approve()
+    number = grid.request("script-1")
+    grid.match(number)
+    grid.claim()
+    before = job(grid, number)
+    chain.as_admin.remove_provider(grid.provider)
+
+    running = job(grid, number)
+    assert (running.price_per_min == before.price_per_min) is expected.fixes_price
+    assert time_limit_min(running, longest=10**6) == (
+        time_limit_min(before, longest=10**6) if expected.fixes_price else 0
+    )
+    grid.cancel(number)
+    assert job(grid, number).price_per_min == (before.price_per_min if expected.fixes_price else 0)
+
+
+@on_both
+@pytest.mark.parametrize(("reported_s", "billed_min"), [(900, 15), (960, 16), (1020, 1), (7200, 1)])
+def test_start_that_is_told_late(chain, expected, reported_s, billed_min):
+    """DeepSquare's contracts bill a quarter of an hour over the time since a start was told; of more they bill none."""
+    grid = RealGrid(chain)
+    grid.register()
+    grid.approve()
+    number = grid.request("script-1")
+    grid.match(number)
+    grid.claim()
+    started_at = grid.ledger.head().timestamp
+    grid.pass_time(7200)
+    grid.run(number, started_at)
+    grid.pass_time(110)
+    grid.settle(number, seconds=reported_s)
+
+    found = job(grid, number)
+    billed_s = reported_s if expected.keeps_start else billed_min * 60
+    assert found.final_cost == found.price_per_min * billed_s // 60
 
 
 def test_top_up_raises_the_lock_and_waits_in_its_queue(joined, claimed):

@@ -47,6 +47,10 @@ class Constants(Contract):
         """Ask for the least lock of a job."""
         return self.view(int, "minimumAmount")
 
+    def slack_minutes(self) -> View[int]:
+        """Ask by how much a bill may exceed the time since the start; without meaning on our contracts."""
+        return self.view(int, "billDurationDeltaMinute")
+
     def fee_percent(self) -> View[int]:
         """Ask for the grid's share of a bill."""
         return self.view(int, "deepsquareCut")

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line reads and does on a real chain, on both generations of contracts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.test_refusals import COMMAND, definitions, person
+
+__all__ = ["definitions", "person"]
+
+pytestmark = on_both
+
+
+def told(someone, *arguments):
+    """Run a command that succeeds and return the JSON that it prints."""
+    command = [COMMAND, *arguments, "--json", "--config", str(someone.folder / "settings.toml")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_jobs_are_listed_looked_at_and_cancelled(person, chain):
+    someone, grid = person(), RealGrid(chain)
+    grid.register()
+    grid.approve()
+    number = grid.request("script-1", name="my job")
+    grid.match(number)
+    grid.claim()
+
+    (listed,) = told(someone, "job", "list")
+    assert (listed["name"], listed["state"]) == ("my job", "SCHEDULED")
+    lived = [step["state"] for step in told(someone, "job", "history", str(number))]
+    assert lived == ["PENDING", "META_SCHEDULED", "SCHEDULED"]
+    assert told(someone, "job", "cancel", str(number))["state"] == "CANCELLED"
+    (provider,) = told(someone, "provider", "list")
+    assert provider["address"] == grid.provider

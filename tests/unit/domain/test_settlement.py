@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is reported to contracts that know whole minutes alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes.ledger import SMALL
+
+from gridstead.domain.ids import JobId
+from gridstead.domain.job import Job
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.settlement import billed_minutes, slack_seconds
+
+
+def started(at):
+    return Job(
+        id=JobId(chain_id=1, contract="0x", number=1),
+        state=JobState.RUNNING,
+        customer="0x",
+        provider="0x",
+        resources=SMALL,
+        batch_location_hash="script",
+        lock=1,
+        submitted_at=0,
+        started_at=at,
+        state_block=0,
+    )
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(0, 0), (59, 0), (60, 1), (119, 1), (120, 2)])
+def test_minutes_are_rounded_down(seconds, minutes):
+    assert billed_minutes(JobState.FINISHED, seconds) == minutes
+
+
+def test_panic_reports_no_minute():
+    assert billed_minutes(JobState.PANICKED, 10**6) == 0
+
+
+@pytest.mark.parametrize(("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)])
+def test_slack_stands_over_the_whole_minutes_since_the_start_was_told(now, seconds):
+    assert slack_seconds(started(1000), now=now, slack_min=15) == seconds
+
+
+@given(now=st.integers(0, 10**9), later=st.integers(0, 10**6), slack=st.integers(0, 1000), used=st.integers(0, 10**6))
+def test_report_within_the_slack_is_never_cut_by_the_contracts(now, later, slack, used):
+    """They compare with their own clock, which is never behind the block that the report was made from."""
+    job = started(now // 2)
+    minutes = billed_minutes(JobState.FINISHED, min(used, slack_seconds(job, now=now, slack_min=slack)))
+
+    assert minutes <= (now + later - job.started_at) // 60 + slack
+    assert minutes * 60 <= used
