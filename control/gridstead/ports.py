@@ -105,12 +105,8 @@ class Account(Protocol):
         """Return what a call adds to a batch at most; 0 if it is never in one with others."""
         ...
 
-    def send(self, transaction: Transaction) -> Reply:
-        """Give a transaction to the node. Safe to repeat.
-
-        Raises:
-            ConfigError: The wallet cannot pay for it.
-        """
+    def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
+        """Give transactions to the node, in this order, and return its answer to each. Safe to repeat."""
         ...
 
 
@@ -134,12 +130,16 @@ class Transactions(Protocol):
     well be the same transaction, with the same hash.
     """
 
+    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
+        """Return the entries that are SENT or MINED and the oldest of those QUEUED, so many at most, oldest first."""
+        ...
+
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions whose nonce is not closed, by nonce and then age."""
         ...
 
-    def add(self, account: str, transaction: Transaction) -> None:
-        """Store a transaction that is about to be sent; its entries are SENT from now on."""
+    def add(self, account: str, *transactions: Transaction) -> None:
+        """Store transactions that are about to be sent, all or none; their entries are SENT from now on."""
         ...
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:

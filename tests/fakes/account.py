@@ -54,8 +54,11 @@ class FakeAccount:
     def gas_of(self, call: Call) -> int:
         return 100_000
 
-    def send(self, transaction: Transaction) -> Reply:
+    def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
         self._ledger._answer()
+        return tuple(self._send(transaction) for transaction in transactions)
+
+    def _send(self, transaction: Transaction) -> Reply:
         self.sent.append(transaction)
         if transaction.nonce < self._ledger._state.nonces[self.address]:
             return Reply(taken=Taken.STALE)

@@ -85,11 +85,16 @@ class MemoryOutbox:
             sorted((one for one in mine if (account, one.nonce) not in self.closed), key=lambda one: one.nonce)
         )
 
-    def add(self, account: str, transaction: Transaction) -> None:
-        self.signed.append((account, transaction))
-        for entry_id in transaction.entry_ids:
-            if self.stored[entry_id - 1].state in OPEN:
-                self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
+    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
+        queued = [entry.id for entry in self.stored if entry.state is SendState.QUEUED][:most]
+        return tuple(e for e in self.open_entries() if e.state is not SendState.QUEUED or e.id in queued)
+
+    def add(self, account: str, *transactions: Transaction) -> None:
+        for transaction in transactions:
+            self.signed.append((account, transaction))
+            for entry_id in transaction.entry_ids:
+                if self.stored[entry_id - 1].state in OPEN:
+                    self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
         marked = {(account, one) for one in hashes}

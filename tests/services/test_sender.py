@@ -138,7 +138,7 @@ def test_other_transaction_of_the_same_nonce_in_the_pool_is_outbid(office):
     """As when the store was lost: the node still holds what an earlier life signed."""
     office.put_running()
     rich = office.account.sign((), entry_ids=(), nonce=0, gas=1, fees=office.account.fees())
-    office.account.send(rich)
+    office.account.send([rich])
     office.sender.tick()
     assert office.states() == [SendState.SENT]
 
@@ -154,9 +154,9 @@ def test_nonce_that_another_program_used_costs_no_call(office):
     office.put_running()
     office.sender.tick()
     office.ledger.pool.clear()
-    office.account.send(office.account.sign((), entry_ids=(), nonce=0, gas=1, fees=office.account.fees()))
+    office.account.send([office.account.sign((), entry_ids=(), nonce=0, gas=1, fees=office.account.fees())])
     office.ledger.mine()
-    office.tick_and_mine(3)
+    office.tick_and_mine(4)
 
     assert office.states() == [SendState.FINAL]
     assert office.ledger._state.nonces[PROVIDER] == 2

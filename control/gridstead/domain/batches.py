@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -22,21 +23,18 @@ def subject(call: Call) -> Proof | None:
 class _Batch:
     """Calls that go into one transaction, and the room that is left."""
 
-    kind: type[Call]
+    place: int
     room: int
     gas: int
     entry_ids: list[int] = field(default_factory=list)
-    proofs: set[Proof] = field(default_factory=set)
 
-    def takes(self, kind: type[Call], most: int, gas: int) -> bool:
-        return self.kind is kind and self.room > 0 and len(self.entry_ids) < most and gas <= self.gas
+    def takes(self, most: int, gas: int) -> bool:
+        return len(self.entry_ids) < most and gas <= self.gas
 
-    def add(self, entry_id: int, proof: Proof | None, most: int, gas: int) -> None:
+    def add(self, entry_id: int, most: int, gas: int) -> None:
         self.room = min(self.room, most - len(self.entry_ids)) - 1
         self.gas -= gas
         self.entry_ids.append(entry_id)
-        if proof is not None:
-            self.proofs.add(proof)
 
 
 def pack(
@@ -53,20 +51,26 @@ def pack(
     of them that was refused, together within ``gas_limit``. Calls of one job keep their order across batches.
     """
     batches: list[_Batch] = []
+    open_batches: dict[type[Call], list[_Batch]] = defaultdict(list)  # those with room, oldest first
+    last: dict[Proof, int] = {}  # the place of the newest batch with a call of that job
     for entry in entries:
         proof, kind, used = subject(entry.call), type(entry.call), gas.get(entry.id, 0)
         refusal = refusals.get(entry.id)
         limit = most if refusal is None else max(1, min(most, refusal.calls // 2))
         home = None
-        for batch in reversed(batches):
-            if proof is None or proof in batch.proofs:
-                break
-            if batch.takes(kind, limit, used):
-                home = batch
-                break
+        if proof is not None:
+            after = last.get(proof, -1)
+            candidates = (one for one in reversed(open_batches[kind]) if one.takes(limit, used))
+            home = next((one for one in candidates if one.place > after), None)
         if home is None:
-            home = _Batch(kind=kind, room=limit, gas=gas_limit)
+            home = _Batch(place=len(batches), room=limit, gas=gas_limit)
             batches.append(home)
-        home.add(entry.id, proof, limit, used)
+            if proof is not None:
+                open_batches[kind].append(home)
+        home.add(entry.id, limit, used)
+        if proof is not None:
+            last[proof] = home.place
+            if home.room < 1 or home.gas < used:
+                open_batches[kind].remove(home)
     for batch in batches:
         yield tuple(batch.entry_ids)

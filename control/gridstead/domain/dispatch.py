@@ -6,6 +6,9 @@ still be mined, queued otherwise. A nonce is *open* until one of its transaction
 whose transactions are all withdrawn, or that has none below one that has, is a gap and is filled with a transaction
 that does nothing: nothing behind a gap can be mined, and a withdrawn transaction must not be what fills it.
 
+What waits is bounded: by nonces, and by the gas of some blocks, so that the node always has the next block's worth and
+nothing lies in its pool for long.
+
 A transaction that the node refuses is withdrawn, and its calls go again in batches of half the size: what is refused
 alone is rejected, and holds up no other call.
 """
@@ -13,14 +16,17 @@ alone is rejected, and holds up no other call.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from gridstead.domain.batches import pack, subject
 from gridstead.domain.calls import Call, Match, Refuse
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Refusal, SendState, Transaction
+from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction, View
+
+BASE_GAS = 80_000  # what a transaction uses beside its calls, roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,64 +37,27 @@ class Policy:
         confirmations: Blocks on top of a transaction's own that make it final.
         batch: Most calls in one transaction.
         in_flight: Most nonces that wait to be mined.
+        blocks_ahead: What waits may fill so many blocks, by the most gas that it can use.
+        blocks_at_once: One tick adds no more than so many blocks' worth, so that it soon has something to send.
+        queued: So many of the calls that wait for a transaction are looked at, the oldest.
         resend_after_s: A transaction that waits is given to the node again so often.
         replace_after_s: A transaction that waited so long, while blocks came, is replaced by one that offers more.
+        replaced: Only so many of those that wait are replaced, the lowest nonces: the others are mined after them.
         dearest: No replacement offers more than so many times what a transaction should offer now.
         gas_share: A batch may use a block's gas divided by this.
     """
 
     confirmations: int
     batch: int = 50
-    in_flight: int = 16
+    in_flight: int = 512
+    blocks_ahead: int = 8
+    blocks_at_once: int = 2
+    queued: int = 2000
     resend_after_s: int = 10
     replace_after_s: int = 45
+    replaced: int = 16
     dearest: int = 10
     gas_share: int = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """When this process gave a transaction to the node: first and last time since it was in no block. Unix seconds.
-
-    ``since`` is moved on by the time in which no block came.
-    """
-
-    since: int
-    last: int
-    underpriced: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What one decision is made of.
-
-    Attributes:
-        now: Unix seconds.
-        head: Height of the newest block; the chain below is as of this block.
-        nonce: The wallet's next nonce there.
-        entries: Open outbox entries, oldest first.
-        transactions: Those of open nonces, by nonce and then age.
-        receipts: By hash, of those transactions that are in a block.
-        objections: By entry id, why a call that is not mined must not be made any more.
-        waiting: By hash, what this process remembers of sending.
-        fees: What a transaction should offer now.
-        gas_limit: Of the newest block.
-        gas: By entry id, what the call adds to a batch at most; 0 if it is never in one with others.
-        refusals: By entry id, the last refusal of a transaction with it that this process saw.
-    """
-
-    now: int
-    head: int
-    nonce: int
-    entries: tuple[OutboxEntry, ...]
-    transactions: tuple[Transaction, ...]
-    receipts: Mapping[str, Receipt]
-    objections: Mapping[int, str]
-    waiting: Mapping[str, Waiting]
-    fees: Fees
-    gas_limit: int
-    gas: Mapping[int, int]
-    refusals: Mapping[int, Refusal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +89,12 @@ class Plan:
     resend: tuple[Transaction, ...] = ()
     batches: tuple[tuple[int, ...], ...] = ()
     next_nonce: int = 0
+
+    @property
+    def given(self) -> frozenset[int]:
+        """The entries whose calls would be given to the node."""
+        replaced, again = (one.entry_ids for one in self.replacements), (one.entry_ids for one in self.resend)
+        return frozenset(chain(*replaced, *again, *self.batches))
 
 
 def objection(call: Call, job: Job | None, *, wallet: str) -> str:
@@ -178,11 +153,12 @@ class _Planner:
         carried = {entry_id for one in live.values() for entry_id in one.entry_ids}
         states = {i: self._unsent(change, carried) for i, change in states.items()}
 
-        top = max([self.view.nonce, *(nonce + 1 for nonce in self.slots if nonce >= self.view.nonce)])
-        gaps = [n for n in range(self.view.nonce, top) if n not in live]
-        stuck = {one.hash for one in live.values() if self._is_stuck(one)}
-        room = max(0, self.policy.in_flight - (top - self.view.nonce))
-        queued = (entry for entry in self.view.entries if states[entry.id].state is SendState.QUEUED)
+        first = max(self.view.nonce, self.view.reached)
+        top = max([first, *(nonce + 1 for nonce in self.slots if nonce >= first)])
+        gaps = [n for n in range(first, top) if n not in live]
+        sendable = [one for one in live.values() if self.view.are_cleared(one.entry_ids)]
+        stuck = {one.hash for one in islice(live.values(), self.policy.replaced) if self._is_stuck(one)}
+        queued = [entry for entry in self.view.entries if states[entry.id].state is SendState.QUEUED]
         return Plan(
             changes=tuple(states[e.id] for e in self.view.entries if states[e.id].state is not e.state),
             withdrawn=tuple(n for n in withdrawn if not all(one.withdrawn for one in self.slots[n])),
@@ -191,19 +167,34 @@ class _Planner:
                 *(Slot(nonce=nonce, entry_ids=(), fees=self._fees(nonce)) for nonce in gaps),
                 *(
                     Slot(nonce=one.nonce, entry_ids=one.entry_ids, fees=self._fees(one.nonce))
-                    for one in live.values()
+                    for one in sendable
                     if one.hash in stuck
                 ),
             ),
-            resend=tuple(one for one in live.values() if one.hash not in stuck and self._is_due(one)),
-            batches=tuple(self._pack(queued))[:room],
+            resend=tuple(one for one in sendable if one.hash not in stuck and self._is_due(one)),
+            batches=tuple(self._batches(queued, live.values(), nonces=top - self.view.nonce)),
             next_nonce=top,
         )
 
-    def _pack(self, queued: Iterable[OutboxEntry]) -> Iterator[tuple[int, ...]]:
-        view = self.view
-        limit = view.gas_limit // self.policy.gas_share
-        return pack(queued, most=self.policy.batch, gas_limit=limit, gas=view.gas, refusals=view.refusals)
+    def _batches(
+        self, queued: Iterable[OutboxEntry], live: Iterable[Transaction], *, nonces: int
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield what goes out, as far as there is room beside what waits; if nothing waits, the first in any case."""
+        view, policy = self.view, self.policy
+        room = policy.blocks_ahead * view.gas_limit - sum(self._gas(one.entry_ids) for one in live)
+        room = min(room, policy.blocks_at_once * view.gas_limit)
+        sendable = (entry for entry in queued if view.are_cleared([entry.id]))
+        limit = view.gas_limit // policy.gas_share
+        batches = pack(sendable, most=policy.batch, gas_limit=limit, gas=view.gas, refusals=view.refusals)
+        for entry_ids in islice(batches, max(0, policy.in_flight - nonces)):
+            room -= self._gas(entry_ids)
+            if room < 0 and nonces > 0:
+                return
+            nonces += 1
+            yield entry_ids
+
+    def _gas(self, entry_ids: Iterable[int]) -> int:
+        return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
 
     def _state(self, entry: OutboxEntry) -> EntryChange:
         """Return what became of an entry, as far as blocks and objections say."""

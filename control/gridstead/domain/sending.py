@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -93,12 +93,14 @@ class Taken(Enum):
     TAKEN = "taken"  # it has it, now or since before
     UNDERPRICED = "underpriced"  # it holds another one of this nonce, or wants a higher fee
     STALE = "stale"  # the nonce is used up
+    LATER = "later"  # it has no room for it now, or no time
+    POOR = "poor"  # the wallet cannot pay for it and all that waits before it
     REFUSED = "refused"  # it will not have it, for a reason of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A node's answer to a signed transaction, and its words where it refuses it."""
+    """A node's answer to a signed transaction, and its words where it did not take it."""
 
     taken: Taken
     words: str = ""
@@ -119,3 +121,56 @@ class EntryChange:
     entry_id: int
     state: SendState
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """When this process gave a transaction to the node: first and last time since it was in no block. Unix seconds.
+
+    ``since`` is moved on by the time in which no block came.
+    """
+
+    since: int
+    last: int
+    underpriced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What one decision is made of.
+
+    Attributes:
+        now: Unix seconds.
+        head: Height of the newest block; the chain below is as of this block.
+        nonce: The wallet's next nonce, as far as it is certain; below it, what is in no block never will be.
+        reached: Its next nonce by the newest block, where others may have used some.
+        entries: Open outbox entries, oldest first.
+        transactions: Those of open nonces, by nonce and then age.
+        receipts: By hash, of those transactions that are in a block.
+        objections: By entry id, why a call that is not mined must not be made any more.
+        cleared: Entries that may be given to the node now; None if that has not been looked up yet.
+        waiting: By hash, what this process remembers of sending.
+        fees: What a transaction should offer now.
+        gas_limit: Of the newest block.
+        gas: By entry id, what the call adds to a batch at most; 0 if it is never in one with others.
+        refusals: By entry id, the last refusal of a transaction with it that this process saw.
+    """
+
+    now: int
+    head: int
+    nonce: int
+    reached: int
+    entries: tuple[OutboxEntry, ...]
+    transactions: tuple[Transaction, ...]
+    receipts: Mapping[str, Receipt]
+    objections: Mapping[int, str]
+    waiting: Mapping[str, Waiting]
+    fees: Fees
+    gas_limit: int
+    gas: Mapping[int, int]
+    refusals: Mapping[int, Refusal]
+    cleared: frozenset[int] | None = None
+
+    def are_cleared(self, entry_ids: Iterable[int]) -> bool:
+        """Return whether nothing is known that speaks against giving these calls to the node."""
+        return self.cleared is None or self.cleared.issuperset(entry_ids)

@@ -2,23 +2,34 @@
 """The sender: takes the calls of a wallet's outbox to the chain, as the only writer of that wallet.
 
 A transaction is stored before it is given to the node, so a crash on any line leaves either a call that is still
-queued or signed bytes that the next tick sends. What to do is decided by ``domain.dispatch.plan``.
+queued or signed bytes that the next tick sends. What to do is decided by ``domain.dispatch.plan``, twice: first to
+learn which calls would go out, then with what the chain has against them. All that a tick signs is stored at once, and
+given to the node together: hundreds of transactions cost as many writes to the store as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
-from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
-from gridstead.domain.dispatch import Plan, Policy, View, Waiting, objection, plan
-from gridstead.domain.job import Block
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Refusal, SendState, Taken, Transaction
-from gridstead.errors import ChainUnavailable, TransactionReverted
+from gridstead.domain.dispatch import Plan, Policy, plan
+from gridstead.domain.sending import (
+    EntryChange,
+    Fees,
+    Refusal,
+    Reply,
+    SendState,
+    Taken,
+    Transaction,
+    View,
+    Waiting,
+)
+from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
+from gridstead.services.outlook import Outlook, Work
 
 log = structlog.get_logger()
 
@@ -52,6 +63,7 @@ class Sender:
         self._desk = desk
         self._policy = policy
         self._at = at
+        self._outlook = Outlook(desk.clock, desk.ledger, desk.account)
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
         self._last_look: tuple[int, int] | None = None  # when, and how high the chain was
@@ -64,7 +76,7 @@ class Sender:
             ConfigError: The wallet cannot pay for its transactions.
         """
         desk = self._desk
-        entries = desk.outbox.open_entries()
+        entries = desk.transactions.next_entries(self._policy.queued)
         genesis = desk.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
@@ -72,52 +84,31 @@ class Sender:
         transactions = desk.transactions.open_transactions(name)
         if not entries and not transactions:
             return
-        view = self._gather(entries, transactions)
+        work = Work(entries=entries, transactions=transactions, waiting=self._waiting, refusals=self._refusals)
+        view = self._outlook.look(work)
+        self._remember(view)
+        view = self._outlook.judge(view, plan(view, self._policy))
         decided = plan(view, self._policy)
         self._store(name, decided)
         calls = {entry.id: entry.call for entry in entries}
-        for slot in decided.replacements:
-            carried = tuple(calls[entry_id] for entry_id in slot.entry_ids if entry_id in calls)
-            ids = tuple(entry_id for entry_id in slot.entry_ids if entry_id in calls)
-            self._send_new(name, self._sign(carried, ids, slot.nonce, slot.fees))
-        for transaction in decided.resend:
-            self._send(name, transaction)
-        self._send_batches(name, decided, view, calls)
+        signed = [self._sign_again(slot.nonce, slot.entry_ids, slot.fees, calls) for slot in decided.replacements]
+        signed += self._sign_batches(name, decided, view, calls)
+        if signed:
+            desk.transactions.add(name, *signed)
+            self._at("transaction_stored")
+        self._send(name, sorted([*signed, *decided.resend], key=lambda one: one.nonce), view)
 
-    def _gather(self, entries: tuple[OutboxEntry, ...], transactions: tuple[Transaction, ...]) -> View:
-        """Return one consistent look: nothing in it is younger than the newest block or of another history."""
-        desk = self._desk
-        head = desk.ledger.head()
-        nonce = desk.account.nonce(at=head)
-        found = desk.account.receipts(one.hash for one in transactions)
-        receipts = {tx: receipt for tx, receipt in found.items() if receipt.block <= head.number}
-        if receipts:
+    def _remember(self, view: View) -> None:
+        """Keep what is still of use of what this process knows of sending."""
+        open_ids = {entry.id for entry in view.entries}
+        for entry_id in self._refusals.keys() - open_ids:
+            del self._refusals[entry_id]
+        if view.receipts.keys() & self._waiting.keys():
             self._at("receipt_seen")
-        for tx in receipts:
-            self._waiting.pop(tx, None)  # if a reorg drops it, it is due at once
-        objections = self._objections(entries, transactions, receipts, head)
-        gas_limit, fees = desk.account.gas_limit(at=head), desk.account.fees()
-        present = desk.ledger.block(head.number)
-        if present is None or present.hash != head.hash:
-            raise ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
-        now = desk.clock.now()
-        self._stop_the_clock(now, head.number)
-        open_ids = {entry.id for entry in entries}
-        self._refusals = {entry_id: one for entry_id, one in self._refusals.items() if entry_id in open_ids}
-        return View(
-            now=now,
-            head=head.number,
-            nonce=nonce,
-            entries=entries,
-            transactions=transactions,
-            receipts=receipts,
-            objections=objections,
-            waiting=self._waiting,
-            fees=fees,
-            gas_limit=gas_limit,
-            gas={entry.id: desk.account.gas_of(entry.call) for entry in entries},
-            refusals=self._refusals,
-        )
+        # What is in a block waits no more; if a reorg drops it, it is due at once.
+        for tx in self._waiting.keys() - {one.hash for one in view.transactions if one.hash not in view.receipts}:
+            del self._waiting[tx]
+        self._stop_the_clock(view.now, view.head)
 
     def _stop_the_clock(self, now: int, head: int) -> None:
         """Count no waiting while no block comes: a higher offer would not bring one."""
@@ -127,25 +118,6 @@ class Sender:
         still = max(0, now - last[0])
         for tx, waiting in self._waiting.items():
             self._waiting[tx] = replace(waiting, since=min(now, waiting.since + still))
-
-    def _objections(
-        self,
-        entries: tuple[OutboxEntry, ...],
-        transactions: tuple[Transaction, ...],
-        receipts: Mapping[str, Receipt],
-        head: Block,
-    ) -> dict[int, str]:
-        mined = {entry_id for one in transactions if one.hash in receipts for entry_id in one.entry_ids}
-        unmined = [entry for entry in entries if entry.id not in mined]
-        named = {entry.id: proof.job_id.number for entry in unmined if (proof := subject(entry.call)) is not None}
-        jobs = self._desk.ledger.jobs(sorted(set(named.values())), at=head) if named else {}
-        wallet = self._desk.account.address
-        reasons = {
-            entry.id: objection(entry.call, jobs.get(named[entry.id]), wallet=wallet)
-            for entry in unmined
-            if entry.id in named
-        }
-        return {entry_id: reason for entry_id, reason in reasons.items() if reason}
 
     def _store(self, name: str, decided: Plan) -> None:
         if not (decided.changes or decided.withdrawn or decided.closed):
@@ -158,10 +130,10 @@ class Sender:
             log.warning("transaction_withdrawn", nonce=nonce)
         self._at("outcome_stored")
 
-    def _send_batches(self, name: str, decided: Plan, view: View, calls: Mapping[int, Call]) -> None:
-        nonce = decided.next_nonce
+    def _sign_batches(self, name: str, decided: Plan, view: View, calls: Mapping[int, Call]) -> list[Transaction]:
+        signed: list[Transaction] = []
         for entry_ids in decided.batches:
-            batch = tuple(calls[entry_id] for entry_id in entry_ids)
+            batch, nonce = tuple(calls[entry_id] for entry_id in entry_ids), decided.next_nonce + len(signed)
             try:
                 gas = self._desk.account.gas(batch)
             except TransactionReverted as error:
@@ -169,56 +141,77 @@ class Sender:
                 if nonce == view.nonce:
                     self._reject(name, entry_ids, str(error))
                 continue
-            fees = view.fees
-            signed = self._desk.account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=fees)
-            self._send_new(name, signed)
-            nonce += 1
+            signed.append(self._desk.account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees))
+        return signed
 
-    def _sign(self, calls: tuple[Call, ...], entry_ids: tuple[int, ...], nonce: int, fees: Fees) -> Transaction:
+    def _sign_again(self, nonce: int, entry_ids: Iterable[int], fees: Fees, calls: Mapping[int, Call]) -> Transaction:
         account = self._desk.account
+        ids = tuple(entry_id for entry_id in entry_ids if entry_id in calls)
+        carried = tuple(calls[entry_id] for entry_id in ids)
         try:
-            gas = account.gas(calls)
+            gas = account.gas(carried)
         except TransactionReverted:
             # Refused as the chain stands; the nonce must be used up all the same. Its entries go back to the queue.
-            calls, entry_ids = (), ()
+            ids, carried = (), ()
             gas = account.gas(())
-        return account.sign(calls, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=fees)
+        return account.sign(carried, entry_ids=ids, nonce=nonce, gas=gas, fees=fees)
 
     def _reject(self, name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         changes = [EntryChange(entry_id=one, state=SendState.REJECTED, reason=reason) for one in entry_ids]
         self._desk.transactions.record(name, changes=changes, withdrawn=(), closed=())
         _tell(changes)
 
-    def _send_new(self, name: str, transaction: Transaction) -> None:
-        self._desk.transactions.add(name, transaction)
-        self._at("transaction_stored")
-        self._send(name, transaction)
+    def _send(self, name: str, transactions: Sequence[Transaction], view: View) -> None:
+        """Give stored transactions to the node and remember when.
 
-    def _send(self, name: str, transaction: Transaction) -> None:
-        """Give a stored transaction to the node and remember when."""
+        Raises:
+            ChainUnavailable: The node has no room for one, or did not answer.
+            ConfigError: The wallet cannot pay for the first of all that wait.
+        """
+        if not transactions:
+            return
         now = self._desk.clock.now()
-        reply = self._desk.account.send(transaction)
+        replies = self._desk.account.send(transactions)
         self._at("transaction_sent")
-        before = self._waiting.get(transaction.hash, Waiting(since=now, last=now))
-        self._waiting[transaction.hash] = replace(before, last=now, underpriced=reply.taken is Taken.UNDERPRICED)
-        if reply.taken is Taken.REFUSED:
-            self._put_aside(name, transaction, reply.words)
-        if transaction.sent_at is None and reply.taken is Taken.TAKEN:
-            self._desk.transactions.mark_sent(name, [transaction.hash], at=now)
-            log.info("transaction_sent", tx=transaction.hash, nonce=transaction.nonce, calls=len(transaction.entry_ids))
+        answered = list(zip(transactions, replies, strict=True))
+        for one, reply in answered:
+            if reply.taken in {Taken.LATER, Taken.POOR}:
+                continue
+            before = self._waiting.get(one.hash, Waiting(since=now, last=now))
+            self._waiting[one.hash] = replace(before, last=now, underpriced=reply.taken is Taken.UNDERPRICED)
+        self._mark_sent(name, [one for one, reply in answered if reply.taken is Taken.TAKEN], now)
+        self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED])
+        for one, reply in answered:
+            # A later one that cannot be paid for waits until those before it are, for less than they may cost.
+            if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and one.nonce > view.nonce):
+                raise ChainUnavailable("could not send a transaction", detail=f'the node says: "{reply.words}"')
+            if reply.taken is Taken.POOR:
+                what, hint = f"transactions of {self._desk.account.address}", "Send coins of the chain to the wallet."
+                raise ConfigError(f"cannot pay for {what}", detail=f'"{reply.words}"', hint=hint)
 
-    def _put_aside(self, name: str, transaction: Transaction, words: str) -> None:
+    def _mark_sent(self, name: str, taken: Iterable[Transaction], now: int) -> None:
+        new = [one for one in taken if one.sent_at is None]
+        if not new:
+            return
+        self._desk.transactions.mark_sent(name, [one.hash for one in new], at=now)
+        for one in new:
+            log.info("transaction_sent", tx=one.hash, nonce=one.nonce, calls=len(one.entry_ids))
+
+    def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]]) -> None:
         """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
 
         What it had taken before may be mined yet, and what carries no call has nothing to give back: they are only
         given to the node again, and replaced in time.
         """
-        calls = len(transaction.entry_ids)
-        log.warning("transaction_refused", tx=transaction.hash, nonce=transaction.nonce, calls=calls, reason=words)
-        if transaction.sent_at is not None or not calls:
-            return
-        self._refusals |= dict.fromkeys(transaction.entry_ids, Refusal(calls=calls, words=words))
-        self._desk.transactions.record(name, changes=(), withdrawn=(transaction.nonce,), closed=())
+        nonces = []
+        for one, reply in refused:
+            calls = len(one.entry_ids)
+            log.warning("transaction_refused", tx=one.hash, nonce=one.nonce, calls=calls, reason=reply.words)
+            if one.sent_at is None and calls:
+                self._refusals |= dict.fromkeys(one.entry_ids, Refusal(calls=calls, words=reply.words))
+                nonces.append(one.nonce)
+        if nonces:
+            self._desk.transactions.record(name, changes=(), withdrawn=nonces, closed=())
 
 
 def _tell(changes: Iterable[EntryChange]) -> None:

@@ -36,7 +36,7 @@ def refusing(words, *, code=-32000):
 
 
 def send(node):
-    return ChainAccount(node, contracts=None, wallet=Key()).send(TRANSACTION)
+    return ChainAccount(node, contracts=None, wallet=Key()).send([TRANSACTION])[0]
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,17 @@ def test_any_other_refusal_is_about_the_transaction(words):
     ("words", "code"), [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)]
 )
 def test_refusal_for_lack_of_room_is_waited_out(words, code):
+    assert send(refusing(words, code=code)) == Reply(taken=Taken.LATER, words=words)
     with pytest.raises(ChainUnavailable, match=words):
-        send(refusing(words, code=code))
+        send_raw(refusing(words, code=code), "0x02", WALLET)
 
 
 def test_wallet_without_coins_is_the_operators_matter():
+    words = "insufficient funds for gas * price + value"
+
+    assert send(refusing(words)) == Reply(taken=Taken.POOR, words=words)
     with pytest.raises(ConfigError, match="cannot pay"):
-        send(refusing("insufficient funds for gas * price + value"))
+        send_raw(refusing(words), "0x02", WALLET)
 
 
 def test_call_that_no_block_could_hold_is_refused_in_simulation():

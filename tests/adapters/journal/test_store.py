@@ -198,6 +198,32 @@ def test_transaction_is_stored_with_all_it_says_and_its_entries_are_sent(store):
     assert store.outbox.open_entries() == (replace(queued, state=SendState.SENT),)
 
 
+def test_transactions_are_stored_together_with_the_state_of_their_entries(store):
+    for number in range(3):
+        store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
+    first, _, third = store.outbox.open_entries()
+    signed = (transaction(4, first.id), transaction(5), transaction(6, third.id))
+
+    store.outbox.add(ACCOUNT, *signed)
+    store.restart()
+
+    assert store.outbox.open_transactions(ACCOUNT) == signed
+    expected = [SendState.SENT, SendState.QUEUED, SendState.SENT]
+    assert [one.state for one in store.outbox.open_entries()] == expected
+
+
+def test_next_entries_are_all_that_is_on_its_way_and_the_oldest_that_wait(store):
+    for number in range(6):
+        store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
+    entries = store.outbox.open_entries()
+    states = [SendState.FINAL, SendState.SENT, SendState.QUEUED, SendState.MINED, SendState.QUEUED, SendState.QUEUED]
+    changes = [EntryChange(entry_id=one.id, state=state) for one, state in zip(entries, states, strict=True)]
+    store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
+
+    assert [one.id - entries[0].id for one in store.outbox.next_entries(2)] == [1, 2, 3, 4]
+    assert [one.id - entries[0].id for one in store.outbox.next_entries(9)] == [1, 2, 3, 4, 5]
+
+
 def test_transaction_remembers_when_it_was_sent(store):
     store.outbox.add(ACCOUNT, transaction(4))
     store.outbox.add(ACCOUNT, transaction(5))

@@ -13,11 +13,21 @@ from hypothesis import strategies as st
 from gridstead.domain.batches import pack, subject
 from gridstead.domain.billing import Resources
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, SetRunning, Settle
-from gridstead.domain.dispatch import Policy, Slot, View, Waiting, objection, plan, raised
+from gridstead.domain.dispatch import BASE_GAS, Policy, Slot, objection, plan, raised
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Refusal, SendState, Transaction
+from gridstead.domain.sending import (
+    EntryChange,
+    Fees,
+    OutboxEntry,
+    Receipt,
+    Refusal,
+    SendState,
+    Transaction,
+    View,
+    Waiting,
+)
 
 WALLET = "0x" + "a1" * 20
 CUSTOMER = "0x" + "c1" * 20
@@ -61,7 +71,7 @@ def transaction(nonce, *entry_ids, name="", **fields):
 def look(*entries, transactions=(), waiting=None, **fields):
     waiting = {one.hash: Waiting(since=NOW, last=NOW) for one in transactions} if waiting is None else waiting
     values = {"now": NOW, "head": HEAD, "nonce": 7, "receipts": {}, "objections": {}, "fees": FEES} | fields
-    values = {"gas_limit": 30_000_000, "gas": {}, "refusals": {}} | values
+    values = {"gas_limit": 30_000_000, "gas": {}, "refusals": {}, "reached": values["nonce"]} | values
     return View(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
 
 
@@ -306,11 +316,86 @@ def test_batches_are_bounded():
 def test_batch_uses_no_more_than_half_a_block():
     entries = [entry(number) for number in range(1, 5)]
 
-    decided = decide(*entries, gas_limit=1000, gas=dict.fromkeys(range(1, 5), 250))
-    narrow = decide(*entries, gas_limit=100, gas=dict.fromkeys(range(1, 5), 250))
+    decided = decide(*entries, gas_limit=1_000_000, gas=dict.fromkeys(range(1, 5), 250_000))
+    narrow = decide(*entries[:2], gas_limit=450_000, gas=dict.fromkeys(range(1, 5), 250_000))
 
     assert decided.batches == ((1, 2), (3, 4))
-    assert narrow.batches == ((1,), (2,), (3,), (4,))
+    assert narrow.batches == ((1,), (2,))
+
+
+def test_one_tick_adds_no_more_than_the_gas_of_some_blocks():
+    entries = [entry(number) for number in range(1, 5)]
+    policy = replace(POLICY, batch=1, blocks_at_once=2)
+    gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
+
+    assert decide(*entries, policy=policy, gas_limit=750_000, gas=gas).batches == ((1,), (2,), (3,))
+    assert decide(*entries, policy=policy, gas_limit=749_999, gas=gas).batches == ((1,), (2,))
+
+
+def test_what_waits_fills_no_more_than_some_blocks():
+    waiting = [transaction(7, 1), transaction(8, 2)]
+    entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT), entry(3), entry(4)]
+    policy = replace(POLICY, batch=1, blocks_ahead=3)
+    gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
+
+    full = decide(*entries, transactions=waiting, policy=policy, gas_limit=499_999, gas=gas)
+    roomy = decide(*entries, transactions=waiting, policy=policy, gas_limit=500_000, gas=gas)
+
+    assert full.batches == ()
+    assert roomy.batches == ((3,),)
+
+
+def test_call_that_exceeds_every_bound_goes_out_if_nothing_waits():
+    large = entry(1, ClaimJobs(limit=1))
+
+    assert decide(large, entry(2), gas_limit=1, gas={1: 10**6, 2: 10**6}).batches == ((1,),)
+
+
+def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
+    decided = decide(entry(1), entry(2), cleared=frozenset({2}))
+
+    assert decided.batches == ((2,),)
+    assert decided.changes == ()
+
+
+@pytest.mark.parametrize("waited", [10, 40])
+def test_transaction_with_a_call_that_is_not_cleared_is_left_alone(waited):
+    one = transaction(7, 1, 2)
+    waiting = {one.hash: Waiting(since=NOW - waited, last=NOW - waited)}
+    entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT)]
+
+    decided = decide(*entries, transactions=[one], waiting=waiting, cleared=frozenset({1}))
+
+    assert (decided.resend, decided.replacements, decided.changes, decided.withdrawn) == ((), (), (), ())
+
+
+def test_plan_tells_which_calls_it_gives_to_the_node():
+    again, stuck = transaction(7, 1), transaction(8, 2, 3)
+    waiting = {again.hash: Waiting(since=NOW - 20, last=NOW - 20), stuck.hash: Waiting(since=NOW - 40, last=NOW)}
+    quiet = transaction(9, 4)
+    waiting[quiet.hash] = Waiting(since=NOW, last=NOW)
+    entries = [*(entry(n, state=SendState.SENT) for n in range(1, 5)), entry(5)]
+
+    assert decide(*entries, transactions=[again, stuck, quiet], waiting=waiting).given == {1, 2, 3, 5}
+
+
+def test_only_the_lowest_nonces_are_replaced():
+    stuck = [transaction(nonce, nonce) for nonce in (7, 8, 9)]
+    waiting = {one.hash: Waiting(since=NOW - 40, last=NOW) for one in stuck}
+    entries = [entry(one.nonce, state=SendState.SENT) for one in stuck]
+
+    decided = decide(*entries, transactions=stuck, waiting=waiting, policy=replace(POLICY, replaced=2))
+
+    assert [slot.nonce for slot in decided.replacements] == [7, 8]
+
+
+def test_nonce_that_others_may_have_used_is_neither_taken_nor_filled():
+    """The newest block has them; only the one below it is certain."""
+    decided = decide(entry(1), nonce=7, reached=9)
+    ours = decide(entry(1, state=SendState.SENT), transactions=[transaction(8, 1)], nonce=7, reached=9)
+
+    assert (decided.next_nonce, decided.replacements) == (9, ())
+    assert (ours.next_nonce, ours.replacements, ours.closed, ours.changes) == (9, (), (), ())
 
 
 def test_refused_calls_go_again_in_half_the_company():

@@ -17,6 +17,7 @@ from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError
 
 TRANSFER_GAS = 21_000
+REQUEST_BYTES = 500_000  # of transactions that are given to the node at once; some nodes take no more than a megabyte
 WORDS = 500  # characters that are kept of a node's own words
 LEAST_TIP = 1_000_000  # wei per gas: below, some nodes take no transaction
 
@@ -101,9 +102,16 @@ class ChainAccount:
         """Return what a call adds to a batch at most."""
         return gas_of(call)
 
-    def send(self, transaction: Transaction) -> Reply:
-        """Give a transaction to the node."""
-        return _give(self._node, transaction.raw, self.address)
+    def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
+        """Give transactions to the node, some at a time, so that no request is too large for it."""
+        replies: list[Reply] = []
+        page: list[str] = []
+        for one in transactions:
+            if page and sum(map(len, page)) + len(one.raw) > REQUEST_BYTES:
+                replies += _give(self._node, page)
+                page = []
+            page.append(one.raw)
+        return (*replies, *_give(self._node, page))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped: dict[int, str] = {}
@@ -158,17 +166,23 @@ def send_raw(node: Node, raw: str, sender: str) -> Taken:
         ConfigError: The sender cannot pay for them.
         ChainUnavailable: There was no answer, or a refusal that we do not know.
     """
-    reply = _give(node, raw, sender)
-    if reply.taken is Taken.REFUSED:
+    (reply,) = _give(node, [raw])
+    if reply.taken is Taken.POOR:
+        hint = "Send coins of the chain to the wallet."
+        raise ConfigError(f"cannot pay for transactions of {sender}", detail=f'"{reply.words}"', hint=hint)
+    if reply.taken in {Taken.REFUSED, Taken.LATER}:
         raise ChainUnavailable("could not send a transaction", detail=f'the node refused it: "{reply.words}"')
     return reply.taken
 
 
-def _give(node: Node, raw: str, sender: str) -> Reply:
-    (answer,) = node.batch([("eth_sendRawTransaction", [raw])])
+def _give(node: Node, raws: Sequence[str]) -> list[Reply]:
+    return [_reply(answer) for answer in node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])]
+
+
+def _reply(answer: Any) -> Reply:  # noqa: ANN401
     if not isinstance(answer, RpcError):
         return Reply(taken=Taken.TAKEN)
-    words = answer.message.lower()
+    words, told = answer.message.lower(), answer.message[:WORDS]
     if any(text in words for text in _KNOWN):
         return Reply(taken=Taken.TAKEN)
     if "nonce too low" in words:
@@ -176,8 +190,7 @@ def _give(node: Node, raw: str, sender: str) -> Reply:
     if any(text in words for text in _UNDERPRICED):
         return Reply(taken=Taken.UNDERPRICED)
     if any(text in words for text in _POOR):
-        hint = "Send coins of the chain to the wallet."
-        raise ConfigError(f"cannot pay for transactions of {sender}", detail=f'"{answer.message}"', hint=hint)
+        return Reply(taken=Taken.POOR, words=told)
     if answer.code == _LATER_CODE or any(text in words for text in _LATER):
-        raise unavailable(answer, "eth_sendRawTransaction")
-    return Reply(taken=Taken.REFUSED, words=answer.message[:WORDS])
+        return Reply(taken=Taken.LATER, words=told)
+    return Reply(taken=Taken.REFUSED, words=told)

@@ -58,6 +58,15 @@ class SqlOutbox:
             rows = connection.execute(query).all()
         return tuple(_entry(row) for row in rows)
 
+    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
+        """Return what is on its way and the oldest of what waits for that."""
+        state = OUTBOX.c.state
+        queued = select(OUTBOX).where(_OPEN, state == SendState.QUEUED.value).order_by(OUTBOX.c.id).limit(most)
+        on_its_way = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
+        with self._database.begin() as connection:
+            rows = [*connection.execute(queued).all(), *connection.execute(on_its_way).all()]
+        return tuple(sorted((_entry(row) for row in rows), key=lambda entry: entry.id))
+
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
         """Return every entry with a greater id, those closed in the last 30 days too, oldest first."""
         query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
@@ -73,23 +82,27 @@ class SqlOutbox:
             rows = connection.execute(query).all()
         return tuple(_transaction(row) for row in rows)
 
-    def add(self, account: str, transaction: Transaction) -> None:
-        """Store a transaction that is about to be sent."""
-        row = {
-            "hash": transaction.hash,
-            "account": account,
-            "nonce": transaction.nonce,
-            "raw": transaction.raw,
-            "entry_ids": json.dumps(transaction.entry_ids),
-            "max_fee": str(transaction.fees.max_fee),
-            "tip": str(transaction.fees.tip),
-            "sent_at": transaction.sent_at,
-            "withdrawn": int(transaction.withdrawn),
-            "closed": 0,
-        }
+    def add(self, account: str, *transactions: Transaction) -> None:
+        """Store transactions that are about to be sent."""
+        rows = [
+            {
+                "hash": one.hash,
+                "account": account,
+                "nonce": one.nonce,
+                "raw": one.raw,
+                "entry_ids": json.dumps(one.entry_ids),
+                "max_fee": str(one.fees.max_fee),
+                "tip": str(one.fees.tip),
+                "sent_at": one.sent_at,
+                "withdrawn": int(one.withdrawn),
+                "closed": 0,
+            }
+            for one in transactions
+        ]
+        carried = [entry_id for one in transactions for entry_id in one.entry_ids]
         with self._database.begin() as connection:
-            connection.execute(insert(TRANSACTIONS), row)
-            sent = update(OUTBOX).where(OUTBOX.c.id.in_(transaction.entry_ids), _OPEN)
+            connection.execute(insert(TRANSACTIONS), rows)
+            sent = update(OUTBOX).where(OUTBOX.c.id.in_(carried), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
@@ -103,9 +116,9 @@ class SqlOutbox:
     ) -> None:
         """Store new states of entries and nonces."""
         with self._database.begin() as connection:
-            for change in changes:
-                row = update(OUTBOX).where(OUTBOX.c.id == change.entry_id)
-                connection.execute(row.values(state=change.state.value, reason=to_reason(change.reason)))
+            if rows := [_change(one) for one in changes]:
+                row = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry"))
+                connection.execute(row.values(state=bindparam("now"), reason=bindparam("words")), rows)
             mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1))
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1))
@@ -120,6 +133,10 @@ class SqlOutbox:
         last = func.min(TRANSACTIONS.c.id) + _SWEPT
         old = TRANSACTIONS.c.id < select(last).scalar_subquery()
         connection.execute(delete(TRANSACTIONS).where(old, TRANSACTIONS.c.sent_at < before, ~_NOT_CLOSED))
+
+
+def _change(change: EntryChange) -> dict[str, Any]:
+    return {"entry": change.entry_id, "now": change.state.value, "words": to_reason(change.reason)}
 
 
 def _entry(row: Row[Any]) -> OutboxEntry:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sender sees of the chain in one tick.
+
+Rule 1: nothing in a view is younger than the newest block or of another history. Rule 2: what cannot be taken back is
+judged by the block below the newest: some nodes answer for their newest block while they already write the next one
+into the same state, so a call may seem done before its transaction is in a block. Rule 3: what was read stays true
+until the chain is reorganised, which shows in the hash of the last block seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from gridstead.domain.batches import subject
+from gridstead.domain.calls import Call
+from gridstead.domain.dispatch import Plan, objection
+from gridstead.domain.job import Block
+from gridstead.domain.sending import OutboxEntry, Receipt, Refusal, Transaction, View, Waiting
+from gridstead.errors import ChainUnavailable
+from gridstead.ports import Account, Clock, Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a wallet's outbox holds, and what its sender remembers of sending it.
+
+    Attributes:
+        entries: Open entries, oldest first.
+        transactions: Those of open nonces, by nonce and then age.
+        waiting: By hash, when a transaction was given to the node.
+        refusals: By entry id, the last refusal of a transaction with it.
+    """
+
+    entries: tuple[OutboxEntry, ...]
+    transactions: tuple[Transaction, ...]
+    waiting: Mapping[str, Waiting]
+    refusals: Mapping[int, Refusal]
+
+
+class Outlook:
+    """Looks at the chain for one wallet."""
+
+    def __init__(self, clock: Clock, ledger: Ledger, account: Account) -> None:
+        self._clock = clock
+        self._ledger = ledger
+        self._account = account
+        self._receipts: dict[str, Receipt] = {}
+        self._seen: tuple[Block, Block] | None = None  # the newest block and the one below, at the last look
+        self._is_other = True
+
+    def look(self, work: Work) -> View:
+        """Return a view without objections.
+
+        Raises:
+            ChainUnavailable: The chain did not answer, or changed meanwhile.
+        """
+        account, seen = self._account, self._seen
+        head = self._ledger.head()
+        below = self._block(head.number - 1) if head.number else head
+        self._is_other = seen is None or not self._holds(seen[0], head, below)
+        self._seen = None  # until this look is whole
+        reached = account.nonce(at=head)
+        receipts = self._find(work.transactions, head, reached)
+        mined = (one.nonce + 1 for one in work.transactions if one.hash in receipts)
+        nonce = max([account.nonce(at=below), *mined])
+        gas_limit, fees = account.gas_limit(at=head), account.fees()
+        if self._block(head.number).hash != head.hash:
+            raise _changed()
+        self._seen, self._receipts = (head, below), receipts
+        return View(
+            now=self._clock.now(),
+            head=head.number,
+            nonce=nonce,
+            reached=reached,
+            entries=work.entries,
+            transactions=work.transactions,
+            receipts=receipts,
+            objections={},
+            waiting=work.waiting,
+            fees=fees,
+            gas_limit=gas_limit,
+            gas={entry.id: account.gas_of(entry.call) for entry in work.entries},
+            refusals=work.refusals,
+        )
+
+    def judge(self, view: View, decided: Plan) -> View:
+        """Return the view with what speaks against the calls that a plan would give to the node.
+
+        After a reorg, and at the start of a process, against all that wait to be mined too.
+        """
+        asked = decided.given
+        if self._is_other:
+            asked |= {i for one in view.transactions if one.hash not in view.receipts for i in one.entry_ids}
+        if not asked or self._seen is None:
+            return replace(view, cleared=frozenset())
+        head, below = self._seen
+        calls = {entry.id: entry.call for entry in view.entries if entry.id in asked}
+        doubts = self._objections(calls, head)
+        certain = self._objections({i: calls[i] for i in doubts}, below)
+        if self._block(head.number).hash != head.hash:
+            raise _changed()
+        return replace(view, objections={i: doubts[i] for i in certain}, cleared=asked - doubts.keys())
+
+    def _find(self, transactions: Collection[Transaction], head: Block, reached: int) -> dict[str, Receipt]:
+        """Return the receipts of what is in a block; asked are those that may be new."""
+        known = {} if self._is_other else self._receipts
+        receipts = {one.hash: known[one.hash] for one in transactions if one.hash in known}
+        new = [one.hash for one in transactions if one.nonce < reached and one.hash not in receipts]
+        found = self._account.receipts(new) if new else {}
+        return receipts | {tx: receipt for tx, receipt in found.items() if receipt.block <= head.number}
+
+    def _objections(self, calls: Mapping[int, Call], at: Block) -> dict[int, str]:
+        """Return why calls must not be made, as a block has it."""
+        named = {i: proof.job_id.number for i, call in calls.items() if (proof := subject(call)) is not None}
+        if not named:
+            return {}
+        jobs = self._ledger.jobs(sorted(set(named.values())), at=at)
+        wallet = self._account.address
+        reasons = ((i, objection(calls[i], jobs.get(number), wallet=wallet)) for i, number in named.items())
+        return {i: reason for i, reason in reasons if reason}
+
+    def _holds(self, last: Block, head: Block, below: Block) -> bool:
+        """Return whether a block that was the newest is still part of the chain."""
+        if last.number > head.number:
+            return False
+        known = {head.number: head, below.number: below}
+        return (known.get(last.number) or self._block(last.number)).hash == last.hash
+
+    def _block(self, number: int) -> Block:
+        block = self._ledger.block(number)
+        if block is None:
+            raise _changed()
+        return block
+
+
+def _changed() -> ChainUnavailable:
+    return ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
