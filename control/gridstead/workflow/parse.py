@@ -10,8 +10,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, Problem
+from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, format_path, load, shorten
-from gridstead.workflow.schema import LATER, StepRunResources, Workflow, model_in
+from gridstead.workflow.schema import LATER, Workflow, model_in
 
 MAX_PROBLEMS = 100
 
@@ -62,7 +63,7 @@ def _check(value: object, prefix: Path, document: Document) -> Workflow:
     except ValidationError as err:
         details = _without_echoes(err.errors(include_url=False))
         raise _invalid((*document.problems, *(_problem(detail, prefix, document) for detail in details))) from err
-    problems = (*document.problems, *_too_large(workflow, prefix, document))
+    problems = [*document.problems, *_broken(workflow, prefix, document)]
     if problems:
         raise _invalid(problems)
     return workflow
@@ -111,7 +112,7 @@ def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
         word, bound = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
         return f"must be at {word} {bound}, not {shorten(str(found))}", None
     if kind in ("string_too_long", "too_long"):
-        unit = "characters" if kind == "string_too_long" else "entries"
+        unit = "characters" if isinstance(found, str) else "entries"
         return f"has more than {context['max_length']} {unit}", None
     if kind in ("string_too_short", "too_short"):
         return "must not be empty", None
@@ -142,19 +143,7 @@ def _model_at(loc: Path) -> type[BaseModel] | None:
     return model
 
 
-def _too_large(workflow: Workflow, prefix: Path, document: Document) -> Iterable[Problem]:
-    job = workflow.resources
-    cpus = job.tasks * job.cpus_per_task
-    has = {"CPU threads": cpus, "MB of memory": cpus * job.mem_per_cpu, "GPUs": job.gpus}
-    for number, step in enumerate(workflow.steps):
-        path = (*prefix, "steps", number, "run", "resources")
-        for unit, amount in _needs(step.run.resources, workflow).items():
-            if amount > has[unit]:
-                reason = f"takes {amount} {unit}, more than the {has[unit]} of the job"
-                yield Problem(path=format_path(path), reason=reason, line=document.line(path))
-
-
-def _needs(step: StepRunResources, workflow: Workflow) -> dict[str, int]:
-    cpus = step.tasks * (step.cpus_per_task or workflow.resources.cpus_per_task)
-    memory = cpus * (step.mem_per_cpu or workflow.resources.mem_per_cpu)
-    return {"CPU threads": cpus, "MB of memory": memory, "GPUs": step.tasks * step.gpus_per_task}
+def _broken(workflow: Workflow, prefix: Path, document: Document) -> Iterable[Problem]:
+    for place, reason in broken_rules(workflow):
+        path = (*prefix, *place)
+        yield Problem(path=format_path(path), reason=reason, line=document.line(path))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from types import NoneType
 from typing import Annotated, get_args, get_origin
 
@@ -42,6 +43,8 @@ the variables of the workflow and of Slurm it has:
 | `DEEPSQUARE_SHARED_WORLD_TMP` | A directory on the shared storage for everybody. |
 | `DEEPSQUARE_DISK_TMP`, `DEEPSQUARE_DISK_WORLD_TMP` | The same on a node's own disk, where the provider has them. |
 | `NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS` | The job's resources, as in the workflow. |
+| `item`, `index` | In a loop: this round's item or number. |
+| `DEEPSQUARE_ERROR_CODE` | The code of the last step that has a `catch` or a `finally`. |
 | `CPUS`, `MEM` | CPU threads and memory (MB) of the whole job. |
 """
 
@@ -54,21 +57,23 @@ def markdown() -> str:
     return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _later()])
 
 
-def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+def _models(model: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> Iterator[type[BaseModel]]:
     """A model, then those of its fields, each once."""
+    seen = seen if seen is not None else set()
+    if model in seen:
+        return
+    seen.add(model)
     yield model
-    seen = {model}
     for field in model.model_fields.values():
         inner = model_in(field.annotation)
-        for found in _models(inner) if inner else ():
-            if found not in seen:
-                seen.add(found)
-                yield found
+        if inner:
+            yield from _models(inner, seen)
 
 
 def _section(model: type[BaseModel]) -> str:
     rows = [_row(field, name) for name, field in model.model_fields.items()]
-    head = f"## {_name(model)}\n\n{model.__doc__}\n\n| field | type | default | meaning |\n|---|---|---|---|"
+    about = cleandoc(model.__doc__ or "")
+    head = f"## {_name(model)}\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|"
     return "\n".join([head, *rows, ""])
 
 

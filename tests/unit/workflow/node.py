@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
+from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import Site, render
 
 NAME = "0x" + "07" * 32
 
 SRUN = r"""#!/bin/bash
-# Records its arguments, takes its options away and runs the rest, once per task.
+# Records its arguments, takes its options away and runs the rest, once per task. A signal is the task's to bear.
 printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
 tasks=1
 while [[ $1 == --* ]]; do
@@ -21,9 +23,11 @@ while [[ $1 == --* ]]; do
   esac
   shift
 done
+trap : HUP INT QUIT TERM
+exec 3>&2 2>/dev/null # bash tells of signals here
 for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
   export SLURM_PROCID SLURM_NTASKS=$tasks
-  "$@" || code=$?
+  "$@" 2>&3 3>&- || code=$?
 done
 exit "${code:-0}"
 """
@@ -51,6 +55,35 @@ SECRETS = {
     "GRIDSTEAD_LOG_NAME": NAME,
     "GRIDSTEAD_LOG_TOKEN": "very-secret",
 }
+
+
+def workflow(*steps, tasks=4, **fields):
+    """A workflow of these steps, each a mapping; a text is a command."""
+    return from_graphql(
+        {
+            "resources": {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": 100},
+            "steps": [command(step) for step in steps],
+            **fields,
+        }
+    )
+
+
+def command(step):
+    """A step of a text."""
+    return {"run": {"command": step}} if isinstance(step, str) else step
+
+
+def steps(*some):
+    """Steps for a list within a step."""
+    return [command(step) for step in some]
+
+
+def wait_for(condition):
+    """Return when the condition holds; fail after ten seconds."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 class Node:

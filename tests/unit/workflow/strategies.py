@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import strategies as st
+from tests.unit.workflow.at_random import HOSTILE, random_mapping
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import from_graphql
-
-HOSTILE = [
-    "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`", "\n#SBATCH --uid=0\n", "a\r\nb", "\\",
-    "'", "''", '"', "$HOME", "~", "-n", "--", "*", "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!",
-    "\x7f", "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
-]  # fmt: skip
 
 texts = st.one_of(
     st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=5)), max_size=4).map("".join),
@@ -43,6 +40,9 @@ mappings = st.fixed_dictionaries(
     optional={"env": env, "enableLogging": st.booleans()},
 )
 workflows = mappings.map(from_graphql)
+
+nested_mappings = st.integers(0, 2**32).map(lambda seed: random_mapping(Random(seed)))
+nested_workflows = nested_mappings.map(from_graphql)
 
 anything = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20)),

@@ -6,20 +6,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.unit.workflow.node import NAME, RECORDER, SECRETS, Node
+from tests.unit.workflow.node import NAME, RECORDER, SECRETS, Node, wait_for
 from tests.unit.workflow.strategies import workflows
 
 from gridstead.workflow.parse import from_graphql, parse_workflow
-
-
-@pytest.fixture
-def node(tmp_path):
-    return Node(tmp_path)
 
 
 def job(*commands, logging=False, env=(), **fields):
@@ -226,6 +220,9 @@ class TestSignals:
         ("steps-and-environment", 0, "Good morning, dear provider\n4 words in "),
         ("failing-step", 3, "so far, so good\nthis cannot go on\n"),
         ("parallel-tasks", 0, "task 3 of 4 on "),
+        ("loops-and-handlers", 0, "1. 5 north\n2. 5 south\n3. 4 west\n"),
+        ("loops-and-handlers", 0, "east was not measured (code 1)\nall tidy\n"),
+        ("beside-each-other", 0, "42\n"),
     ],
 )
 def test_example_does_what_it_says(node, example, code, expected):
@@ -233,11 +230,3 @@ def test_example_does_what_it_says(node, example, code, expected):
 
     assert status == code
     assert expected in output
-
-
-def wait_for(condition):
-    """Return when the condition holds; fail after ten seconds."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -5,33 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gridstead.workflow.render.place import Place
 from gridstead.workflow.render.words import exports, fill, quote
-from gridstead.workflow.schema import Step, StepRunResources, Workflow
+from gridstead.workflow.schema import StepRun
 
 PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
+SIGINT = 2
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
-def run_step(number: int, step: Step, workflow: Workflow) -> str:
-    """Return the function that runs a step's command, and its call."""
-    run = step.run
-    name = step.name or f"step-{number}"
+def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
+    """Return the function that runs a step's command."""
     return fill(
-        "step.sh",
-        number=number,
-        title=name,
+        "run.sh",
+        function=function,
+        surroundings=place.surroundings,
         exports=exports(run.env),
         name=quote(name),
         patience=PATIENCE_S,
-        options=" ".join(_options(run.resources, workflow)),
+        options=" ".join(_options(run, place)),
         enter=_enter(run.work_dir) if run.work_dir else "",
         shell=run.shell,
         command=quote(run.command),
     )
 
 
-def _options(step: StepRunResources, workflow: Workflow) -> Iterable[str]:
-    job = workflow.resources
+def _options(run: StepRun, place: Place) -> Iterable[str]:
+    step, job = run.resources, place.workflow.resources
     yield f"--nodes=1-{step.tasks}"
     yield f"--ntasks={step.tasks}"
     yield f"--cpus-per-task={step.cpus_per_task or job.cpus_per_task}"
@@ -40,6 +40,8 @@ def _options(step: StepRunResources, workflow: Workflow) -> Iterable[str]:
         yield f"--gpus={step.gpus_per_task * step.tasks}"
     if step.gpus_per_task:
         yield f"--gpus-per-task={step.gpus_per_task}"
+    if SIGINT in place.signals:
+        yield "--quit-on-interrupt"  # otherwise srun only tells how its tasks are
 
 
 def _enter(directory: str) -> str:

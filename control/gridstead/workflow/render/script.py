@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.workflow.render.run import run_step
+from gridstead.workflow.render.steps import helpers, render_steps
 from gridstead.workflow.render.words import exports, fill, quote
 from gridstead.workflow.schema import Workflow
 
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 CACHE = "/opt/cache"
+
+EXPORT_MORE = '  if (($#)); then declare -gx -- "$@"; fi\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
     cpus = job.tasks * job.cpus_per_task
     logging = workflow.enable_logging and secrets_beside
     output = "output.sh" if logging else "without_logging.sh" if workflow.enable_logging else None
+    steps = render_steps(workflow)
+    more = any(step.for_ or step.steps or step.launch or step.catch or step.finally_ for step in workflow.steps)
     return fill(
         "job.sh",
         cache=site.cache,
@@ -59,5 +63,10 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         cpus=cpus,
         mem=cpus * job.mem_per_cpu,
         environment=exports(workflow.env),
-        steps="".join(run_step(number, step, workflow) for number, step in enumerate(workflow.steps, 1)).strip("\n"),
+        said=", then of the steps around" if more else "",
+        takes=" # NAME=value of the steps around" if more else "",
+        exports_more=EXPORT_MORE if more else "",
+        helpers=helpers(workflow).lstrip("\n"),
+        steps=steps.functions.strip("\n"),
+        call=steps.call,
     )

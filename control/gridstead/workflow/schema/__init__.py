@@ -12,13 +12,16 @@ from gridstead.workflow.schema.base import model_in
 from gridstead.workflow.schema.later import LATER
 from gridstead.workflow.schema.resources import EnvVar, JobResources, StepRunResources
 from gridstead.workflow.schema.run import StepRun
-from gridstead.workflow.schema.step import Step, Workflow
+from gridstead.workflow.schema.step import ForRange, Step, StepAsyncLaunch, StepFor, Workflow
 
 __all__ = [
     "LATER",
     "EnvVar",
+    "ForRange",
     "JobResources",
     "Step",
+    "StepAsyncLaunch",
+    "StepFor",
     "StepRun",
     "StepRunResources",
     "Workflow",

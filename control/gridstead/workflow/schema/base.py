@@ -17,6 +17,7 @@ MAX_TEXT_BYTES = 100 * 1024  # Linux takes arguments and variables of less than 
 MAX_COUNT = 2**31 - 1  # the wire has 32-bit integers
 
 
+_HANDLE = re.compile(r"[A-Za-z0-9_]+")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FORBIDDEN_ENV = {"PATH", "LD_LIBRARY_PATH"}
 _OF_THE_SHELL = {
@@ -34,6 +35,12 @@ def _env_name(value: str) -> str:
         raise ValueError("cannot be set by a workflow")
     if value in _OF_THE_SHELL:
         raise ValueError("belongs to the shell and cannot be set")
+    return value
+
+
+def _handle(value: str) -> str:
+    if not _HANDLE.fullmatch(value):
+        raise ValueError("is not a handle: letters, digits and _")
     return value
 
 
@@ -59,9 +66,11 @@ def _absolute(value: str) -> str:
 
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 CountOrNone = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Integer = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_printable)]
 EnvName = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_env_name)]
+Handle = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_handle)]
 AbsolutePath = Annotated[str, Field(max_length=MAX_PATH), AfterValidator(_absolute), AfterValidator(_printable)]
 
 

@@ -11,7 +11,6 @@ LATER: dict[str, str] = {
     "input": "input data", "inputMode": "input data", "output": "output data",
     "continuousOutputSync": "output data", "virtualNetworks": "networks of a job", "network": "networks of a job",
     "dns": "networks of a job", "customNetworkInterfaces": "networks of a job",
-    "for": "loops", "launch": "asynchronous steps", "dependsOn": "asynchronous steps", "use": "modules",
-    "if": "conditions", "catch": "error handlers", "finally": "error handlers",
+    "use": "modules",
     "mapUid": "mapped users", "mapGid": "mapped users", "mpi": "MPI", "disableCpuBinding": "CPU binding",
 }  # fmt: skip

@@ -1,22 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job and its steps."""
+"""A job, its steps and the order in which they run."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import MAX_STEPS, Model, Name
+from gridstead.workflow.schema.base import MAX_STEPS, Handle, Integer, Model, Name, Text
 from gridstead.workflow.schema.resources import Env, JobResources
 from gridstead.workflow.schema.run import StepRun
 
+MAX_ITEMS = 4096
+MAX_CONDITION = 4096
+MAX_SIGNAL = 31
+TERM = 15
+
+KINDS = ("steps", "run", "for", "launch")
+
+
+def _signal(value: int) -> int:
+    if not 0 <= value <= MAX_SIGNAL:
+        raise ValueError(f"must be a signal, 1 to {MAX_SIGNAL}, or 0 for none")
+    return value
+
+
+class ForRange(Model):
+    """Numbers, both ends among them. A range whose end lies behind its begin holds none."""
+
+    begin: Integer = Field(description="The first number.")
+    end: Integer = Field(description="The last number.")
+    increment: Integer = Field(default=1, description="From one number to the next; may be negative. 0 counts as 1.")
+
+    def numbers(self) -> range:
+        """Return the numbers, in order."""
+        step = self.increment or 1
+        return range(self.begin, self.end + (1 if step > 0 else -1), step)
+
+
+class StepFor(Model):
+    """A loop: its steps run once for each item, which is their variable `item`, or each number, their `index`."""
+
+    parallel: bool = Field(
+        description="Whether the rounds run all at once. The job has to hold what they take together. Each runs to its "
+        "end; the code of the loop is that of the first round that failed, in their order."
+    )
+    items: Annotated[tuple[Text, ...], Field(strict=False, max_length=MAX_ITEMS)] | None = Field(
+        default=None, description="Texts. Either these or a range."
+    )
+    range: ForRange | None = Field(default=None, description="Numbers.")
+    steps: Steps = Field(description="What each round does.", min_length=1)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.items is None) == (self.range is None):
+            raise ValueError("needs either items or range")
+        return self
+
+
+class StepAsyncLaunch(Model):
+    """Steps that run beside those that follow.
+
+    When the list that the launching step stands in ends, what it launched gets its signal and is awaited. Steps that
+    fail by themselves fail that list.
+    """
+
+    handle_name: Handle | None = Field(
+        default=None, description="Name for `dependsOn`: letters, digits and `_`. Case does not count."
+    )
+    signal_on_parent_step_exit: Annotated[int, AfterValidator(_signal)] = Field(
+        default=TERM, description="Number of the signal. 0: none, so that they run to their end."
+    )
+    steps: Steps = Field(description="What runs.", min_length=1)
+
 
 class Step(Model):
-    """One step. Steps run one after the other; the first that fails ends the job with its exit code."""
+    """One step: one of `run`, `steps`, `for` and `launch`, or nothing.
+
+    Steps run one after the other. The first that fails ends its list, and the job with its exit code, unless a `catch`
+    around it says otherwise.
+    """
 
     name: Name | None = Field(default=None, description="Shown by Slurm. At most 128 printable characters.")
-    run: StepRun = Field(description="The command.")
+    depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
+        default=(),
+        description="Handles of launched steps to wait for, of this list or of one around it. What failed there fails "
+        "this step.",
+    )
+    if_: Annotated[Text, Field(max_length=MAX_CONDITION)] | None = Field(
+        default=None,
+        alias="if",
+        description="What stands between `[[` and `]]` of bash. If it does not hold, the step is skipped. It is "
+        "evaluated on the job's first node, in a shell of its own that sees the variables of the job.",
+    )
+    steps: Steps = Field(default=(), description="A list of steps in place of one.")
+    run: StepRun | None = Field(default=None, description="A command.")
+    for_: StepFor | None = Field(default=None, alias="for", description="A loop.")
+    launch: StepAsyncLaunch | None = Field(default=None, description="Steps beside those that follow.")
+    catch: Steps = Field(
+        default=(),
+        description="What to do when the step fails. They and all steps after them see its code in "
+        "`DEEPSQUARE_ERROR_CODE`. If they succeed, the job goes on.",
+    )
+    finally_: Steps = Field(
+        default=(),
+        alias="finally",
+        description="What to do after the step and its `catch`, however they end, also when the job is cancelled. The "
+        "step's code stays; if it is 0, that of these steps counts.",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = [
+            kind for kind, value in zip(KINDS, (self.steps, self.run, self.for_, self.launch), strict=True) if value
+        ]
+        if len(kinds) > 1:
+            raise ValueError(f"has both {' and '.join(kinds)}; a step is one of them")
+        return self
+
+
+Steps = Annotated[tuple[Step, ...], Field(strict=False, max_length=MAX_STEPS)]
 
 
 class Workflow(Model):
@@ -27,10 +130,12 @@ class Workflow(Model):
     )
     resources: JobResources = Field(description="What the whole job gets.")
     env: Env = Field(default=(), description="Variables of every step.")
-    steps: Annotated[tuple[Step, ...], Field(strict=False, min_length=1, max_length=MAX_STEPS)] = Field(
-        description="What it does, in order; 1 to 256 steps."
-    )
+    steps: Steps = Field(description="What it does, in order; 1 to 256 steps.", min_length=1)
 
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow as the wire has it, without fields that have no value."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+for _model in (StepFor, StepAsyncLaunch, Step, Workflow):
+    _model.model_rebuild()

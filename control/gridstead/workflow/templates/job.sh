@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2088 # text of the customer is quoted, its variables are for one step
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2088 # quoted text, and variables, of the customer
 set -euo pipefail
 
 %%{secrets}# --- The end, however it comes ---
@@ -13,8 +13,9 @@ finish() {
 %%{finish_output}  exit "$status"
 }
 trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+ended=0 # the code of the job once a signal came: the step that runs is the last
+trap 'ended=130' INT
+trap 'ended=143' TERM
 
 %%{output}# --- Resources ---
 export NTASKS=%%{tasks} CPUS_PER_TASK=%%{cpus_per_task} MEM_PER_CPU=%%{mem_per_cpu} GPUS=%%{gpus}
@@ -32,8 +33,8 @@ export DEEPSQUARE_DISK_WORLD_TMP="%%{cache}/disk/world-tmp"
 : >"$storage/env"
 cd -- "$storage"
 
-# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV ---
-job_environment() {
+# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV%%{said} ---
+job_environment() {%%{takes}
   local gridstead_line gridstead_lines=()
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
 %%{environment}  set +e # what cannot be set is named and ends nothing
@@ -42,8 +43,13 @@ job_environment() {
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
     fi
   done
-  set -e
+%%{exports_more}  set -e
 }
 
+# --- How steps run ---
+%%{helpers}
 # --- Steps ---
 %%{steps}
+
+# --- The job ---
+%%{call} || exit

@@ -1,8 +1,5 @@
-
-# Step %%{number}: %%{title}
-step_%%{number}() (
-  job_environment
+%%{function}() (
+  job_environment%%{surroundings}
 %%{exports}  exec srun --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
     %%{enter}%%{shell} -c %%{command}
 )
-step_%%{number}

@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2088 # text of the customer is quoted, its variables are for one step
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2088 # quoted text, and variables, of the customer
 set -euo pipefail
 
 # --- Secrets ---
@@ -30,8 +30,9 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+ended=0 # the code of the job once a signal came: the step that runs is the last
+trap 'ended=130' INT
+trap 'ended=143' TERM
 
 # --- Output: to Slurm's file and to the grid's logger. Should the writer be missing or die, the file is enough. ---
 exec > >(
@@ -69,6 +70,17 @@ job_environment() {
   set -e
 }
 
+# --- How steps run ---
+# Runs steps one after the other until one fails or the job is to end.
+in_order() { # functions
+  local each
+  for each in "$@"; do
+    ((ended == 0)) || return "$ended"
+    "$each" || return
+  done
+  return "$ended"
+}
+
 # --- Steps ---
 # Step 1: hello world
 step_1() (
@@ -78,4 +90,6 @@ step_1() (
 sleep 5
 '
 )
-step_1
+
+# --- The job ---
+in_order step_1 || exit

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a step stands among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gridstead.workflow.schema import Step, Workflow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a step stands.
+
+    Attributes:
+        workflow: The whole.
+        parts: Its numbers from the outside in, each from 1, with the names of lists that are not the usual one.
+        variables: What loops around it give it: name, and the variable of the script that holds the value.
+        handles: Launched steps that it can wait for: handle in lower case, and their number.
+        signals: What launches around it may send.
+    """
+
+    workflow: Workflow
+    parts: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    handles: Mapping[str, str] = field(default_factory=dict)
+    signals: frozenset[int] = frozenset()
+
+    @property
+    def number(self) -> str:
+        """Its number in names of functions: ``2_1``, ``3_catch_1``."""
+        return "_".join(self.parts)
+
+    @property
+    def title(self) -> str:
+        """Its number for people: ``2.1``, ``3 catch 1``."""
+        text = self.parts[0]
+        for before, part in zip(self.parts, self.parts[1:], strict=False):
+            text += f".{part}" if before.isdigit() and part.isdigit() else f" {part}"
+        return text
+
+    @property
+    def surroundings(self) -> str:
+        """Words for job_environment: variables that a step has from the steps around and before it."""
+        words = ['"${error[@]}"'] if handles_errors(self.workflow.steps) else []
+        words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
+        return "".join(f" {word}" for word in words)
+
+    def step(self, number: int, *lists: str) -> Place:
+        """Return the place of a step in one of the lists of this one."""
+        return replace(self, parts=(*self.parts, *lists, str(number)))
+
+
+def handles_errors(steps: tuple[Step, ...]) -> bool:
+    """Return whether any step, however deep, has a catch or a finally."""
+    return any(step.catch or step.finally_ or handles_errors(children(step)) for step in steps)
+
+
+def children(step: Step) -> tuple[Step, ...]:
+    """Return the steps of all lists of a step."""
+    loop = step.for_.steps if step.for_ else ()
+    launched = step.launch.steps if step.launch else ()
+    return (*step.steps, *loop, *launched, *step.catch, *step.finally_)

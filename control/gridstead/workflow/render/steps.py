@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps and their order: one function of the script for each step, which calls those of the steps in it.
+
+A function returns the step's code; nothing depends on bash's errexit. ``templates/control.sh`` and what stands beside
+it say how lists of functions run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gridstead.workflow.render.place import Place, children
+from gridstead.workflow.render.run import run_function
+from gridstead.workflow.render.words import fill, quote
+from gridstead.workflow.schema import ForRange, Step, StepFor, Workflow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Steps as text.
+
+    Attributes:
+        functions: Their functions.
+        call: The command that runs them in order.
+    """
+
+    functions: str
+    call: str
+
+
+def render_steps(workflow: Workflow) -> Steps:
+    """Return the functions of all steps and the command that runs the job."""
+    return _list(workflow.steps, Place(workflow=workflow))
+
+
+def helpers(workflow: Workflow) -> str:
+    """Return the functions that steps of this workflow need beside their own."""
+    found = list(_all(workflow.steps))
+    launches = any(step.launch for step in found)
+    parallel = any(step.for_ and step.for_.parallel for step in found)
+    names = (
+        ("control.sh", True),
+        ("condition.sh", any(step.if_ is not None for step in found)),
+        ("handlers.sh", any(step.catch or step.finally_ for step in found)),
+        ("branch.sh", launches or parallel),
+        ("parallel.sh", parallel),
+        ("launch.sh", launches),
+    )
+    return "".join(fill(name) for name, wanted in names if wanted)
+
+
+def _all(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        yield from _all(children(step))
+
+
+def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:
+    functions, calls, launched = "", [], []
+    handles: dict[str, str] = dict(place.handles)
+    for number, step in enumerate(steps, 1):
+        at = replace(place, handles=dict(handles)).step(number, *names)
+        functions += _step(step, at)
+        calls.append(f"step_{at.number}")
+        if step.launch:
+            launched.append(f"{at.number}:{step.launch.signal_on_parent_step_exit}")
+            handles[(step.launch.handle_name or "").lower()] = at.number
+    order = " ".join(calls)
+    return Steps(
+        functions=functions, call=f"settled '{' '.join(launched)}' {order}" if launched else f"in_order {order}"
+    )
+
+
+def _step(step: Step, place: Place) -> str:
+    """Return a step's functions: what it does, around that what is done when it fails, and what comes before."""
+    function = f"step_{place.number}"
+    handled = bool(step.catch or step.finally_)
+    guarded = bool(step.depends_on or step.if_ is not None)
+    inner = f"{function}_launched" if step.launch else f"{function}_unguarded" if guarded else function
+    text = _handled(step, inner, place) if handled else _body(step, inner, place)
+    if step.launch:
+        start = f"{function}_start" if guarded else function
+        text += fill("launching.sh", function=start, number=place.number, launched=inner)
+        inner = start
+    if guarded:
+        text += _guarded(step, inner, place)
+    name = f": {step.name}" if step.name else ""
+    return f"\n# Step {place.title}{name}\n{text}"
+
+
+def _guarded(step: Step, inner: str, place: Place) -> str:
+    function = f"step_{place.number}"
+    waits = "".join(f"  await {place.handles[handle.lower()]} || return\n" for handle in step.depends_on)
+    if step.if_ is None:
+        return fill("guarded.sh", function=function, waits=waits, inner=inner)
+    script = f"[[ {step.if_} ]] && exit 10; exit 11"
+    condition = fill("holds.sh", function=function, surroundings=place.surroundings, script=quote(script))
+    return condition + fill("guarded.sh", function=function, waits=waits, inner=f"when {function}_if {inner}")
+
+
+def _handled(step: Step, function: str, place: Place) -> str:
+    body = f"step_{place.number}_body"
+    text = _body(step, body, place)
+    inside = _background(place, step) if step.launch else place
+    catch = finally_ = Steps(functions="", call="")
+    if step.catch:
+        catch = _list(step.catch, inside, "catch")
+    if step.finally_:
+        finally_ = _list(step.finally_, inside, "finally")
+    return (
+        text
+        + catch.functions
+        + finally_.functions
+        + "\n"
+        + fill(
+            "handled.sh",
+            function=function,
+            body=body,
+            catch=fill("catch.sh", call=catch.call) if step.catch else "",
+            finally_=fill("finally.sh", call=finally_.call) if step.finally_ else "",
+        )
+    )
+
+
+def _body(step: Step, function: str, place: Place) -> str:
+    if step.run:
+        return run_function(function, step.name or f"step-{'.'.join(place.parts)}", step.run, place)
+    if step.for_:
+        return _loop(step.for_, function, place)
+    if step.launch:
+        return _group(step.launch.steps, function, _background(place, step))
+    if step.steps:
+        return _group(step.steps, function, place)
+    return fill("group.sh", function=function, call=":")
+
+
+def _group(steps: tuple[Step, ...], function: str, place: Place) -> str:
+    inside = _list(steps, place)
+    return f"{inside.functions}\n{fill('group.sh', function=function, call=inside.call)}"
+
+
+def _loop(loop: StepFor, function: str, place: Place) -> str:
+    variable = f"value_{place.number}"
+    name = "index" if loop.range else "item"
+    inside = _list(loop.steps, _inside(place, {name: variable}, parallel=loop.parallel))
+    template = "for_parallel.sh" if loop.parallel else "for.sh"
+    values = f"items_{place.number}"
+    text = fill(
+        template,
+        function=function,
+        variable=variable,
+        items="" if loop.range else f" {values}=({' '.join(map(quote, loop.items or ()))})",
+        head=_numbers(loop.range, variable) if loop.range else f'for {variable} in "${{{values}[@]}}"',
+        call=inside.call,
+    )
+    return f"{inside.functions}\n{text}"
+
+
+def _numbers(wanted: ForRange, variable: str) -> str:
+    numbers = wanted.numbers()
+    sign = "<" if numbers.step > 0 else ">"
+    return f"for (({variable} = {numbers.start}; {variable} {sign} {numbers.stop}; {variable} += {numbers.step}))"
+
+
+def _inside(place: Place, variables: Mapping[str, str], *, parallel: bool) -> Place:
+    """Return the place in a loop; in a branch of its own nothing outside of it can be waited for."""
+    return replace(place, variables={**place.variables, **variables}, handles={} if parallel else place.handles)
+
+
+def _background(place: Place, step: Step) -> Place:
+    assert step.launch, "only a launch runs beside"
+    return replace(place, handles={}, signals=place.signals | {step.launch.signal_on_parent_step_exit})

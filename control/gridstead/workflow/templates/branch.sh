@@ -1,0 +1,27 @@
+
+# In a branch that runs beside the rest: a signal ends it in order.
+begin_branch() {
+  trap 'ended=129' HUP
+  trap 'ended=130' INT
+  trap 'ended=131' QUIT
+  trap 'ended=143' TERM
+}
+
+# Sends a signal to a process and to all that it has started; srun passes it on to its tasks.
+signal_tree() { # signal, process
+  local child children=
+  { read -r children <"/proc/$2/task/$2/children"; } 2>/dev/null
+  kill -s "$1" -- "$2" 2>/dev/null
+  for child in $children; do signal_tree "$1" "$child"; done
+}
+
+# Waits for the end of a process of this shell and returns its code; a signal that comes meanwhile goes to it too.
+end_of() { # process
+  local code
+  while true; do
+    if ((ended)); then signal_tree TERM "$1"; fi
+    code=0
+    wait "$1" 2>/dev/null || code=$? # bash tells there of signals
+    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
+  done
+}

@@ -1,0 +1,4 @@
+  if ((code && !ended)); then
+    code=0
+    %%{call} || code=$?
+  fi

@@ -1,0 +1,1 @@
+  at_last %%{call} || code=$((code ? code : $?))

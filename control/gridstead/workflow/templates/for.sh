@@ -1,0 +1,6 @@
+%%{function}() {
+  local %%{variable}%%{items}
+  %%{head}; do
+    %%{call} || return
+  done
+}

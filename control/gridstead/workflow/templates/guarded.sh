@@ -1,0 +1,3 @@
+%%{function}() {
+%%{waits}  %%{inner}
+}

@@ -1,0 +1,4 @@
+%%{function}_if() (
+  job_environment%%{surroundings}
+  exec /bin/bash -c %%{script}
+)

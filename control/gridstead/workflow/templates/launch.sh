@@ -1,0 +1,41 @@
+
+# Starts a step beside those that follow.
+declare -A processes=() codes=() # of launched steps, by their numbers
+launch() { # number, function
+  (
+    begin_branch
+    "$2"
+  ) &
+  processes[$1]=$!
+}
+
+# Waits for a launched step and returns its code, as often as it is asked. One that was skipped has not failed.
+await() { # number
+  local code=0
+  if [[ -v processes[$1] ]]; then
+    end_of "${processes[$1]}" || code=$?
+    unset "processes[$1]"
+    codes[$1]=$code
+  fi
+  return "${codes[$1]:-0}"
+}
+
+# Runs steps in order, then ends those launched among them; what fails by itself fails all.
+settled() { # numbers with the signals that end them, functions
+  local each number code signal signalled=" " result=0
+  in_order "${@:2}" || result=$?
+  for each in $1; do
+    number=${each%:*} signal=${each#*:}
+    if [[ -v processes[$number] ]] && ((signal)) && kill -0 "${processes[$number]}" 2>/dev/null; then
+      signal_tree "$signal" "${processes[$number]}"
+      signalled+="$number "
+    fi
+  done
+  for each in $1; do
+    number=${each%:*} code=0
+    await "$number" || code=$?
+    if [[ $signalled != *" $number "* ]]; then result=$((result ? result : code)); fi
+    unset "codes[$number]"
+  done
+  return "$result"
+}

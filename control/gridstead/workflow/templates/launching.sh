@@ -1,0 +1,3 @@
+%%{function}() {
+  launch %%{number} %%{launched}
+}

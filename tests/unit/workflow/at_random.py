@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workflows at random over the whole language, by a seed: quick to make, so that there can be thousands."""
+
+from __future__ import annotations
+
+HOSTILE = [
+    "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`", "\n#SBATCH --uid=0\n", "a\r\nb", "\\",
+    "'", "''", '"', "$HOME", "~", "-n", "--", "*", "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!",
+    "\x7f", "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
+]  # fmt: skip
+
+KEYS = ["A", "b_1", "each", "storage", "status", "writer", "IFS", "HOME", "STORAGE_PATH", "code", "ended", "value_1"]
+CONDITIONS = ["1 -eq 1", "-n $HOME", '"$A" != "]]"', "1 -eq 1 && ( -d / || -e /x )", "$(echo x) = x"]
+MAX_DEPTH = 3
+
+
+def random_mapping(random):
+    """A valid workflow, as the wire has it."""
+    return _Author(random).workflow()
+
+
+class _Author:
+    def __init__(self, random):
+        self.random = random
+        self.handles = 0
+
+    def workflow(self):
+        job = {
+            "resources": {"tasks": 4096, "cpusPerTask": self.number(1, 4), "memPerCpu": self.number(1, 64)},
+            "steps": self.steps(0),
+        }
+        return job | self.some(env=self.env, enableLogging=self.flag)
+
+    def steps(self, depth):
+        known, made = [], []
+        for _ in range(self.number(1, 3)):
+            step = self.step(depth)
+            if known and self.flag():
+                step["dependsOn"] = [self.random.choice(known).upper()]
+            if self.flag() and "launch" in step:
+                self.handles += 1
+                step["launch"]["handleName"] = f"h{self.handles}"
+                known.append(f"h{self.handles}")
+            made.append(step)
+        return made
+
+    def step(self, depth):
+        kind = self.random.choice(["run", "run", "steps", "for", "launch", "nothing"]) if depth < MAX_DEPTH else "run"
+        step = self.some(0.3, name=self.name) | self.some(0.2, **{"if": lambda: self.random.choice(CONDITIONS)})
+        if depth < MAX_DEPTH:
+            step |= self.some(
+                0.15, **{"catch": lambda: self.steps(depth + 1), "finally": lambda: self.steps(depth + 1)}
+            )
+        match kind:
+            case "run":
+                step["run"] = self.run()
+            case "steps":
+                step["steps"] = self.steps(depth + 1)
+            case "for":
+                step["for"] = {"parallel": self.flag(), "steps": self.steps(depth + 1), **self.rounds()}
+            case "launch":
+                signal = self.some(signalOnParentStepExit=lambda: self.random.choice([0, 2, 9, 15]))
+                step["launch"] = {"steps": self.steps(depth + 1), **signal}
+        return step
+
+    def rounds(self):
+        if self.flag():
+            return {"items": [self.text() for _ in range(self.number(0, 3))]}
+        numbers = {"begin": self.number(-1, 1), "end": self.number(-1, 2)}
+        return {"range": numbers | self.some(increment=lambda: self.number(-2, 2))}
+
+    def run(self):
+        run = {"command": self.text() or "true"}
+        shell = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
+        return run | self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", **shell)
+
+    def env(self):
+        return [{"key": key, "value": self.text()} for key in self.random.sample(KEYS, self.number(0, 3))]
+
+    def name(self):
+        return "".join(char for char in self.text() if char.isprintable())[:100]
+
+    def text(self):
+        return "".join(self.random.choice(HOSTILE) for _ in range(self.number(0, 4)))
+
+    def flag(self):
+        return self.random.random() < 0.5
+
+    def number(self, least, most):
+        return self.random.randint(least, most)
+
+    def some(self, chance=0.5, **fields):
+        """Some of these fields, each with a value of its own."""
+        return {name: make() for name, make in fields.items() if self.random.random() < chance}

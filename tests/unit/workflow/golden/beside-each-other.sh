@@ -1,0 +1,198 @@
+#!/bin/bash -l
+# A job of the grid, made from its customer's workflow. The steps stand at the end.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2088 # quoted text, and variables, of the customer
+set -euo pipefail
+
+# --- Secrets ---
+# They come in the environment. They go into a file that nobody else can read, and the script starts again without them.
+if [ $# -eq 0 ]; then
+  private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  (
+    umask 077
+    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" \
+      "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
+  )
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN /bin/bash -l "$0" "$private"
+fi
+private=$1 writer=
+
+# --- The end, however it comes ---
+storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
+finish() {
+  local status=$?
+  set +e # nothing here changes how the job ends
+  cd /
+  rm -rf -- "$storage"
+  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  wait "$writer"
+  rm -rf -- "$private"
+  exit "$status"
+}
+trap finish EXIT
+ended=0 # the code of the job once a signal came: the step that runs is the last
+trap 'ended=130' INT
+trap 'ended=143' TERM
+
+# --- Output: to Slurm's file and to the grid's logger. Should the writer be missing or die, the file is enough. ---
+exec > >(
+  trap '' INT TERM # it ends when the output does
+  /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" || exec cat
+) 2>&1
+writer=$!
+
+# --- Resources ---
+export NTASKS=3 CPUS_PER_TASK=1 MEM_PER_CPU=64 GPUS=0
+export CPUS=3 MEM=192
+
+# --- Storage ---
+export STORAGE_PATH="$storage"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
+export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
+export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
+export DEEPSQUARE_DISK_TMP="/opt/cache/disk/tmp/user-$UID"
+export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
+(umask 077 && mkdir -p -- "$storage/input" "$storage/output")
+: >"$storage/env"
+cd -- "$storage"
+
+# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV, then of the steps around ---
+job_environment() { # NAME=value of the steps around
+  local gridstead_line gridstead_lines=()
+  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
+  set +e # what cannot be set is named and ends nothing
+  for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
+      echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
+    fi
+  done
+  if (($#)); then declare -gx -- "$@"; fi
+  set -e
+}
+
+# --- How steps run ---
+# Runs steps one after the other until one fails or the job is to end.
+in_order() { # functions
+  local each
+  for each in "$@"; do
+    ((ended == 0)) || return "$ended"
+    "$each" || return
+  done
+  return "$ended"
+}
+
+# In a branch that runs beside the rest: a signal ends it in order.
+begin_branch() {
+  trap 'ended=129' HUP
+  trap 'ended=130' INT
+  trap 'ended=131' QUIT
+  trap 'ended=143' TERM
+}
+
+# Sends a signal to a process and to all that it has started; srun passes it on to its tasks.
+signal_tree() { # signal, process
+  local child children=
+  { read -r children <"/proc/$2/task/$2/children"; } 2>/dev/null
+  kill -s "$1" -- "$2" 2>/dev/null
+  for child in $children; do signal_tree "$1" "$child"; done
+}
+
+# Waits for the end of a process of this shell and returns its code; a signal that comes meanwhile goes to it too.
+end_of() { # process
+  local code
+  while true; do
+    if ((ended)); then signal_tree TERM "$1"; fi
+    code=0
+    wait "$1" 2>/dev/null || code=$? # bash tells there of signals
+    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
+  done
+}
+
+# Starts a step beside those that follow.
+declare -A processes=() codes=() # of launched steps, by their numbers
+launch() { # number, function
+  (
+    begin_branch
+    "$2"
+  ) &
+  processes[$1]=$!
+}
+
+# Waits for a launched step and returns its code, as often as it is asked. One that was skipped has not failed.
+await() { # number
+  local code=0
+  if [[ -v processes[$1] ]]; then
+    end_of "${processes[$1]}" || code=$?
+    unset "processes[$1]"
+    codes[$1]=$code
+  fi
+  return "${codes[$1]:-0}"
+}
+
+# Runs steps in order, then ends those launched among them; what fails by itself fails all.
+settled() { # numbers with the signals that end them, functions
+  local each number code signal signalled=" " result=0
+  in_order "${@:2}" || result=$?
+  for each in $1; do
+    number=${each%:*} signal=${each#*:}
+    if [[ -v processes[$number] ]] && ((signal)) && kill -0 "${processes[$number]}" 2>/dev/null; then
+      signal_tree "$signal" "${processes[$number]}"
+      signalled+="$number "
+    fi
+  done
+  for each in $1; do
+    number=${each%:*} code=0
+    await "$number" || code=$?
+    if [[ $signalled != *" $number "* ]]; then result=$((result ? result : code)); fi
+    unset "codes[$number]"
+  done
+  return "$result"
+}
+
+# --- Steps ---
+# Step 1: prepare
+
+# Step 1.1
+step_1_1() (
+  job_environment
+  exec srun --job-name=step-1.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'sleep 1; echo 42 >answer'
+)
+
+step_1_launched() {
+  in_order step_1_1
+}
+step_1() {
+  launch 1 step_1_launched
+}
+
+# Step 2: serve
+
+# Step 2.1
+step_2_1() (
+  job_environment
+  exec srun --job-name=step-2.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'while [ ! -e question ]; do sleep 0.1; done; cat answer; sleep 1000'
+)
+
+step_2_launched() {
+  in_order step_2_1
+}
+step_2() {
+  launch 2 step_2_launched
+}
+
+# Step 3: ask
+step_3_unguarded() (
+  job_environment
+  exec srun --job-name=ask --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'touch question; sleep 1'
+)
+step_3() {
+  await 1 || return
+  step_3_unguarded
+}
+
+# --- The job ---
+settled '1:15 2:15' step_1 step_2 step_3 || exit

@@ -1,0 +1,230 @@
+#!/bin/bash -l
+# A job of the grid, made from its customer's workflow. The steps stand at the end.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2088 # quoted text, and variables, of the customer
+set -euo pipefail
+
+# --- Secrets ---
+# They come in the environment. They go into a file that nobody else can read, and the script starts again without them.
+if [ $# -eq 0 ]; then
+  private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  (
+    umask 077
+    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" \
+      "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
+  )
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN /bin/bash -l "$0" "$private"
+fi
+private=$1 writer=
+
+# --- The end, however it comes ---
+storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
+finish() {
+  local status=$?
+  set +e # nothing here changes how the job ends
+  cd /
+  rm -rf -- "$storage"
+  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  wait "$writer"
+  rm -rf -- "$private"
+  exit "$status"
+}
+trap finish EXIT
+ended=0 # the code of the job once a signal came: the step that runs is the last
+trap 'ended=130' INT
+trap 'ended=143' TERM
+
+# --- Output: to Slurm's file and to the grid's logger. Should the writer be missing or die, the file is enough. ---
+exec > >(
+  trap '' INT TERM # it ends when the output does
+  /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" || exec cat
+) 2>&1
+writer=$!
+
+# --- Resources ---
+export NTASKS=4 CPUS_PER_TASK=1 MEM_PER_CPU=64 GPUS=0
+export CPUS=4 MEM=256
+
+# --- Storage ---
+export STORAGE_PATH="$storage"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
+export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
+export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
+export DEEPSQUARE_DISK_TMP="/opt/cache/disk/tmp/user-$UID"
+export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
+(umask 077 && mkdir -p -- "$storage/input" "$storage/output")
+: >"$storage/env"
+cd -- "$storage"
+
+# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV, then of the steps around ---
+job_environment() { # NAME=value of the steps around
+  local gridstead_line gridstead_lines=()
+  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
+  set +e # what cannot be set is named and ends nothing
+  for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
+      echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
+    fi
+  done
+  if (($#)); then declare -gx -- "$@"; fi
+  set -e
+}
+
+# --- How steps run ---
+# Runs steps one after the other until one fails or the job is to end.
+in_order() { # functions
+  local each
+  for each in "$@"; do
+    ((ended == 0)) || return "$ended"
+    "$each" || return
+  done
+  return "$ended"
+}
+
+# Runs a step if its condition holds.
+when() { # condition, step
+  local code=0
+  "$1" || code=$?
+  case $code in
+  10) "$2" ;;
+  11) ;;
+  *)
+    echo "gridstead: could not evaluate the condition of ${1%_if}" >&2
+    return "$((code ? code : 2))"
+    ;;
+  esac
+}
+
+# Runs steps that come last, even when the job is to end.
+error=() # the code of the last step with handlers, as a variable for steps
+at_last() { # command
+  local ended=0
+  "$@"
+}
+
+# In a branch that runs beside the rest: a signal ends it in order.
+begin_branch() {
+  trap 'ended=129' HUP
+  trap 'ended=130' INT
+  trap 'ended=131' QUIT
+  trap 'ended=143' TERM
+}
+
+# Sends a signal to a process and to all that it has started; srun passes it on to its tasks.
+signal_tree() { # signal, process
+  local child children=
+  { read -r children <"/proc/$2/task/$2/children"; } 2>/dev/null
+  kill -s "$1" -- "$2" 2>/dev/null
+  for child in $children; do signal_tree "$1" "$child"; done
+}
+
+# Waits for the end of a process of this shell and returns its code; a signal that comes meanwhile goes to it too.
+end_of() { # process
+  local code
+  while true; do
+    if ((ended)); then signal_tree TERM "$1"; fi
+    code=0
+    wait "$1" 2>/dev/null || code=$? # bash tells there of signals
+    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
+  done
+}
+
+# Waits for processes; the code is that of the first, in their order, that failed.
+all_of() { # processes
+  local each code result=0
+  for each in "$@"; do
+    code=0
+    end_of "$each" || code=$?
+    result=$((result ? result : code))
+  done
+  return "$result"
+}
+
+# --- Steps ---
+# Step 1: measure all at once
+
+# Step 1.1: measure
+step_1_1() (
+  job_environment "${error[@]}" item="$value_1"
+  exec srun --job-name=measure --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'echo "$(printf "%s" "$item" | wc -c) $item" >"$item.txt"'
+)
+
+step_1() {
+  local value_1 items_1=(north south west) rounds=()
+  for value_1 in "${items_1[@]}"; do
+    (
+      begin_branch
+      in_order step_1_1
+    ) &
+    rounds+=("$!")
+  done
+  all_of "${rounds[@]}"
+}
+
+# Step 2: look at them in turn
+
+# Step 2.1
+step_2_1() (
+  job_environment "${error[@]}" index="$value_2"
+  exec srun --job-name=step-2.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'echo "$index. $(cat ./*.txt | sort -k 2 | sed -n "${index}p")"'
+)
+
+step_2() {
+  local value_2
+  for ((value_2 = 1; value_2 < 4; value_2 += 1)); do
+    in_order step_2_1 || return
+  done
+}
+
+# Step 3: may fail
+step_3_body() (
+  job_environment "${error[@]}"
+  exec srun --job-name='may fail' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'cat east.txt'
+)
+
+# Step 3 catch 1
+step_3_catch_1() (
+  job_environment "${error[@]}"
+  exec srun --job-name=step-3.catch.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'echo "east was not measured (code $DEEPSQUARE_ERROR_CODE)"'
+)
+
+# Step 3 finally 1
+step_3_finally_1() (
+  job_environment "${error[@]}"
+  exec srun --job-name=step-3.finally.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'rm -- *.txt'
+)
+
+step_3() {
+  local code=0
+  step_3_body || code=$?
+  error=(DEEPSQUARE_ERROR_CODE="$code")
+  if ((code && !ended)); then
+    code=0
+    in_order step_3_catch_1 || code=$?
+  fi
+  at_last in_order step_3_finally_1 || code=$((code ? code : $?))
+  return "$code"
+}
+
+# Step 4: only if nothing is left
+step_4_unguarded() (
+  job_environment "${error[@]}"
+  exec srun --job-name='only if nothing is left' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'echo "all tidy"'
+)
+step_4_if() (
+  job_environment "${error[@]}"
+  exec /bin/bash -c '[[ -z $(ls -- *.txt 2>/dev/null) ]] && exit 10; exit 11'
+)
+step_4() {
+  when step_4_if step_4_unguarded
+}
+
+# --- The job ---
+in_order step_1 step_2 step_3 step_4 || exit

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions, loops and handlers, as the rendered script runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from random import Random
+
+import pytest
+from tests.unit.workflow.at_random import random_mapping
+from tests.unit.workflow.node import RECORDER, steps, wait_for, workflow
+
+from gridstead.workflow.parse import from_graphql
+
+
+class TestLists:
+    def test_steps_in_a_step_run_in_order_and_the_first_that_fails_ends_all(self, node):
+        inner = {"steps": steps("echo one", {"steps": steps("echo two", "exit 7", "echo never")}, "echo never")}
+
+        assert node.run(workflow("echo zero", inner, "echo never")) == (7, "zero\none\ntwo\n")
+        assert node.left == []
+
+    def test_step_of_nothing_does_nothing(self, node):
+        assert node.run(workflow({"name": "nothing"}, "echo one")) == (0, "one\n")
+
+
+class TestCondition:
+    @pytest.mark.parametrize(
+        ("condition", "holds"),
+        [
+            ("1 -eq 1", True), ("1 -eq 2", False), ("$A = 'x y'", True), ('"$A" == "x y" && -n $B', False),
+            ("-f there", True), ("$(cat there) = 5", True), ("$A =~ ^x", True), ("! -e there", False),
+            ("1 -eq 1\n", True), ("$SEEN = later", True), ("$UNSET -eq 0", True),
+        ],
+    )  # fmt: skip
+    def test_step_runs_if_the_condition_holds(self, node, condition, holds):
+        first = 'echo 5 >there; echo SEEN=later >>"$DEEPSQUARE_ENV"'
+        job = workflow(first, {"if": condition, "run": {"command": "echo yes"}}, env=[{"key": "A", "value": "x y"}])
+
+        assert node.run(job) == (0, "yes\n" if holds else "")
+
+    @pytest.mark.parametrize("condition", ["a b", "1 -eq", "]]", "(", "'", "# ", "; exit 0", "]] ; exit 3; [["])
+    def test_condition_that_is_none_fails_the_step_and_says_which(self, node, condition):
+        job = workflow({"if": condition, "run": {"command": "echo yes"}}, "echo never")
+        code, output = node.run(job)
+
+        assert code != 0
+        assert "yes" not in output
+        assert "never" not in output
+        assert "gridstead: could not evaluate the condition of step_1\n" in output
+        assert node.left == []
+
+    def test_condition_changes_nothing_of_the_job(self, node):
+        job = workflow({"if": "${storage:=/} = / || $(cd /) = '' ", "run": {"command": "pwd"}})
+
+        assert node.run(job)[1].startswith(str(node.root))
+
+    def test_handlers_of_a_skipped_step_are_skipped(self, node):
+        job = workflow(
+            {"if": "1 -eq 2", "run": {"command": "exit 1"}, "catch": steps("echo c"), "finally": steps("echo f")}
+        )
+
+        assert node.run(job) == (0, "")
+
+
+class TestLoop:
+    def test_loop_goes_through_its_items_in_order_and_any_text_is_one(self, node):
+        items = ["a b", "", "$HOME", "it's", "x\ny", "*", "$(touch owned)", "\x1b", "#", "-n"]
+        job = workflow({"for": {"parallel": False, "items": items, "steps": steps('printf "<%s>" "$item"')}})
+
+        assert node.run(job) == (0, "".join(f"<{item}>" for item in items))
+        assert not list(node.root.rglob("owned"))
+
+    @pytest.mark.parametrize(
+        ("numbers", "expected"),
+        [
+            ({"begin": 0, "end": 3}, "0 1 2 3 "), ({"begin": 1, "end": 6, "increment": 2}, "1 3 5 "),
+            ({"begin": 2, "end": 0, "increment": -1}, "2 1 0 "), ({"begin": 1, "end": 2, "increment": 0}, "1 2 "),
+            ({"begin": 3, "end": 0}, ""), ({"begin": -1, "end": -1}, "-1 "),
+        ],
+    )  # fmt: skip
+    def test_range_has_both_its_ends(self, node, numbers, expected):
+        job = workflow({"for": {"parallel": False, "range": numbers, "steps": steps('printf "%s " "$index"')}})
+
+        assert node.run(job)[1] == expected
+
+    def test_loop_in_a_loop_has_both_variables(self, node):
+        """The reference ran the inner body for all later rounds of the outer loop."""
+        inner = {"for": {"parallel": False, "range": {"begin": 1, "end": 2}, "steps": steps('echo "$item$index"')}}
+        outer = {"for": {"parallel": False, "items": ["a", "b"], "steps": steps('echo "$item"', inner)}}
+
+        assert node.run(workflow(outer))[1].split() == ["a", "a1", "a2", "b", "b1", "b2"]
+
+    def test_inner_item_stands_over_the_outer_and_both_over_the_jobs(self, node):
+        inner = {"for": {"parallel": False, "items": ["x"], "steps": steps('echo "$item"')}}
+        outer = {"for": {"parallel": False, "items": ["a"], "steps": steps(inner, 'echo "$item"')}}
+        job = workflow(outer, 'echo "$item"', env=[{"key": "item", "value": "job"}])
+
+        assert node.run(job)[1].split() == ["x", "a", "job"]
+
+    def test_round_that_fails_ends_a_loop(self, node):
+        loop = {"for": {"parallel": False, "items": ["1", "2"], "steps": steps("echo $item", "exit $item")}}
+
+        assert node.run(workflow(loop, "echo never")) == (1, "1\n")
+
+    def test_rounds_of_a_parallel_loop_run_at_once(self, node):
+        """Each round waits for a sign of the other."""
+        meet = 'touch "$item"; other=$([ "$item" = a ] && echo b || echo a); while [ ! -e $other ]; do sleep 0.02; done'
+        job = workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(meet)}}, "echo met")
+
+        assert node.run(job) == (0, "met\n")
+
+    def test_rounds_of_a_parallel_loop_all_end_and_the_first_failure_counts(self, node):
+        body = '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6; echo "$index" >>done'
+        loop = {
+            "for": {"parallel": True, "range": {"begin": 0, "end": 3}, "steps": steps(body)},
+            "catch": steps("sort done; exit $DEEPSQUARE_ERROR_CODE"),
+        }
+
+        assert node.run(workflow(loop, "echo never")) == (5, "0\n3\n")
+
+    def test_parallel_loop_in_a_parallel_loop(self, node):
+        inner = {"for": {"parallel": True, "items": ["1", "2"], "steps": steps('echo "$index$item" >>out')}}
+        outer = {"for": {"parallel": True, "range": {"begin": 1, "end": 2}, "steps": steps(inner)}}
+
+        assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
+
+    def test_loop_over_nothing_is_fine(self, node):
+        loops = [{"for": {"parallel": parallel, "items": [], "steps": steps("echo x")}} for parallel in (True, False)]
+
+        assert node.run(workflow(*loops)) == (0, "")
+
+
+class TestHandlers:
+    def test_what_fails_is_caught_with_its_code_and_the_job_goes_on(self, node):
+        job = workflow(
+            {"run": {"command": "exit 9"}, "catch": steps("echo caught $DEEPSQUARE_ERROR_CODE")},
+            'echo "after $DEEPSQUARE_ERROR_CODE"',
+        )
+
+        assert node.run(job) == (0, "caught 9\nafter 9\n")
+
+    def test_catch_is_skipped_when_nothing_fails(self, node):
+        job = workflow(
+            {"run": {"command": "true"}, "catch": steps("echo no"), "finally": steps("echo $DEEPSQUARE_ERROR_CODE")}
+        )
+
+        assert node.run(job) == (0, "0\n")
+
+    def test_catch_may_fail(self, node):
+        job = workflow(
+            {"run": {"command": "exit 9"}, "catch": steps("exit 4"), "finally": steps("echo last")}, "echo no"
+        )
+
+        assert node.run(job) == (4, "last\n")
+
+    @pytest.mark.parametrize(("code", "last", "expected"), [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 3)])
+    def test_finally_runs_whatever_happens_and_the_first_failure_counts(self, node, code, last, expected):
+        job = workflow({"run": {"command": f"exit {code}"}, "finally": steps(f"echo last; exit {last}")})
+
+        assert node.run(job) == (expected, "last\n")
+
+    def test_handlers_in_handlers(self, node):
+        inner = {
+            "run": {"command": "exit 2"},
+            "catch": steps("echo inner $DEEPSQUARE_ERROR_CODE; exit 3"),
+            "finally": steps("echo if $DEEPSQUARE_ERROR_CODE"),
+        }
+        job = workflow(
+            {
+                "steps": steps(inner, "echo never"),
+                "catch": steps("echo outer $DEEPSQUARE_ERROR_CODE"),
+                "finally": steps("echo of"),
+            }
+        )
+
+        assert node.run(job) == (0, "inner 2\nif 2\nouter 3\nof\n")
+
+    def test_cancelled_job_runs_what_comes_last_and_nothing_else(self, node):
+        body = {
+            "run": {"command": "touch started; sleep 20"},
+            "catch": steps("echo caught"),
+            "finally": steps("echo in"),
+        }
+        running = node.start(workflow({"steps": steps(body, "echo never"), "finally": steps("echo out")}, "echo never"))
+        wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
+
+        os.killpg(running.pid, signal.SIGTERM)
+        output, _ = running.communicate(timeout=20)
+
+        assert (running.returncode, output.decode().split()[-2:]) == (143, ["in", "out"])
+        assert b"caught" not in output
+        assert b"never" not in output
+        assert node.left == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_workflows_run_to_their_end_and_their_text_does_nothing(node, seed):
+    node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
+    workflow = from_graphql(random_mapping(Random(seed)))
+
+    code, output = node.run(workflow)  # of which bash may tell that it was signalled
+
+    assert (code, "gridstead" in output) == (0, False)
+    assert not list(node.root.rglob("owned"))
+    assert node.left == []
