@@ -90,7 +90,7 @@ when() { # condition, step
   10) "$2" ;;
   11) ;;
   *)
-    echo "gridstead: could not evaluate the condition of ${1%_if}" >&2
+    ((ended)) || echo "gridstead: could not evaluate the condition of ${1%_if}" >&2
     return "$((code ? code : 2))"
     ;;
   esac
