@@ -45,7 +45,7 @@ class Anvil:
     def __init__(self, *options: str, port: int | None = None) -> None:
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [ANVIL, "--silent", "--chain-id", str(CHAIN_ID), "--port", str(self.port), "--prune-history", "1000"]
+        command = [ANVIL, "--silent", "--chain-id", str(CHAIN_ID), "--port", str(self.port), "--prune-history", "10000"]
         self._process = subprocess.Popen(
             [*command, "--accounts", "0", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
