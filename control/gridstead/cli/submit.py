@@ -16,7 +16,7 @@ from gridstead.cli.client import Client, Config, Json, exit_code, open_client, t
 from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
-from gridstead.cli.workflow import read_workflow
+from gridstead.cli.workflow import Strict, read_workflow
 from gridstead.domain.billing import Resources
 from gridstead.domain.job import Affinity, Label
 from gridstead.domain.lifecycle import JobState
@@ -48,6 +48,7 @@ def submit(
     use_exit_code: Annotated[
         bool, typer.Option("--exit-code", "-e", help="With --watch: end with the job's exit code.")
     ] = False,
+    strict: Strict = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +58,7 @@ def submit(
     """
     if use_exit_code and not watch:
         raise InvalidInput("--exit-code needs --watch", hint="Without --watch nobody waits for the job's end.")
-    workflow = read_workflow(file)
+    workflow = read_workflow(file, strict=strict)
     request = _request(workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ())
     client = open_client(config)
     number = _ask(client, workflow, request)

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import emit_done, emit_json
+from gridstead.cli.output import emit_done, emit_json, tell
 from gridstead.errors import InvalidInput
-from gridstead.workflow.parse import parse_workflow
+from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render as render_script
 from gridstead.workflow.schema import Workflow
 
@@ -23,9 +23,11 @@ MAX_BYTES = 256 * 1024
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")]
 
+Strict = Annotated[bool, typer.Option("--strict", help="A field in a wrong place is an error.")]
 
-def read_workflow(path: Path) -> Workflow:
-    """Return the workflow of a file.
+
+def read_workflow(path: Path, *, strict: bool = False) -> Workflow:
+    """Return the workflow of a file; what stands in a wrong place is told on stderr, or an error if strict.
 
     Raises:
         InvalidInput: The file cannot be read, is no text, or breaks a rule.
@@ -33,23 +35,26 @@ def read_workflow(path: Path) -> Workflow:
     try:
         with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-        return parse_workflow(data.decode())
+        checked = check_workflow(data.decode(), strict=strict)
     except (OSError, ValueError) as error:
         hint = "`gridstead workflow init` writes one to start from."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
+    for warning in checked.warnings:
+        tell(f"warning: {warning}. {warning.hint}")
+    return checked.workflow
 
 
 @app.command()
-def validate(file: File, as_json: Json = False) -> None:
+def validate(file: File, strict: Strict = False, as_json: Json = False) -> None:
     """Check a workflow; every broken rule is told at once."""
-    workflow = read_workflow(file)
+    workflow = read_workflow(file, strict=strict)
     emit_done({"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json)
 
 
 @app.command()
-def render(file: File, as_json: Json = False) -> None:
+def render(file: File, strict: Strict = False, as_json: Json = False) -> None:
     """Print the batch script that a provider will run."""
-    script = render_script(read_workflow(file))
+    script = render_script(read_workflow(file, strict=strict))
     if as_json:
         emit_json({"script": script})
         return

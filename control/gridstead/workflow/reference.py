@@ -11,6 +11,7 @@ from typing import Annotated, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gridstead.workflow.places import name_of
 from gridstead.workflow.schema import LATER, Workflow, model_in
 
 _INTRODUCTION = """\
@@ -21,8 +22,9 @@ This page is made from the modules in `control/gridstead/workflow/schema/` by
 
 A workflow is one YAML document of at most 256 KiB, in UTF-8. It holds the fields of a *Job* at its top level, or
 under the one key `job`. A key that is not listed here is an error, and so are a key that stands twice, an anchor or
-alias, and a tag. A field without a value is a field that is not there. Numbers and text are told apart as YAML 1.2
-does: put `"8"` in quotes where text is wanted. Every error of a file is told at once, with its line.
+alias, and a tag. A key that is listed for another place does nothing and is a warning, with `--strict` an error. A
+field without a value is a field that is not there. Numbers and text are told apart as YAML 1.2 does: put `"8"` in
+quotes where text is wanted. Every error of a file is told at once, with its line.
 
 Examples are in `examples/`. Each step is started by `srun` on the provider's nodes. With `enableLogging`, a writer
 runs beside the job on its first node; it takes about 45 MB of the job's memory.
@@ -73,7 +75,7 @@ def _models(model: type[BaseModel], seen: set[type[BaseModel]] | None = None) ->
 def _section(model: type[BaseModel]) -> str:
     rows = [_row(field, name) for name, field in model.model_fields.items()]
     about = cleandoc(model.__doc__ or "")
-    head = f"## {_name(model)}\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|"
+    head = f"## {name_of(model)}\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|"
     return "\n".join([head, *rows, ""])
 
 
@@ -96,21 +98,18 @@ def _type(annotation: object) -> str:
         return f"list of {_type(get_args(annotation)[0])}"
     if isinstance(annotation, type):
         return (
-            f"[{_name(annotation)}](#{_name(annotation).lower()})"
+            f"[{name_of(annotation)}](#{name_of(annotation).lower()})"
             if issubclass(annotation, BaseModel)
             else _TYPES[annotation]
         )
     return _type(next(part for part in get_args(annotation) if part is not NoneType))
 
 
-def _name(model: type) -> str:
-    return "Job" if model is Workflow else model.__name__
-
-
 def _later() -> str:
     kinds: dict[str, list[str]] = {}
-    for field, kind in LATER.items():
-        kinds.setdefault(kind, []).append(f"`{field}`")
+    for fields in LATER.values():
+        for field, kind in fields.items():
+            kinds.setdefault(kind, []).append(f"`{field}`")
     rows = [f"| {kind} | {', '.join(fields)} |" for kind, fields in kinds.items()]
     head = "## Not supported yet\n\nThese fields of the language are refused with a message that says so.\n"
     return "\n".join([head, "| what | fields |\n|---|---|", *rows, ""])

@@ -40,7 +40,7 @@ BAD_WORKFLOWS = {
     "broken YAML": (GOOD + "  - {", "is not valid YAML"),
     "a bomb": ("a: &a [1]\nb: *a\n", "is an alias"),
     "a container step": (
-        GOOD.replace('command: "true"', 'command: "true", image: ubuntu'),
+        GOOD.replace('command: "true"', 'command: "true", container: {image: ubuntu}'),
         "not supported by this grid",
     ),
     "nothing": ("", "is empty"),
@@ -87,6 +87,22 @@ def test_all_problems_of_a_workflow_are_told_line_by_line(gridstead, workflow):
     lines = done.err.splitlines()
     assert lines[0] == "error: workflow breaks 2 rules"
     assert any("Did you mean tasks?" in line for line in lines[1:])
+
+
+def test_a_field_in_a_wrong_place_is_a_warning_and_an_error_where_that_is_wanted(gridstead, workflow):
+    file = workflow(GOOD + "network: host\n")
+
+    done = gridstead("workflow", "validate", file)
+    assert (done.code, done.out) == (0, f"{file}: valid\n")
+    assert done.err.startswith("warning: line ")
+    assert done.err.endswith(
+        ": network: stands in a wrong place, where it does nothing. Its place is steps[].run.network.\n"
+    )
+
+    for command in (("workflow", "validate"), ("workflow", "render"), ("submit", "--credits", "100")):
+        done = gridstead(*command, "--strict", file)
+        assert (done.code, done.out) == (INPUT, "")
+        assert "Its place is steps[].run.network." in done.err
 
 
 def test_an_error_is_json_where_json_was_asked_for(gridstead, workflow):

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from tests.unit.workflow.strategies import anything, nested_mappings, refusal
 
 from gridstead.errors import InvalidInput, InvalidWorkflow
-from gridstead.workflow.parse import MAX_PROBLEMS, from_graphql, parse_workflow
+from gridstead.workflow.parse import MAX_PROBLEMS, check_workflow, from_graphql, parse_workflow
 from gridstead.workflow.schema import LATER
 
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"
@@ -141,7 +141,7 @@ def test_steps_may_not_be_empty_nor_very_many():
 
 
 def test_very_many_problems_are_cut():
-    found = problems(RESOURCES + STEPS + "".join(f"x{number}: 1\n" for number in range(5000)))
+    found = problems(RESOURCES + STEPS + "".join(f"y{number}: 1\n" for number in range(5000)))
 
     assert len(found) == MAX_PROBLEMS + 1
     assert found[-1] == "workflow: breaks 4900 more rules"
@@ -167,17 +167,62 @@ def test_container_step_of_the_documentation_is_told_to_come_later():
     assert found == ["line 4: steps[0].run.container: is not supported by this grid yet: container steps come later"]
 
 
-@pytest.mark.parametrize("place", ["", "- ", "    "])
-@pytest.mark.parametrize("field", sorted(LATER))
-def test_field_of_the_language_that_comes_later_says_so(place, field):
-    text = {
-        "": RESOURCES + STEPS + f"{field}: x\n",
-        "- ": RESOURCES + f"steps:\n- {field}: x\n  run: {{command: x}}\n",
-        "    ": RESOURCES + f"steps:\n- run:\n    command: x\n    {field}: x\n",
-    }[place]
+AT = {"Job": "{}: x\n", "Step": "steps:\n- {}: x\n", "StepRun": "steps:\n- run:\n    command: x\n    {}: x\n"}
 
-    (problem,) = problems(text)
+
+@pytest.mark.parametrize(("model", "field"), [(model, field) for model in LATER for field in LATER[model]])
+def test_field_of_the_language_that_comes_later_says_so(model, field):
+    rest = "" if model != "Job" else STEPS
+
+    (problem,) = problems(RESOURCES + rest + AT[model].format(field))
     assert "is not supported by this grid yet" in problem
+
+
+MISPLACED = [
+    (STEPS + "  network: slirp4netns\n", "line 5: steps[0].network", "steps[].run.network"),
+    (STEPS.replace("run:", "image: x\n  run:"), "line 3: steps[0].image", "steps[].run.container.image"),
+    (STEPS + "command: x\n", "line 5: command", "steps[].run.command"),
+    (STEPS + "    name: x\n", "line 5: steps[0].run.name", "steps[].name"),
+    (STEPS + "    enableLogging: true\n", "line 5: steps[0].run.enableLogging", "enableLogging"),
+    (STEPS + "    tasks: 2\n", "line 5: steps[0].run.tasks", "resources.tasks or steps[].run.resources.tasks"),
+    (STEPS + "    handleName: 5\n", "line 5: steps[0].run.handleName", "steps[].launch.handleName"),
+]
+
+
+@pytest.mark.parametrize(("text", "where", "right"), MISPLACED)
+def test_field_in_a_wrong_place_does_nothing_and_is_told_with_its_line_and_the_right_place(text, where, right):
+    checked = check_workflow(RESOURCES + text)
+
+    assert checked.workflow == parse_workflow(RESOURCES + STEPS)
+    (warning,) = checked.warnings
+    assert str(warning) == f"{where}: stands in a wrong place, where it does nothing"
+    assert warning.hint == f"Its place is {right}."
+
+
+def test_fields_in_wrong_places_under_job():
+    text = "".join(f"  {line}\n" for line in (RESOURCES.replace("}", ", gpusPerTask: 1}") + STEPS).splitlines())
+
+    assert [str(warning) for warning in check_workflow(f"job:\n{text}").warnings] == [
+        "line 2: job.resources.gpusPerTask: stands in a wrong place, where it does nothing"
+    ]
+
+
+@pytest.mark.parametrize(("text", "where", "right"), MISPLACED)
+def test_field_in_a_wrong_place_is_an_error_where_that_is_wanted(text, where, right):
+    with pytest.raises(InvalidWorkflow) as caught:
+        check_workflow(RESOURCES + text, strict=True)
+
+    assert str(caught.value.problems[0]).startswith(where)
+    assert right in caught.value.hint
+
+
+def test_field_in_a_wrong_place_is_told_beside_errors_only_where_it_is_one():
+    text = RESOURCES + STEPS + "network: x\nextra: 1\n"
+
+    assert len(problems(text)) == 1
+    with pytest.raises(InvalidWorkflow) as caught:
+        check_workflow(text, strict=True)
+    assert len(caught.value.problems) == 2
 
 
 def test_error_is_the_users():

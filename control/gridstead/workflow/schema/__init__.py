@@ -9,13 +9,14 @@ language but not in this grid yet are in LATER, so that a message can say so.
 from __future__ import annotations
 
 from gridstead.workflow.schema.base import model_in
-from gridstead.workflow.schema.later import LATER
+from gridstead.workflow.schema.later import LATER, WITHIN_LATER
 from gridstead.workflow.schema.resources import EnvVar, JobResources, StepRunResources
 from gridstead.workflow.schema.run import StepRun
 from gridstead.workflow.schema.step import ForRange, Step, StepAsyncLaunch, StepFor, Workflow
 
 __all__ = [
     "LATER",
+    "WITHIN_LATER",
     "EnvVar",
     "ForRange",
     "JobResources",

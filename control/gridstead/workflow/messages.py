@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a workflow, in the user's words: the place, what was found, what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+
+from pydantic_core import ErrorDetails
+
+from gridstead.errors import Problem
+from gridstead.workflow.document import Document, Path, format_path, shorten
+from gridstead.workflow.places import fields_of, homes, model_at, name_of
+from gridstead.workflow.schema import LATER
+
+_KINDS = {
+    bool: "true or false", int: "a number", float: "a number with a fraction", str: "text", list: "a list",
+    tuple: "a list", dict: "a mapping", type(None): "nothing",
+}  # fmt: skip
+_WANTED = {
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+}
+
+
+def problems_of(details: list[ErrorDetails], prefix: Path, document: Document) -> list[Problem]:
+    """Return what pydantic found, at the places of a document."""
+    return [_problem(detail, prefix, document) for detail in _without_echoes(details)]
+
+
+def beside_job(key: str, document: Document) -> Problem:
+    """Return that a key stands beside ``job``."""
+    return _unknown((key,), (key,), document, "stands beside job")
+
+
+def is_misplaced(detail: ErrorDetails) -> bool:
+    """Return whether a field is one of the language that stands where it does nothing."""
+    loc = detail["loc"]
+    return detail["type"] == "extra_forbidden" and not _comes_later(loc) and bool(homes(str(loc[-1])))
+
+
+def misplaced(loc: Path, prefix: Path, document: Document) -> Problem:
+    """Return that a field stands where it does nothing, and where it belongs."""
+    path = (*prefix, *loc)
+    return Problem(
+        path=format_path(path),
+        reason="stands in a wrong place, where it does nothing",
+        hint=f"Its place is {' or '.join(homes(str(loc[-1])))}.",
+        line=document.line(path),
+    )
+
+
+def _without_echoes(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """A list of nothing but wrong items is also told to be too short; the items say it better."""
+    places = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in places]
+
+
+def _problem(detail: ErrorDetails, prefix: Path, document: Document) -> Problem:
+    path = (*prefix, *detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return _unknown(detail["loc"], path, document, "is not a known field")
+    reason, hint = _reason(detail)
+    return Problem(path=format_path(path), reason=reason, hint=hint, line=document.line(path))
+
+
+def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
+    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if kind == "missing":
+        return "is required", None
+    if kind in _WANTED:
+        quote = kind == "string_type" and isinstance(found, bool | int | float)
+        shown = f"{_KINDS.get(type(found), 'something else')}"
+        return f"{_WANTED[kind]}, not {shown}", "Put it in quotes to make it text." if quote else None
+    if kind in ("greater_than_equal", "less_than_equal"):
+        word, bound = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
+        return f"must be at {word} {bound}, not {shorten(str(found))}", None
+    if kind in ("string_too_long", "too_long"):
+        unit = "characters" if isinstance(found, str) else "entries"
+        return f"has more than {context['max_length']} {unit}", None
+    if kind in ("string_too_short", "too_short"):
+        return "must not be empty", None
+    if kind == "value_error":
+        return str(context["error"]), None
+    return detail["msg"], None
+
+
+def _unknown(loc: Path, path: Path, document: Document, reason: str) -> Problem:
+    line = document.line(path)
+    kind = _comes_later(loc)
+    if kind:
+        return Problem(
+            path=format_path(path), reason=f"is not supported by this grid yet: {kind} come later", line=line
+        )
+    model = model_at(loc[:-1])
+    names = fields_of(model) if model else ()
+    near = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known fields here: {', '.join(names)}." if names else None
+    return Problem(path=format_path(path), reason=reason, hint=hint, line=line)
+
+
+def _comes_later(loc: Path) -> str | None:
+    model = model_at(loc[:-1])
+    return LATER.get(name_of(model), {}).get(str(loc[-1])) if model else None
