@@ -7,7 +7,6 @@ import json
 import subprocess
 
 import pytest
-
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.test_refusals import COMMAND, definitions, person
 
