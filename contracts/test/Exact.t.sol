@@ -8,13 +8,23 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobId, JobStatus, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The cheat code that counts calls.
-interface Calls {
+/// @notice The cheat codes that count calls and keep events.
+interface Counting {
+    struct Log {
+        bytes32[] topics;
+        bytes data;
+        address emitter;
+    }
+
     function expectCall(address callee, bytes calldata data, uint64 count) external;
+    function recordLogs() external;
+    function getRecordedLogs() external returns (Log[] memory);
 }
 
 /// @notice Exact values and borders that the campaign of mutants found nobody to hold.
 contract ExactTest is Grid {
+    Counting private counting = Counting(address(vm));
+
     // Lifecycle and Billing
 
     function test_the_legal_moves_are_these() public pure {
@@ -169,13 +179,62 @@ contract ExactTest is Grid {
         }
     }
 
+    function test_a_withdrawal_of_fees_is_told() public {
+        JobId jobId = running(LOCK);
+        pass(600);
+        settle(jobId, JobStatus.FINISHED, 600);
+        uint256 fees = meta.accruedFees();
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.FeesWithdrawn(address(this), fees);
+
+        meta.withdrawAdmin(fees);
+    }
+
+    function test_a_batch_tells_of_no_element_that_went_through() public {
+        JobId[] memory ids = new JobId[](1);
+        ids[0] = claimed(LOCK);
+        counting.recordLogs();
+
+        vm.prank(PROVIDER);
+        meta.refuseMany(ids);
+
+        Counting.Log[] memory logs = counting.getRecordedLogs();
+        for (uint256 i = 0; i < logs.length; ++i) {
+            assertTrue(logs[i].topics[0] != IMetaScheduler.BatchElementSkipped.selector, "skipped");
+        }
+        assertStatus(ids[0], JobStatus.PENDING);
+    }
+
+    // Who may, and how much
+
+    function test_only_the_admin_closes_the_set() public {
+        vm.prank(STRANGER);
+        (bool ok,) = address(meta).call(abi.encodeCall(meta.setEnableRequestNewJob, (false)));
+
+        assertTrue(!ok, "refused");
+        assertTrue(meta.enableRequestNewJob(), "open");
+    }
+
+    function test_no_more_top_ups_are_taken_than_asked_for() public {
+        (JobId first, JobId second) = (running(LOCK), running(LOCK));
+        meta.topUpJob(first, 0);
+        credit.approve(address(meta), 2);
+        meta.topUpJob(first, 1);
+        meta.topUpJob(second, 1);
+
+        vm.startPrank(PROVIDER);
+        assertEq(meta.claimTopUps(1), 1, "first");
+        assertEq(meta.claimTopUps(1), 1, "second");
+        assertEq(meta.claimTopUps(1), 0, "none");
+    }
+
     // Payments and queues
 
     function test_a_payment_of_nothing_moves_no_credits() public {
         constants.setDeepsquareCut(100);
         JobId jobId = running(LOCK);
         pass(1 days);
-        Calls(address(vm)).expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
+        counting.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
 
         settle(jobId, JobStatus.FINISHED, 1 days);
 
