@@ -97,9 +97,7 @@ def _ask(client: Client, workflow: Workflow, request: JobRequest) -> int:
     _check_funds(client, request.lock)
     try:
         stored = submit_workflow(settings.job_definitions_url, workflow.to_graphql(), ca=settings.ca_file)
-        if customer.allowance() < request.lock:
-            customer.allow(request.lock)
-        return customer.request_job(replace(request, batch_location_hash=stored))
+        return customer.submit_job(replace(request, batch_location_hash=stored))
     except KeyboardInterrupt:
         tell("interrupted; the job may have been asked for: gridstead job list")
         sys.exit(INTERRUPTED)

@@ -25,6 +25,7 @@ class Generation:
         fixes_price: Whether a match fixes the price; if not, it is the provider's of now.
         tells_provider: Whether a provider hears of jobs that are cancelled before they run.
         settles_when_removed: Whether a provider that was removed may still settle what it runs.
+        requests: Transactions that ask for a job of a customer who has not allowed anything yet.
         own_events: Whether events of ours stand beside the published ones.
     """
 
@@ -38,6 +39,7 @@ class Generation:
     fixes_price: bool
     tells_provider: bool
     settles_when_removed: bool
+    requests: int
     own_events: bool
 
     def billed_s(self, seconds: int, state: JobState = JobState.FINISHED) -> int:
@@ -58,6 +60,7 @@ OURS = Generation(
     fixes_price=True,
     tells_provider=True,
     settles_when_removed=True,
+    requests=1,
     own_events=True,
 )
 PLAIN = Generation(
@@ -71,6 +74,7 @@ PLAIN = Generation(
     fixes_price=False,
     tells_provider=False,
     settles_when_removed=False,
+    requests=2,
     own_events=False,
 )
 GENERATIONS = {"ours": OURS, "1.2": PLAIN}

@@ -77,6 +77,26 @@ def test_job_without_allowance_is_refused(chain, stranger):
 
 
 @on_both
+def test_job_and_the_leave_to_lock_are_asked_for_together_where_they_can_be(chain, stranger, expected):
+    chain.as_admin.transfer(stranger.address, 500 * COIN)
+    before = sent(chain, stranger)
+
+    first = stranger.submit_job(request())
+    assert sent(chain, stranger) - before == expected.requests
+    assert (stranger.allowance(), stranger.balance()) == (0, 300 * COIN)
+    stranger.allow(200 * COIN)
+    second = stranger.submit_job(request())
+    assert sent(chain, stranger) - before == expected.requests + 2
+    assert stranger.job_numbers() == (first, second)
+    with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
+        stranger.submit_job(request())
+
+
+def sent(chain, who):
+    return int(chain.anvil.rpc("eth_getTransactionCount", who.address, "latest"), 16)
+
+
+@on_both
 def test_too_small_a_lock_is_refused_with_both_amounts(chain):
     with pytest.raises(TransactionReverted) as refusal:
         chain.as_customer.request_job(request(lock=5))

@@ -13,6 +13,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.milestones import Milestone, read_milestones
+from gridstead.adapters.chain.money import Permit
 from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.billing import Resources
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 STORED_BY_GRID = 0
 NAME_BYTES = 32
+PERMIT_S = 3600  # how long a permit that is not used yet can be
 MAX_CPUS = 1 << 20  # these six are bounds of Definitions.sol
 MAX_MEMORY_MB = 1 << 39
 MAX_GPUS = 1 << 20
@@ -93,6 +95,7 @@ class Customer:
         self._node = node
         self._contracts = contracts
         self._first_block = first_block
+        self._wallet = wallet
         self._direct = DirectSender(node, wallet)
 
     @property
@@ -156,6 +159,24 @@ class Customer:
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
         return tuple(_number(receipt) for receipt in receipts)
 
+    def submit_job(self, request: JobRequest) -> int:
+        """Let the grid lock what the job needs, if it may not yet, ask for the job and return its number.
+
+        On our contracts both are one transaction, or none: the leave to lock is a signature beside the request.
+
+        Raises:
+            TransactionReverted: If the grid refuses, as for a lack of credits.
+        """
+        if self.allowance() >= request.lock:
+            return self.request_job(request)
+        if not self._contracts.has_batches:
+            self.allow(request.lock)
+            return self.request_job(request)
+        definition, lock, name, delegate = to_arguments(request)
+        grid = self._contracts.meta_scheduler
+        payload = grid.request_new_job_with_permit(definition, lock, name, self._permit(lock), delegate=delegate)
+        return _number(self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit"))
+
     def cancel_job(self, number: int) -> None:
         """End a job of ours, or have its provider end it."""
         self._transact("cancelJob", self._contracts.meta_scheduler.cancel_job(number))
@@ -187,6 +208,15 @@ class Customer:
     def remove_provider(self, address: str) -> None:
         """Take a provider out of the grid; for the grid's administrators."""
         self._transact("remove", self._contracts.providers.remove(address))
+
+    def _permit(self, amount: int) -> Permit:
+        credit, grid = self._contracts.credit, self._contracts
+        deadline = to_block(self._node.ask("eth_getBlockByNumber", "latest", False)).timestamp + PERMIT_S
+        nonce = self._value(credit.nonce(self.address))
+        spender = grid.meta_scheduler.address
+        document = credit.permit_document(grid.chain_id, self.address, spender, amount, nonce=nonce, deadline=deadline)
+        v, r, s = self._wallet.sign_typed(document)
+        return Permit(deadline=deadline, v=v, r=r, s=s)
 
     def _value(self, view: View[T]) -> T:
         (answer,) = self._node.batch([("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])])

@@ -8,6 +8,7 @@ from typing import Any
 
 from gridstead.adapters.chain.abi import text
 from gridstead.adapters.chain.contract import Contract, Payload, View, job_id
+from gridstead.adapters.chain.money import Permit
 from gridstead.domain.lifecycle import JobState
 
 Match = tuple[bytes, str, int]  # job id, provider, highest price of the whole job per minute
@@ -36,6 +37,13 @@ class MetaScheduler(Contract):
     def request_new_job(self, definition: tuple[Any, ...], lock: int, name: bytes, *, delegate: bool) -> Payload:
         """Lock the sender's credits and ask for a job."""
         return self.call("requestNewJob", definition, lock, name, delegate)
+
+    def request_new_job_with_permit(
+        self, definition: tuple[Any, ...], lock: int, name: bytes, permit: Permit, *, delegate: bool
+    ) -> Payload:
+        """Do the same with credits that a signature allows to lock; ours only."""
+        signed = (permit.deadline, permit.v, permit.r, permit.s)
+        return self.call("requestNewJobWithPermit", definition, lock, name, delegate, *signed)
 
     def cancel_job(self, number: int) -> Payload:
         """End the sender's job, or have its provider end it."""

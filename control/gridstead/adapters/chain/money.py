@@ -3,7 +3,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
 from gridstead.adapters.chain.contract import Contract, Payload, View
+
+NAME = "Credit"
+
+_PERMIT = (
+    ("owner", "address"),
+    ("spender", "address"),
+    ("value", "uint256"),
+    ("nonce", "uint256"),
+    ("deadline", "uint256"),
+)
+_DOMAIN = ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """An owner's signature that lets another take credits until a time, Unix seconds. Source: ERC-2612."""
+
+    deadline: int
+    v: int
+    r: bytes
+    s: bytes
 
 
 class Credit(Contract):
@@ -21,6 +46,21 @@ class Credit(Contract):
     def allowance(self, owner: str, spender: str) -> View[int]:
         """Ask how many of a wallet's credits another may take."""
         return self.view(int, "allowance", owner, spender)
+
+    def nonce(self, owner: str) -> View[int]:
+        """Ask how many permits of a wallet were used; ours only."""
+        return self.view(int, "nonces", owner)
+
+    def permit_document(
+        self, chain_id: int, owner: str, spender: str, value: int, *, nonce: int, deadline: int
+    ) -> dict[str, Any]:
+        """Return what an owner signs for a permit, as EIP-712 has it."""
+        return {
+            "types": {"EIP712Domain": _typed(_DOMAIN), "Permit": _typed(_PERMIT)},
+            "primaryType": "Permit",
+            "domain": {"name": NAME, "version": "1", "chainId": chain_id, "verifyingContract": self.address},
+            "message": {"owner": owner, "spender": spender, "value": value, "nonce": nonce, "deadline": deadline},
+        }
 
     def approve(self, spender: str, amount: int) -> Payload:
         """Let another take so many of the sender's credits, in place of what it could before."""
@@ -54,3 +94,7 @@ class Constants(Contract):
     def fee_percent(self) -> View[int]:
         """Ask for the grid's share of a bill."""
         return self.view(int, "deepsquareCut")
+
+
+def _typed(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "type": kind} for name, kind in fields]

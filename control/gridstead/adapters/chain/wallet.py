@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eth_account import Account as Keys
-from eth_account.messages import encode_defunct
+from eth_account.messages import encode_defunct, encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
@@ -69,6 +69,11 @@ class Wallet:
         """Return an EIP-191 signature of a text: r, s and v (27 or 28), 65 bytes."""
         data = text.encode() if isinstance(text, str) else text
         return bytes(self._open_account().sign_message(encode_defunct(primitive=data)).signature)
+
+    def sign_typed(self, document: dict[str, Any]) -> tuple[int, bytes, bytes]:
+        """Return an EIP-712 signature of a document of types, domain and message: v, r and s."""
+        signed = self._open_account().sign_message(encode_typed_data(full_message=document))
+        return signed.v, signed.r.to_bytes(32), signed.s.to_bytes(32)
 
 
 def wallet_of(key: bytes) -> Wallet:
