@@ -8,8 +8,10 @@ interface Vm {
     function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
     function expectRevert(bytes calldata revertData) external;
     function prank(address sender) external;
+    function revertToState(uint256 snapshot) external returns (bool);
     function roll(uint256 blockNumber) external;
     function sign(uint256 privateKey, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
+    function snapshotState() external returns (uint256 snapshot);
     function startPrank(address sender) external;
     function stopPrank() external;
     function warp(uint256 timestamp) external;
