@@ -5,25 +5,17 @@ import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {Billing} from "../src/libraries/Billing.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
-import {JobId, JobStatus, JobTerms} from "../src/Types.sol";
+import {Job, JobDefinition, JobId, JobStatus, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The cheat codes that count calls and keep events.
-interface Counting {
-    struct Log {
-        bytes32[] topics;
-        bytes data;
-        address emitter;
-    }
-
+/// @notice The cheat code that counts calls.
+interface CallCounter {
     function expectCall(address callee, bytes calldata data, uint64 count) external;
-    function recordLogs() external;
-    function getRecordedLogs() external returns (Log[] memory);
 }
 
 /// @notice Exact values and borders that the campaign of mutants found nobody to hold.
 contract ExactTest is Grid {
-    Counting private counting = Counting(address(vm));
+    CallCounter private counter = CallCounter(address(vm));
 
     // Lifecycle and Billing
 
@@ -126,6 +118,90 @@ contract ExactTest is Grid {
         assertEq(jobOf(jobId).cost.maxCost, type(uint128).max, "lock");
     }
 
+    function test_one_label_alone_is_kept() public {
+        JobDefinition memory uses = definition();
+        uses.uses = labels();
+        JobDefinition memory affinity = definition();
+        affinity.affinity = labelled().affinity;
+
+        vm.startPrank(ALICE);
+        JobId first = meta.requestNewJob(uses, LOCK, "job", false);
+        JobId second = meta.requestNewJob(affinity, LOCK, "job", false);
+
+        assertEq(jobOf(first).definition.uses[0].value, "linux", "label");
+        assertEq(jobOf(first).definition.affinity.length, 0, "no condition");
+        assertEq(jobOf(second).definition.affinity[0].label.value, "linux", "condition");
+        assertEq(jobOf(second).definition.uses.length, 0, "no label");
+    }
+
+    function test_many_records_are_read_in_the_order_of_the_question() public {
+        JobId[] memory ids = new JobId[](2);
+        (ids[0], ids[1]) = (matched(LOCK), request(BOB, LOCK));
+
+        Job[] memory records = jobs.getMany(ids);
+
+        assertEq(records[0].providerAddr, PROVIDER, "provider of the first");
+        assertEq(records[1].customerAddr, BOB, "customer of the second");
+    }
+
+    function test_the_last_page_of_a_customer_holds_the_rest() public {
+        (JobId first, JobId second) = (request(ALICE, LOCK), request(ALICE, LOCK));
+
+        (JobId[] memory page, uint256 cursor) = jobs.getByCustomerPage(ALICE, 1, 5);
+
+        assertEq(page.length, 1, "how many");
+        assertEq(JobId.unwrap(page[0]), JobId.unwrap(second), "which");
+        assertEq(cursor, 2, "cursor");
+        (page,) = jobs.getByCustomerPage(ALICE, 0, 1);
+        assertEq(JobId.unwrap(page[0]), JobId.unwrap(first), "first");
+    }
+
+    function test_memory_is_bounded_over_all_processors() public {
+        JobDefinition memory greatest = definition();
+        (greatest.ntasks, greatest.cpusPerTask, greatest.memPerCpu) = (8, 4, uint64(1 << 34));
+        vm.startPrank(ALICE);
+        meta.requestNewJob(greatest, LOCK, "job", false);
+        ++greatest.memPerCpu;
+
+        expectError(IMetaScheduler.InvalidJobDefinition.selector);
+        meta.requestNewJob(greatest, LOCK, "job", false);
+    }
+
+    // Times
+
+    function test_a_start_between_claim_and_now_is_kept_and_told() public {
+        JobId jobId = claimed(LOCK);
+        pass(100);
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.JobStarted(jobId, PROVIDER, uint64(T0 + 40));
+
+        vm.prank(PROVIDER);
+        meta.setJobRunning(jobId, uint64(T0 + 40));
+
+        assertEq(jobOf(jobId).time.start, T0 + 40, "start");
+    }
+
+    function test_a_match_expires_counted_from_its_own_block() public {
+        JobId jobId = request(ALICE, LOCK);
+        vm.roll(2000);
+        vm.prank(MATCHER);
+        meta.metaSchedule(jobId, PROVIDER);
+        vm.roll(2010);
+
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.NotExpired.selector, JobStatus.META_SCHEDULED, 2010)
+        );
+        meta.expireJob(jobId);
+    }
+
+    function test_a_job_that_has_just_ended_is_cold_and_not_unexpired() public {
+        JobId jobId = running(LOCK);
+        settle(jobId, JobStatus.PANICKED, 0);
+
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED));
+        meta.expireJob(jobId);
+    }
+
     // Top-ups by delegates
 
     function test_the_remaining_minutes_are_those_paid_less_those_run() public {
@@ -146,95 +222,13 @@ contract ExactTest is Grid {
         assertEq(jobOf(jobId).cost.maxCost, LOCK + 30 * PRICE, "lock");
     }
 
-    // Events
-
-    function test_every_move_is_told_with_both_states() public {
-        JobId jobId = request(ALICE, LOCK);
-        vm.expectEmit(true, true, true, true, address(jobs));
-        emit IJobRepository.JobTransitionEvent(jobId, JobStatus.PENDING, JobStatus.META_SCHEDULED);
-
-        vm.prank(MATCHER);
-        meta.metaSchedule(jobId, PROVIDER);
-    }
-
-    function test_a_request_is_told_with_its_lock() public {
-        JobId first = JobId.wrap(bytes32(uint256(1)));
-        vm.expectEmit(true, true, true, true, address(jobs));
-        emit IJobRepository.JobCreated(first);
-        vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobRequested(first, ALICE, LOCK);
-
-        request(ALICE, LOCK);
-    }
-
-    function test_a_request_to_cancel_is_told_in_every_state() public {
-        JobId[4] memory ids = [running(LOCK), claimed(LOCK), matched(LOCK), request(ALICE, LOCK)];
-        for (uint256 i = 0; i < ids.length; ++i) {
-            address provider = jobOf(ids[i]).providerAddr;
-            vm.expectEmit(true, true, true, true, address(meta));
-            emit IMetaScheduler.JobCancelRequested(ids[i], provider);
-
-            vm.prank(ALICE);
-            meta.cancelJob(ids[i]);
-        }
-    }
-
-    function test_a_withdrawal_of_fees_is_told() public {
-        JobId jobId = running(LOCK);
-        pass(600);
-        settle(jobId, JobStatus.FINISHED, 600);
-        uint256 fees = meta.accruedFees();
-        vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.FeesWithdrawn(address(this), fees);
-
-        meta.withdrawAdmin(fees);
-    }
-
-    function test_a_batch_tells_of_no_element_that_went_through() public {
-        JobId[] memory ids = new JobId[](1);
-        ids[0] = claimed(LOCK);
-        counting.recordLogs();
-
-        vm.prank(PROVIDER);
-        meta.refuseMany(ids);
-
-        Counting.Log[] memory logs = counting.getRecordedLogs();
-        for (uint256 i = 0; i < logs.length; ++i) {
-            assertTrue(logs[i].topics[0] != IMetaScheduler.BatchElementSkipped.selector, "skipped");
-        }
-        assertStatus(ids[0], JobStatus.PENDING);
-    }
-
-    // Who may, and how much
-
-    function test_only_the_admin_closes_the_set() public {
-        vm.prank(STRANGER);
-        (bool ok,) = address(meta).call(abi.encodeCall(meta.setEnableRequestNewJob, (false)));
-
-        assertTrue(!ok, "refused");
-        assertTrue(meta.enableRequestNewJob(), "open");
-    }
-
-    function test_no_more_top_ups_are_taken_than_asked_for() public {
-        (JobId first, JobId second) = (running(LOCK), running(LOCK));
-        meta.topUpJob(first, 0);
-        credit.approve(address(meta), 2);
-        meta.topUpJob(first, 1);
-        meta.topUpJob(second, 1);
-
-        vm.startPrank(PROVIDER);
-        assertEq(meta.claimTopUps(1), 1, "first");
-        assertEq(meta.claimTopUps(1), 1, "second");
-        assertEq(meta.claimTopUps(1), 0, "none");
-    }
-
     // Payments and queues
 
     function test_a_payment_of_nothing_moves_no_credits() public {
         constants.setDeepsquareCut(100);
         JobId jobId = running(LOCK);
         pass(1 days);
-        counting.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
+        counter.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
 
         settle(jobId, JobStatus.FINISHED, 1 days);
 
