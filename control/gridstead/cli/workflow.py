@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ import typer
 from gridstead.cli.client import Json
 from gridstead.cli.output import emit_done, emit_json, tell
 from gridstead.errors import InvalidInput
+from gridstead.workflow.json_schema import json_schema
 from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render as render_script
 from gridstead.workflow.schema import Workflow
@@ -24,6 +26,14 @@ MAX_BYTES = 256 * 1024
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")]
 
 Strict = Annotated[bool, typer.Option("--strict", help="A field in a wrong place is an error.")]
+
+
+class Template(StrEnum):
+    """Workflows to start from."""
+
+    HELLO_WORLD = "hello-world"
+    FOR_LOOP = "for-loop"
+    GPU = "gpu"
 
 
 def read_workflow(path: Path, *, strict: bool = False) -> Workflow:
@@ -62,14 +72,21 @@ def render(file: File, strict: Strict = False, as_json: Json = False) -> None:
 
 
 @app.command()
+def schema() -> None:
+    """Print the language as a JSON Schema, for editors."""
+    emit_json(json_schema())
+
+
+@app.command()
 def init(
+    template: Annotated[Template, typer.Option("--template", "-t", help="What to start from.")] = Template.HELLO_WORLD,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; must not exist.")] = Path(
         "workflow.yaml"
     ),
     as_json: Json = False,
 ) -> None:
     """Write a first workflow to start from."""
-    text = resources.files("gridstead.workflow").joinpath("templates/hello-world.yaml").read_text()
+    text = resources.files("gridstead.workflow").joinpath("templates", f"{template.value}.yaml").read_text()
     try:
         with output.open("x") as file:
             file.write(text)

@@ -37,6 +37,7 @@ from starlette.routing import Route
 
 from gridstead.errors import ConfigError, GridsteadError, InvalidWorkflow
 from gridstead.rpc.tls import TlsFiles
+from gridstead.workflow.json_schema import json_schema
 
 MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
 MAX_QUERY_CHARS = 16 * 1024
@@ -105,7 +106,7 @@ class GraphqlServer:
 
 
 def make_app(submit: Submit, *, introspection: bool) -> Starlette:
-    """Return the application: ``/graphql`` and ``/health``."""
+    """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and ``/health``."""
     schema = make_schema(submit)
 
     async def graphql(request: Request) -> Response:
@@ -123,6 +124,9 @@ def make_app(submit: Submit, *, introspection: bool) -> Starlette:
         status, answer = await run_in_threadpool(_execute, schema, data, introspection=introspection)
         return JSONResponse(answer, status_code=status)
 
+    async def workflow_schema(_request: Request) -> Response:
+        return JSONResponse(json_schema(), media_type="application/schema+json")
+
     async def health(_request: Request) -> Response:
         return PlainTextResponse("ok")
 
@@ -132,7 +136,11 @@ def make_app(submit: Submit, *, introspection: bool) -> Starlette:
         allow_methods=["POST"],
         allow_headers=["Accept", "Content-Type"],
     )
-    routes = [Route("/graphql", graphql, methods=["POST"]), Route("/health", health, methods=["GET"])]
+    routes = [
+        Route("/graphql", graphql, methods=["POST"]),
+        Route("/workflow.schema.json", workflow_schema, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+    ]
     return Starlette(routes=routes, middleware=[cors])
 
 

@@ -22,6 +22,7 @@ from gridstead.errors import (
 from gridstead.rpc.graphql import GraphqlServer
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.tls import TlsFiles
+from gridstead.workflow.json_schema import json_schema
 
 
 @pytest.fixture
@@ -50,6 +51,12 @@ class TestSubmit:
 
         assert response.status_code == 422
         assert "container" in response.json()["errors"][0]["message"]
+
+    def test_schema_for_editors_is_there_for_everybody(self, http, grid):
+        response = http.get(grid.url.replace("/graphql", "/workflow.schema.json"))
+
+        assert (response.status_code, response.headers["content-type"]) == (200, "application/schema+json")
+        assert response.json() == json_schema()
 
     def test_broken_rule_is_status_200_with_errors(self, http, grid):
         response = post(http, grid, variables={"job": wire_workflow(steps=[])})

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 MAX_NAME = 128
 MAX_STEPS = 256
@@ -19,6 +20,7 @@ MAX_COUNT = 2**31 - 1  # the wire has 32-bit integers
 
 _HANDLE = re.compile(r"[A-Za-z0-9_]+")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ABSOLUTE = "^/"
 _FORBIDDEN_ENV = {"PATH", "LD_LIBRARY_PATH"}
 _OF_THE_SHELL = {
     "_", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND",
@@ -64,14 +66,31 @@ def _absolute(value: str) -> str:
     return value
 
 
+def shown_as(**keywords: JsonValue) -> FieldInfo:
+    """Return what a JSON Schema says of a field whose rule is code."""
+    info: FieldInfo = Field(json_schema_extra=keywords)
+    return info
+
+
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 CountOrNone = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Integer = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_printable)]
-EnvName = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_env_name)]
-Handle = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_handle)]
-AbsolutePath = Annotated[str, Field(max_length=MAX_PATH), AfterValidator(_absolute), AfterValidator(_printable)]
+EnvName = Annotated[
+    str,
+    Field(max_length=MAX_NAME),
+    AfterValidator(_env_name),
+    shown_as(pattern=f"^{_ENV_NAME.pattern}$", **{"not": {"enum": sorted(_FORBIDDEN_ENV | _OF_THE_SHELL)}}),
+]
+Handle = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_handle), shown_as(pattern=f"^{_HANDLE.pattern}$")]
+AbsolutePath = Annotated[
+    str,
+    Field(max_length=MAX_PATH),
+    AfterValidator(_absolute),
+    AfterValidator(_printable),
+    shown_as(pattern=_ABSOLUTE),
+]
 
 
 class Model(BaseModel):

@@ -7,17 +7,22 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from gridstead.workflow.schema.base import AbsolutePath, Model, Text
+from gridstead.workflow.schema.base import AbsolutePath, Model, Text, shown_as
 from gridstead.workflow.schema.later import CONTAINER
 from gridstead.workflow.schema.resources import Env, StepRunResources
+
+SHELLS = ("/bin/sh", "/bin/bash")
 
 
 def _shell(value: str) -> str:
     if value in ("/bin/ash", "ENTRYPOINT"):
         raise ValueError(f"{value} needs a container; {CONTAINER} are not supported by this grid yet")
-    if value not in ("/bin/sh", "/bin/bash"):
+    if value not in SHELLS:
         raise ValueError("must be /bin/sh or /bin/bash")
     return value
+
+
+Shell = Annotated[str, AfterValidator(_shell), shown_as(enum=list(SHELLS))]
 
 
 class StepRun(Model):
@@ -26,7 +31,7 @@ class StepRun(Model):
     command: Annotated[Text, Field(min_length=1)] = Field(
         description="Text for the shell, one or several lines, at most 100 KiB."
     )
-    shell: Annotated[str, AfterValidator(_shell)] = Field(default="/bin/sh", description="`/bin/sh` or `/bin/bash`.")
+    shell: Shell = Field(default="/bin/sh", description="`/bin/sh` or `/bin/bash`.")
     resources: StepRunResources = Field(default=StepRunResources(), description="What it takes of the job's resources.")
     env: Env = Field(default=(), description="Variables of this step, over those of the job.")
     work_dir: AbsolutePath | None = Field(

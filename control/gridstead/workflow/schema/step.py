@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from itertools import combinations
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
-from gridstead.workflow.schema.base import MAX_STEPS, Handle, Integer, Model, Name, Text
+from gridstead.workflow.schema.base import MAX_STEPS, Handle, Integer, Model, Name, Text, shown_as
 from gridstead.workflow.schema.resources import Env, JobResources
 from gridstead.workflow.schema.run import StepRun
 
@@ -17,12 +18,16 @@ MAX_SIGNAL = 31
 TERM = 15
 
 KINDS = ("steps", "run", "for", "launch")
+_EXCLUSIVE: list[JsonValue] = [{"not": {"required": list(pair)}} for pair in combinations(KINDS, 2)]
 
 
 def _signal(value: int) -> int:
     if not 0 <= value <= MAX_SIGNAL:
         raise ValueError(f"must be a signal, 1 to {MAX_SIGNAL}, or 0 for none")
     return value
+
+
+Signal = Annotated[int, AfterValidator(_signal), shown_as(minimum=0, maximum=MAX_SIGNAL)]
 
 
 class ForRange(Model):
@@ -40,6 +45,10 @@ class ForRange(Model):
 
 class StepFor(Model):
     """A loop: its steps run once for each item, which is their variable `item`, or each number, their `index`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["items"]}, {"required": ["range"]}]},
+    )
 
     parallel: bool = Field(
         description="Whether the rounds run all at once. The job has to hold what they take together. Each runs to its "
@@ -68,8 +77,8 @@ class StepAsyncLaunch(Model):
     handle_name: Handle | None = Field(
         default=None, description="Name for `dependsOn`: letters, digits and `_`. Case does not count."
     )
-    signal_on_parent_step_exit: Annotated[int, AfterValidator(_signal)] = Field(
-        default=TERM, description="Number of the signal. 0: none, so that they run to their end."
+    signal_on_parent_step_exit: Annotated[int, AfterValidator(_signal), shown_as(minimum=0, maximum=MAX_SIGNAL)] = (
+        Field(default=TERM, description="Number of the signal. 0: none, so that they run to their end.")
     )
     steps: Steps = Field(description="What runs.", min_length=1)
 
@@ -80,6 +89,8 @@ class Step(Model):
     Steps run one after the other. The first that fails ends its list, and the job with its exit code, unless a `catch`
     around it says otherwise.
     """
+
+    model_config = ConfigDict(json_schema_extra={"allOf": _EXCLUSIVE})
 
     name: Name | None = Field(default=None, description="Shown by Slurm. At most 128 printable characters.")
     depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
@@ -134,7 +145,15 @@ class Workflow(Model):
 
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow as the wire has it, without fields that have no value."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        wire: dict[str, object] = _without_empty(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+        return wire
+
+
+def _without_empty(value: Any) -> Any:  # noqa: ANN401 # what JSON can hold
+    """Lists that hold nothing say nothing, but for the items of a loop."""
+    if isinstance(value, dict):
+        return {key: _without_empty(item) for key, item in value.items() if item != [] or key == "items"}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 for _model in (StepFor, StepAsyncLaunch, Step, Workflow):
