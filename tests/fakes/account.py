@@ -23,6 +23,8 @@ class FakeAccount:
         self.address = address
         self.sent: list[Transaction] = []
         self.most_calls = 1000  # a transaction with more is refused
+        self.room = 1000  # of the pool; a transaction beyond is put off
+        self.purse = 1000  # transactions that the wallet can pay for at once
 
     def nonce(self, *, at: Block) -> int:
         return self._ledger._at(at).nonces.get(self.address, 0)
@@ -66,6 +68,10 @@ class FakeAccount:
             return Reply(taken=Taken.REFUSED, words="exceeds block gas limit")
         place = self.address, transaction.nonce
         waiting = self._ledger.pool.get(place)
+        if waiting is None and len(self._ledger.pool) >= self.purse:
+            return Reply(taken=Taken.POOR, words="insufficient funds")
+        if waiting is None and len(self._ledger.pool) >= self.room:
+            return Reply(taken=Taken.LATER, words="txpool is full")
         other = waiting[0] if waiting and waiting[0].hash != transaction.hash else None
         if other and transaction.fees.max_fee * 10 < other.fees.max_fee * 11:
             return Reply(taken=Taken.UNDERPRICED)

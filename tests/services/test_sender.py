@@ -4,70 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.account import FakeAccount
-from tests.fakes.ledger import FakeLedger
-from tests.fakes.store import FakeClock, MemoryOutbox
+from tests.services.office import PROVIDER, Office
 
-from gridstead.domain.calls import ClaimJobs, SetRunning
-from gridstead.domain.dispatch import Policy
+from gridstead.domain.calls import ClaimJobs
 from gridstead.domain.sending import SendState
-from gridstead.errors import ChainUnavailable, TransactionReverted
-from gridstead.services.sender import Desk, Sender
-
-PROVIDER = "0x" + "a1" * 20
-CUSTOMER = "0x" + "c1" * 20
-
-
-class PickyAccount(FakeAccount):
-    """An account whose node refuses claims in simulation while ``refuses`` is set."""
-
-    refuses = False
-
-    def gas(self, calls):
-        if self.refuses and calls and isinstance(calls[0], ClaimJobs):
-            raise TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        return super().gas(calls)
-
-
-class Office:
-    def __init__(self):
-        self.clock = FakeClock()
-        self.ledger = FakeLedger(self.clock)
-        self.ledger.add_provider(PROVIDER)
-        self.outbox = MemoryOutbox(clock=self.clock)
-        self.account = PickyAccount(self.ledger, PROVIDER)
-        desk = Desk(
-            clock=self.clock,
-            ledger=self.ledger,
-            account=self.account,
-            outbox=self.outbox,
-            transactions=self.outbox,
-        )
-        self.sender = Sender(desk, Policy(confirmations=1, replace_after_s=30))
-
-    def claimed_job(self):
-        job = self.ledger.request(CUSTOMER)
-        self.ledger.match(job.id.number, PROVIDER)
-        self.ledger.claim(PROVIDER)
-        return self.ledger.job(job.id.number)
-
-    def put_running(self):
-        job = self.claimed_job()
-        self.outbox.put(f"run:{job.id.number}", SetRunning(proof=job.proof, started_at=1))
-
-    def tick_and_mine(self, times=1):
-        for _ in range(times):
-            self.sender.tick()
-            self.ledger.mine()
-
-    def mine_nothing(self):
-        """Have a block that takes nothing of what waits."""
-        pool, self.ledger.pool = self.ledger.pool, {}
-        self.ledger.mine()
-        self.ledger.pool = pool
-
-    def states(self):
-        return [entry.state for entry in self.outbox.entries()]
+from gridstead.errors import ChainUnavailable, ConfigError
 
 
 @pytest.fixture
@@ -201,3 +142,60 @@ def test_call_that_the_node_refuses_alone_holds_up_no_other(office):
 
     assert office.states()[-1] is SendState.FINAL
     assert office.outbox.open_entries() == ()
+
+
+def test_node_without_room_gets_the_rest_later(office):
+    office.policy(batch=1)
+    for _ in range(6):
+        office.put_running()
+    office.account.room = 4
+    with pytest.raises(ChainUnavailable, match="txpool is full"):
+        office.sender.tick()
+    assert [one.sent_at is not None for one in office.signed()] == [True] * 4 + [False] * 2
+
+    office.ledger.mine()
+    office.tick_and_mine(4)
+
+    assert office.states() == [SendState.FINAL] * 6
+    assert len(office.signed(closed=True)) == 6
+
+
+def test_wallet_that_cannot_pay_for_all_that_waits_pays_for_it_in_turn(office):
+    office.policy(batch=1)
+    for _ in range(3):
+        office.put_running()
+    office.account.purse = 2
+    with pytest.raises(ChainUnavailable, match="insufficient funds"):
+        office.sender.tick()
+
+    office.ledger.mine()
+    office.tick_and_mine(4)
+
+    assert office.states() == [SendState.FINAL] * 3
+
+
+def test_wallet_that_cannot_pay_for_the_first_that_waits_is_the_operators_matter(office):
+    office.put_running()
+    office.account.purse = 0
+
+    with pytest.raises(ConfigError, match="cannot pay"):
+        office.sender.tick()
+
+    assert office.states() == [SendState.SENT]
+
+
+def test_offers_stay_within_their_bound_however_long_it_takes(office):
+    office.put_running()
+    for _ in range(60):
+        office.sender.tick()
+        office.mine_nothing()
+        office.clock.advance(31)
+    usual, offers = office.account.fees(), [one.fees for one in office.signed()]
+    assert offers == sorted(offers, key=lambda fees: fees.max_fee)
+    assert 5 * usual.max_fee < offers[-1].max_fee <= 10 * usual.max_fee
+    assert 5 * usual.tip < offers[-1].tip <= 10 * usual.tip
+
+    office.tick_and_mine(3)
+
+    assert office.states() == [SendState.FINAL]
+    assert office.ledger._state.nonces[PROVIDER] == 1

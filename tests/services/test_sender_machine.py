@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.fakes.account import FakeAccount
-from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import FakeClock, MemoryOutbox
+from tests.services.office import HastyLedger
 
 from gridstead.domain.calls import ClaimJobs, SetRunning, Settle
 from gridstead.domain.dispatch import Policy
@@ -38,7 +38,7 @@ class SenderMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.clock = FakeClock()
-        self.ledger = FakeLedger(self.clock)
+        self.ledger = HastyLedger(self.clock)
         self.ledger.add_provider(PROVIDER)
         self.ledger.mine(2 * CONFIRMATIONS)
         self.outbox = MemoryOutbox(clock=self.clock)
@@ -111,6 +111,10 @@ class SenderMachine(RuleBasedStateMachine):
     def node_refuses_large_transactions(self, most):
         self.account.most_calls = most
 
+    @rule(hasty=st.booleans())
+    def node_runs_ahead_of_its_newest_block(self, hasty):
+        self.ledger.hasty = hasty
+
     @rule(seconds=st.integers(1, 30))
     def time_passes(self, seconds):
         self.clock.advance(seconds)
@@ -148,6 +152,7 @@ class SenderMachine(RuleBasedStateMachine):
                 assert job.state in (COLD if isinstance(entry.call, Settle) else COLD | {JobState.RUNNING})
 
     def teardown(self):
+        self.ledger.hasty = False
         for _ in range(60):
             if not self.outbox.open_entries():
                 break

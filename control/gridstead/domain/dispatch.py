@@ -153,7 +153,7 @@ class _Planner:
         carried = {entry_id for one in live.values() for entry_id in one.entry_ids}
         states = {i: self._unsent(change, carried) for i, change in states.items()}
 
-        first = max(self.view.nonce, self.view.reached)
+        first = self.view.first
         top = max([first, *(nonce + 1 for nonce in self.slots if nonce >= first)])
         gaps = [n for n in range(first, top) if n not in live]
         sendable = [one for one in live.values() if self.view.are_cleared(one.entry_ids)]

@@ -171,6 +171,11 @@ class View:
     refusals: Mapping[int, Refusal]
     cleared: frozenset[int] | None = None
 
+    @property
+    def first(self) -> int:
+        """The lowest nonce that nobody is known to have used."""
+        return max(self.nonce, self.reached)
+
     def are_cleared(self, entry_ids: Iterable[int]) -> bool:
         """Return whether nothing is known that speaks against giving these calls to the node."""
         return self.cleared is None or self.cleared.issuperset(entry_ids)

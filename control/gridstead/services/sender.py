@@ -183,7 +183,7 @@ class Sender:
         self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED])
         for one, reply in answered:
             # A later one that cannot be paid for waits until those before it are, for less than they may cost.
-            if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and one.nonce > view.nonce):
+            if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and one.nonce > view.first):
                 raise ChainUnavailable("could not send a transaction", detail=f'the node says: "{reply.words}"')
             if reply.taken is Taken.POOR:
                 what, hint = f"transactions of {self._desk.account.address}", "Send coins of the chain to the wallet."

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.test_sender import BOUNDARIES, Office, claimed, job, requested, settlement
+from tests.adapters.chain.office import BOUNDARIES, Office, claimed, job, requested, settlement
 from tests.fakes.ledger import PRICES, SMALL
 
 from gridstead.domain.billing import price_per_minute

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.test_sender import Office
+from tests.adapters.chain.office import Office
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
