@@ -37,8 +37,8 @@ class Rules:
         claim_limit: Jobs in one claim.
         max_attempts: Submissions of one job before it is given up as lost.
         max_time_limit_min: Longest time limit given to a job, minutes.
-        slack_min: By how many minutes a bill may exceed the time since the chain was told of a start, where the chain
-            knows no earlier start and bills what exceeds it by more as if nothing did; None elsewhere.
+        plain_slack_min: None on our contracts. On DeepSquare's, which take one entry of a queue per claim and know no
+            start before they are told of it: by how many minutes a bill may exceed the time since then.
         patience: How long to wait before believing Slurm's silence.
     """
 
@@ -49,7 +49,7 @@ class Rules:
     claim_limit: int = 50
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
-    slack_min: int | None = None
+    plain_slack_min: int | None = None
     patience: Patience = field(default_factory=Patience)
 
 
@@ -104,9 +104,10 @@ def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
         ("claim-top-up", snapshot.queues.top_up, ClaimTopUp()),
     )
     for name, waiting, call in wanted:
-        under_way = any(key.startswith(f"{name}:") for key in snapshot.open_keys)
-        if waiting and not under_way:
-            yield Put(key=f"{name}:{snapshot.head.number}", call=call)
+        if any(key.startswith(f"{name}:") for key in snapshot.open_keys):
+            continue  # It is under way.
+        for turn in range(min(waiting, 1 if rules.plain_slack_min is None else rules.claim_limit)):
+            yield Put(key=f"{name}:{snapshot.head.number}:{turn}", call=call)
 
 
 def _alive_with(proof: Proof, snapshot: Snapshot) -> list[Attempt]:
@@ -236,8 +237,8 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
     if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
         state = JobState.PANICKED
     seconds = billed_seconds(job, attempt, snapshot.reports)
-    if rules.slack_min is not None:
-        seconds = min(seconds, slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.slack_min))
+    if rules.plain_slack_min is not None:
+        seconds = min(seconds, slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min))
     call = Settle(
         proof=job.proof,
         state=state,

@@ -121,7 +121,7 @@ def _rules(settings: SupervisorSettings, chain: Chain, wallet: Wallet) -> Rules:
         confirmations=settings.chain.confirmations,
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
-        slack_min=slack_min,
+        plain_slack_min=slack_min,
         patience=Patience(clock_skew_s=settings.clock_skew_s),
     )
 

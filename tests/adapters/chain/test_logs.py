@@ -8,6 +8,7 @@ from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
 from tests.fakes.ledger import HARDWARE, PRICES
 
+from gridstead import config
 from gridstead.adapters.chain import logs as logs_module
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.encode import encode
@@ -18,6 +19,7 @@ from gridstead.adapters.chain.node import RpcError
 from gridstead.domain.calls import ClaimJobs, Match, Register
 from gridstead.domain.events import EventKind
 from gridstead.errors import ChainUnavailable
+from gridstead.wiring.chain import open_chain
 
 
 class Servers:
@@ -131,3 +133,20 @@ def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
     wanted = [(mine, grid.provider)] if expected.own_events else [(mine, grid.provider), (theirs, other.address)]
     assert [(event.job_number, event.provider) for event in events] == wanted
     assert {event.kind for event in events} == {EventKind.JOB_CLAIMED}
+
+
+@on_both
+def test_first_block_above_the_chain_is_told(chain):
+    """Its readers would wait for it in silence."""
+    newest = int(chain.node.ask("eth_blockNumber"), 16)
+    settings = config.Chain(
+        rpc_url=chain.anvil.url,
+        chain_id=chain.contracts.chain_id,
+        contract=chain.addresses["MetaScheduler"],
+        confirmations=0,
+        first_block=newest,
+    )
+
+    assert open_chain(settings).first_block == newest
+    with pytest.raises(ChainUnavailable, match=f"first_block is {newest + 1}"):
+        open_chain(settings.model_copy(update={"first_block": newest + 1}))

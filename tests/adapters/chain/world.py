@@ -42,7 +42,7 @@ class World:
             contract=devnet.contracts.meta_scheduler.address,
             provider=self.grid.provider,
             confirmations=CONFIRMATIONS,
-            slack_min=None if devnet.contracts.has_batches else 15,
+            plain_slack_min=self._slack(devnet),
         )
         terms = Terms(prices=PRICES, labels={"os": "linux"})
         self.registration = Registration(
@@ -57,6 +57,10 @@ class World:
         office.clock = self.clock
         office.restart()
         return office
+
+    def _slack(self, devnet):
+        constants = devnet.contracts.constants
+        return None if devnet.contracts.has_batches else devnet.as_admin._value(constants.slack_minutes())
 
     def start(self):
         """Start the supervisor, as a new process over the same disk."""

@@ -21,7 +21,7 @@ from tests.unit.domain.builders import (
 
 from gridstead.domain.actions import Cancel, Extend, Note, Put, Submit
 from gridstead.domain.attempt import END_STATES, NodeReport
-from gridstead.domain.calls import ClaimJobs, Refuse, SetRunning, Settle
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, SetRunning, Settle
 from gridstead.domain.job import QueueSizes
 from gridstead.domain.journal import EntryKind
 from gridstead.domain.lifecycle import JobState
@@ -441,6 +441,25 @@ def test_waiting_claims_are_claimed_at_once():
     waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
     assert calls(plan(waiting, RULES)) == [ClaimJobs(limit=RULES.claim_limit)]
+
+
+def test_what_waits_on_plain_contracts_is_claimed_one_by_one_at_once():
+    rules = replace(RULES, plain_slack_min=15, claim_limit=4)
+    puts = plan(snapshot(queues=QueueSizes(claimable=9, cancelling=2, top_up=1)), rules)
+
+    assert [put.call for put in puts] == [ClaimJobs(limit=4)] * 4 + [ClaimCancelling()] * 2 + [ClaimTopUp()]
+    assert len({put.key for put in puts}) == len(puts)
+
+
+def test_a_report_to_plain_contracts_stays_within_their_slack():
+    j = replace(job(JobState.RUNNING), started_at=T0 - 1000)
+    ended = replace(attempt(j, "COMPLETED"), started_at=T0 - 7200, ended_at=T0 - 1800)
+    snap = snapshot([j], [submitted(j)], accounting=accounting(ended))
+
+    (whole,) = calls(plan(snap, RULES))
+    (within,) = calls(plan(snap, replace(RULES, plain_slack_min=15)))
+    assert whole.seconds == 5400
+    assert within.seconds == (snap.head.timestamp - j.started_at) // 60 * 60 + 900
 
 
 def test_a_claim_that_is_under_way_is_not_made_twice():
