@@ -102,6 +102,28 @@ contract ExactTest is Grid {
         assertEq(uint64(jobOf(jobId).exitCode), 1, "exit code");
     }
 
+    function test_a_job_that_is_refunded_has_no_exit_code_and_no_cost() public {
+        JobId jobId = request(ALICE, LOCK);
+
+        vm.prank(ALICE);
+        meta.cancelJob(jobId);
+
+        assertEq(uint64(jobOf(jobId).exitCode), 0, "exit code");
+        assertEq(jobOf(jobId).cost.finalCost, 0, "cost");
+    }
+
+    function test_the_least_waiting_top_up_goes_with_a_refusal() public {
+        JobId jobId = claimed(LOCK);
+        credit.approve(address(meta), 1);
+        meta.topUpJob(jobId, 1);
+
+        vm.prank(PROVIDER);
+        meta.refuseJob(jobId);
+
+        assertEq(jobOf(jobId).cost.pendingTopUp, 0, "waiting");
+        assertEq(jobOf(jobId).cost.maxCost, LOCK + 1, "lock");
+    }
+
     function test_a_job_that_did_not_panic_has_no_time_of_panic() public {
         JobId jobId = running(LOCK);
         settle(jobId, JobStatus.FAILED, 0);

@@ -55,6 +55,22 @@ contract ToldTest is Grid {
         }
     }
 
+    function test_a_job_that_never_ran_is_told_without_cost_and_time() public {
+        JobId jobId = claimed(LOCK);
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.JobSettled(jobId, PROVIDER, JobStatus.FAILED, 0, 0, 0, bytes32(0));
+
+        settle(jobId, JobStatus.FAILED, 600);
+    }
+
+    function test_a_top_up_of_nothing_is_not_told() public {
+        JobId jobId = claimed(LOCK);
+
+        meta.topUpJob(jobId, 0);
+
+        assertEq(queues.getTopUpJobQueueSize(PROVIDER), 0, "entries");
+    }
+
     function test_a_withdrawal_of_fees_is_told() public {
         JobId jobId = running(LOCK);
         pass(600);
@@ -64,6 +80,23 @@ contract ToldTest is Grid {
         emit IMetaScheduler.FeesWithdrawn(address(this), fees);
 
         meta.withdrawAdmin(fees);
+    }
+
+    function test_what_is_claimed_in_a_batch_is_told_one_by_one() public {
+        JobId jobId = running(LOCK);
+        credit.approve(address(meta), PRICE);
+        meta.topUpJob(jobId, PRICE);
+        vm.prank(ALICE);
+        meta.cancelJob(jobId);
+        vm.startPrank(PROVIDER);
+
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.ClaimNextCancellingJobEvent(ALICE, PROVIDER, jobId);
+        meta.claimCancellations(9);
+
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.ClaimNextTopUpJobEvent(jobId, PROVIDER, 1);
+        meta.claimTopUps(9);
     }
 
     function test_a_batch_tells_of_no_element_that_went_through() public {
