@@ -10,7 +10,7 @@ from gridstead.adapters.chain.contracts import Contracts, find_contracts
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet, load_wallet
-from gridstead.errors import ChainUnavailable, ConfigError
+from gridstead.errors import ChainUnavailable, ConfigError, GridsteadError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,14 @@ def open_chain(settings: config.Chain) -> Chain:
         ChainUnavailable: It does not answer, or is shorter than the settings say.
     """
     node = Node(settings.rpc_url)
+    try:
+        return _open(node, settings)
+    except GridsteadError:
+        node.close()
+        raise
+
+
+def _open(node: Node, settings: config.Chain) -> Chain:
     chain_id = int(node.ask("eth_chainId"), 16)
     if chain_id != settings.chain_id:
         raise ConfigError(

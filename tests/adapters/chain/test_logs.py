@@ -147,6 +147,8 @@ def test_first_block_above_the_chain_is_told(chain):
         first_block=newest,
     )
 
-    assert open_chain(settings).first_block == newest
+    opened = open_chain(settings)
+    opened.node.close()
+    assert opened.first_block == newest
     with pytest.raises(ChainUnavailable, match=f"first_block is {newest + 1}"):
         open_chain(settings.model_copy(update={"first_block": newest + 1}))
