@@ -16,10 +16,10 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test lint up down status shell bench proto contracts gas fuzz artifacts wheel molecule clean
+.PHONY: lock help setup demo test lint up down status shell bench bench-chain proto contracts gas fuzz artifacts wheel molecule clean
 
 help: ## Explain the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.ready .venv/slither/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
 
@@ -65,6 +65,9 @@ shell: ## Open a shell on a host: make shell HOST=controller.
 
 bench: setup ## Measure the grid beside plain Slurm, on the lab.
 	@python tests/bench/jobs.py
+
+bench-chain: setup ## Measure the sender beside raw transactions, on a chain of its own; needs no lab.
+	@python tests/bench/settlements.py
 
 molecule: setup ## Run the scenarios of molecule.
 	@molecule test
