@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+/// @notice An event as forge hands it over.
+struct Log {
+    bytes32[] topics;
+    bytes data;
+    address emitter;
+}
+
 /// @notice The part of forge's cheat codes that these tests use.
 interface Vm {
     function addr(uint256 privateKey) external pure returns (address);
     function cool(address target) external;
     function expectEmit(bool topic1, bool topic2, bool topic3, bool data, address emitter) external;
     function expectRevert(bytes calldata revertData) external;
+    function getRecordedLogs() external returns (Log[] memory);
     function prank(address sender) external;
+    function recordLogs() external;
     function revertToState(uint256 snapshot) external returns (bool);
     function roll(uint256 blockNumber) external;
     function sign(uint256 privateKey, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);

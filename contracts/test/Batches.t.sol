@@ -276,6 +276,17 @@ contract BatchesTest is Grid {
         assertTrue(!ok, "refused");
     }
 
+    function test_a_repository_whose_admin_resigned_keeps_its_writer() public {
+        bytes32 role = jobs.METASCHEDULER_ROLE();
+        jobs.renounceRole(0, address(this));
+
+        (bool given,) = address(jobs).call(abi.encodeCall(jobs.grantRole, (role, address(this))));
+        (bool taken,) = address(jobs).call(abi.encodeCall(jobs.revokeRole, (role, address(meta))));
+
+        assertTrue(!given && !taken, "refused");
+        assertTrue(jobs.hasRole(role, address(meta)), "writer");
+    }
+
     function test_many_records_are_read_at_once() public {
         JobId[] memory ids = new JobId[](2);
         ids[0] = request(ALICE, LOCK);

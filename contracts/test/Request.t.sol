@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
-import {Job, JobDefinition, JobId} from "../src/Types.sol";
+import {Job, JobDefinition, JobId, JobStatus} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 contract RequestTest is Grid {
@@ -12,6 +12,20 @@ contract RequestTest is Grid {
 
         expectError(IMetaScheduler.NewJobRequestDisabled.selector);
         request(ALICE, LOCK);
+    }
+
+    function test_a_closed_set_lets_its_jobs_go_on() public {
+        JobId jobId = matched(LOCK);
+        meta.setEnableRequestNewJob(false);
+        vm.startPrank(PROVIDER);
+        meta.claimNextJob();
+        meta.setJobRunning(jobId, uint64(block.timestamp));
+        vm.stopPrank();
+        pass(60);
+
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        assertEq(credit.balanceOf(address(meta)), meta.accruedFees(), "drained");
     }
 
     function test_a_lock_below_the_minimum_is_refused_with_both_amounts() public {
@@ -97,6 +111,14 @@ contract RequestTest is Grid {
         meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, v, r, s);
 
         assertEq(credit.balanceOf(customer), 0, "locked");
+    }
+
+    function test_a_forged_permit_without_an_allowance_is_told_by_the_token() public {
+        vm.startPrank(ALICE);
+        credit.approve(address(meta), LOCK - 1);
+
+        expectString("ERC20: insufficient allowance");
+        meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, 27, "r", "s");
     }
 
     function test_the_jobs_of_a_customer_are_listed_in_order_and_by_page() public {

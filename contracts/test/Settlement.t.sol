@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
-import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
+import {Job, JobId, JobStatus, ProviderPrices, Settlement} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 contract SettlementTest is Grid {
@@ -79,6 +79,23 @@ contract SettlementTest is Grid {
         emit IMetaScheduler.JobSettled(jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e");
         vm.prank(PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FINISHED), 90, 0, "", "e");
+    }
+
+    function test_a_settlement_carries_the_hash_of_its_evidence() public {
+        JobId first = running(LOCK);
+        JobId second = running(LOCK);
+        Settlement[] memory both = new Settlement[](2);
+        both[0] = Settlement(first, uint8(JobStatus.FINISHED), 0, 0, "", keccak256("first record"));
+        both[1] = Settlement(second, uint8(JobStatus.PANICKED), 0, 0, "", keccak256("second record"));
+
+        for (uint256 i = 0; i < 2; ++i) {
+            vm.expectEmit(true, true, true, true, address(meta));
+            emit IMetaScheduler.JobSettled(
+                both[i].jobId, PROVIDER, JobStatus(both[i].status), 0, 0, 0, both[i].evidence
+            );
+        }
+        vm.prank(PROVIDER);
+        meta.settleMany(both);
     }
 
     function test_customer_provider_and_fee_share_the_lock() public {

@@ -43,7 +43,7 @@ contract InvariantsTest is Base {
         assertEq(world.token().balanceOf(address(world.meta())), 0, "every escrow ends");
     }
 
-    /// @notice Invariants 1, 2 and 9.
+    /// @notice Invariants 1, 2, 9 and 12.
     function invariant_escrow_and_fees_are_what_the_books_say() public view {
         Witness witness = world.witness();
         Witness.Book[] memory books = witness.books();
@@ -62,12 +62,12 @@ contract InvariantsTest is Base {
         }
     }
 
-    /// @notice Invariants 4, 5, 7, 8, 11, 12, 14 and 21, as rules of the witness; 13 and 15 as rules of the people.
+    /// @notice Invariants 4, 5, 7, 8, 11, 14 and 21, as rules of the witness; 13, 15 and 27, as rules of the people.
     function invariant_no_rule_is_broken() public view {
         _assertRules();
     }
 
-    /// @notice Invariants 6, 11 and 13.
+    /// @notice Invariants 6, 11 and 21.
     function invariant_records_are_what_the_books_say() public view {
         Witness.Book[] memory books = world.witness().books();
         JobTerms[] memory terms = world.repository().termsMany(_ids(books.length));
@@ -83,7 +83,7 @@ contract InvariantsTest is Base {
         }
     }
 
-    /// @notice Invariants 18 to 20.
+    /// @notice Invariants 18, 20 and 22.
     function invariant_queues_hold_each_job_that_waits_and_no_other() public view {
         Witness.Book[] memory books = world.witness().books();
         for (uint256 i = 0; i < 3; ++i) {

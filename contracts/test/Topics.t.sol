@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity 0.8.37;
+
+import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
+import {JobId, JobStatus} from "../src/Types.sol";
+import {Log} from "./Base.sol";
+import {Grid} from "./Grid.sol";
+
+/// @notice A node filters events by topics, so who follows his own jobs pays for no other's.
+contract TopicsTest is Grid {
+    bytes32[] private ofProviders = [
+        IMetaScheduler.JobMatched.selector,
+        IMetaScheduler.JobUnmatched.selector,
+        IMetaScheduler.JobClaimed.selector,
+        IMetaScheduler.JobStarted.selector,
+        IMetaScheduler.JobCancelRequested.selector,
+        IMetaScheduler.JobToppedUp.selector,
+        IMetaScheduler.JobSettled.selector,
+        IMetaScheduler.JobRefunded.selector
+    ];
+
+    function test_a_provider_finds_every_step_of_its_jobs_by_its_address_alone() public {
+        vm.recordLogs();
+        uint256 last = _live(ALICE, PROVIDER);
+        _live(BOB, OTHER_PROVIDER);
+
+        Log[] memory logs = vm.getRecordedLogs();
+        for (uint256 i = 0; i < ofProviders.length; ++i) {
+            _expectFound(logs, ofProviders[i], PROVIDER, last);
+        }
+    }
+
+    function test_a_customer_finds_requests_and_refunds_by_his_address_alone() public {
+        vm.recordLogs();
+        uint256 last = _live(ALICE, PROVIDER);
+        _live(BOB, OTHER_PROVIDER);
+
+        Log[] memory logs = vm.getRecordedLogs();
+        _expectFound(logs, IMetaScheduler.JobRequested.selector, ALICE, last);
+        _expectFound(logs, IMetaScheduler.JobRefunded.selector, ALICE, last);
+    }
+
+    function test_a_change_of_an_offer_is_found_by_its_provider() public {
+        vm.recordLogs();
+        vm.startPrank(PROVIDER);
+        providers.setPrices(prices());
+        providers.setDraining(true);
+
+        Log[] memory logs = vm.getRecordedLogs();
+        assertEq(logs.length, 2, "two events");
+        assertEq(logs[0].topics[1], _word(PROVIDER), "prices");
+        assertEq(logs[1].topics[1], _word(PROVIDER), "draining");
+    }
+
+    /// @dev One job runs and is settled, another is given back and panics: all events of a provider's jobs.
+    function _live(address customer, address provider) private returns (uint256 last) {
+        JobId first = request(customer, LOCK);
+        JobId second = request(customer, LOCK);
+        _match(first, provider);
+        vm.startPrank(provider);
+        meta.claimNextJob();
+        meta.setJobRunning(first, uint64(block.timestamp));
+        vm.stopPrank();
+        vm.startPrank(customer);
+        meta.topUpJob(first, 1e18);
+        meta.cancelJob(first);
+        vm.stopPrank();
+        vm.prank(provider);
+        meta.settleJob(first, uint8(JobStatus.CANCELLED), 0, 0, "", bytes32(0));
+        _match(second, provider);
+        vm.prank(provider);
+        meta.refuseJob(second);
+        _match(second, provider);
+        vm.prank(MATCHER);
+        meta.panicJob(second, "");
+        return uint256(JobId.unwrap(second));
+    }
+
+    function _match(JobId jobId, address provider) private {
+        vm.prank(MATCHER);
+        meta.metaSchedule(jobId, provider);
+    }
+
+    /// @dev There are such events with that address in a topic, and all are about jobs up to `last`.
+    function _expectFound(Log[] memory logs, bytes32 kind, address account, uint256 last) private pure {
+        bool isFound = false;
+        for (uint256 i = 0; i < logs.length; ++i) {
+            bytes32[] memory topics = logs[i].topics;
+            if (topics[0] != kind) continue;
+            for (uint256 j = 2; j < topics.length; ++j) {
+                if (topics[j] != _word(account)) continue;
+                isFound = true;
+                assertTrue(uint256(topics[1]) <= last, "nobody else's job");
+            }
+        }
+        assertTrue(isFound, "found");
+    }
+
+    function _word(address account) private pure returns (bytes32) {
+        return bytes32(uint256(uint160(account)));
+    }
+}
