@@ -11,12 +11,20 @@ HOSTILE = [
 
 KEYS = ["A", "b_1", "each", "storage", "status", "writer", "IFS", "HOME", "STORAGE_PATH", "code", "ended", "value_1"]
 CONDITIONS = ["1 -eq 1", "-n $HOME", '"$A" != "]]"', "1 -eq 1 && ( -d / || -e /x )", "$(echo x) = x"]
+URLS = [
+    "http://a.b:80/c",
+    "https://a/$(touch+owned)",
+    "https://u:p@a/'b'?c=d&e=`f`",
+    "https://a/%27%00%0a/..",
+    "https://a",
+]
 MAX_DEPTH = 3
 
 
-def random_mapping(random):
-    """A valid workflow, as the wire has it."""
-    return _Author(random).workflow()
+def random_mapping(random, *, data=True):
+    """A valid workflow, as the wire has it; it may have data to fetch and to send."""
+    author = _Author(random)
+    return author.workflow() | (author.data() if data else {})
 
 
 class _Author:
@@ -30,6 +38,21 @@ class _Author:
             "steps": self.steps(0),
         }
         return job | self.some(env=self.env, enableLogging=self.flag)
+
+    def data(self):
+        data = self.some(0.2, input=self.place, output=self.place, inputMode=lambda: self.number(0, 511))
+        if list(data.get("output", {})) == ["s3"]:
+            data |= self.some(continuousOutputSync=self.flag)
+        return data
+
+    def place(self):
+        return self.some(0.5, http=lambda: {"url": self.random.choice(URLS)}, s3=self.store)
+
+    def store(self):
+        return {
+            "region": "eu", "bucketUrl": "s3://bucket", "path": f"/{self.name()}", "accessKeyId": "key",
+            "secretAccessKey": "a/b+c=", "endpointUrl": "https://store.example:9000",
+        }  # fmt: skip
 
     def steps(self, depth):
         known, made = [], []

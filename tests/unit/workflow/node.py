@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from gridstead.workflow.parse import from_graphql
-from gridstead.workflow.render import Site, render
+from gridstead.workflow.render import Site, render, secrets_of
 
 NAME = "0x" + "07" * 32
 
@@ -56,6 +56,11 @@ SECRETS = {
     "GRIDSTEAD_LOG_TOKEN": "very-secret",
 }
 
+STORE = {
+    "region": "eu-1", "bucketUrl": "s3://bucket", "path": "/some/data/", "accessKeyId": "AKIA",
+    "secretAccessKey": "very/secret+key=", "endpointUrl": "https://store.example:9000",
+}  # fmt: skip
+
 
 def workflow(*steps, tasks=4, **fields):
     """A workflow of these steps, each a mapping; a text is a command."""
@@ -86,6 +91,17 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
+RCLONE = r"""#!/bin/bash
+# Plays a store whose buckets are folders; keeps what it was told.
+printf '%s\n' "$*" >>"$HOME/rclone"
+stat -c %a "$2" >>"$HOME/rclone-modes"
+cp "$2" "$HOME/rclone.conf"
+from=${4/#store:/$HOME/store/} to=${5/#store:/$HOME/store/}
+if [[ $3 = sync ]]; then rm -rf "$to"; fi
+mkdir -p "$to" && cp -r "$from/." "$to"
+"""
+
+
 class Node:
     """A machine on which scripts run."""
 
@@ -107,13 +123,14 @@ class Node:
     def start(self, workflow, **environment):
         script = self.root / "script"
         script.write_text(render(workflow, site=self.site))
+        secrets = {**SECRETS, **secrets_of(workflow)}
         script.chmod(0o700)
         return subprocess.Popen(
             [script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             cwd=self.home, start_new_session=True,
             env={
                 "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
-                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **SECRETS, **environment,
+                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **secrets, **environment,
             },
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from tests.unit.workflow.at_random import random_mapping
 from tests.unit.workflow.strategies import nested_workflows, texts
 
 from gridstead.workflow.parse import from_graphql, parse_workflow
-from gridstead.workflow.render import quote, render
+from gridstead.workflow.render import quote, render, secrets_of
 
 EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
@@ -50,7 +50,7 @@ def test_random_scripts_have_no_complaint(tmp_path):
     scripts = [tmp_path / f"{seed}.sh" for seed in range(2000)]
     for seed, script in enumerate(scripts):
         workflow = from_graphql(random_mapping(Random(seed)))
-        script.write_text(render(workflow, secrets_beside=seed % 2 == 0))
+        script.write_text(render(workflow, secrets_beside=seed % 2 == 0 or bool(secrets_of(workflow))))
 
     every = subprocess.run(
         ["bash", "-c", 'for script; do bash -n "$script" || exit; done', "bash", *scripts],

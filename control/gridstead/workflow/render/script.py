@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gridstead.errors import InvalidInput
+from gridstead.workflow.render.data import fetch, send
+from gridstead.workflow.render.secrets import put_away, secrets_of
 from gridstead.workflow.render.steps import helpers, render_steps
 from gridstead.workflow.render.words import exports, fill, quote
 from gridstead.workflow.schema import Workflow
 
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 CACHE = "/opt/cache"
+
+FINISH_SECRETS = '  rm -rf -- "$private"\n'
 
 EXPORT_MORE = '  if (($#)); then declare -gx -- "$@"; fi\n'
 
@@ -42,31 +47,42 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         secrets_beside: Whether the script's environment will hold the secrets it needs. Without them a workflow that
             wants logging runs without it, and its output says so.
         site: Paths on the nodes; the usual ones if not given.
+
+    Raises:
+        InvalidInput: The workflow has secrets of its own and they cannot be beside the script.
     """
     site = site or Site()
+    if secrets_of(workflow) and not secrets_beside:
+        raise InvalidInput("cannot run this workflow on this provider", detail="it cannot pass secrets beside a script")
     job = workflow.resources
     cpus = job.tasks * job.cpus_per_task
     logging = workflow.enable_logging and secrets_beside
     output = "output.sh" if logging else "without_logging.sh" if workflow.enable_logging else None
     steps = render_steps(workflow)
+    secrets = put_away(workflow, logging=logging)
+    before, after = send(workflow)
     more = any(step.for_ or step.steps or step.launch or step.catch or step.finally_ for step in workflow.steps)
     return fill(
         "job.sh",
         cache=site.cache,
-        secrets=fill("secrets.sh") if logging else "",
+        secrets=secrets,
         output=fill(output, writer=quote(site.writer)) if output else "",
         finish_output=fill("finish_output.sh") if logging else "",
+        finish_secrets=FINISH_SECRETS if secrets else "",
         tasks=job.tasks,
         cpus_per_task=job.cpus_per_task,
         mem_per_cpu=job.mem_per_cpu,
         gpus=job.gpus,
         cpus=cpus,
         mem=cpus * job.mem_per_cpu,
+        input=fetch(workflow),
         environment=exports(workflow.env),
         said=", then of the steps around" if more else "",
         takes=" # NAME=value of the steps around" if more else "",
         exports_more=EXPORT_MORE if more else "",
         helpers=helpers(workflow).lstrip("\n"),
         steps=steps.functions.strip("\n"),
-        call=steps.call,
+        before=before,
+        call=f"code=0\n{steps.call} || code=$?" if workflow.continuous_output_sync else f"{steps.call} || exit",
+        after=after,
     )

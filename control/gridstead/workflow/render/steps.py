@@ -43,7 +43,7 @@ def helpers(workflow: Workflow) -> str:
         ("control.sh", True),
         ("condition.sh", any(step.if_ is not None for step in found)),
         ("handlers.sh", any(step.catch or step.finally_ for step in found)),
-        ("branch.sh", launches or parallel),
+        ("branch.sh", launches or parallel or workflow.continuous_output_sync),
         ("parallel.sh", parallel),
         ("launch.sh", launches),
     )

@@ -9,6 +9,7 @@ language but not in this grid yet are in LATER, so that a message can say so.
 from __future__ import annotations
 
 from gridstead.workflow.schema.base import model_in
+from gridstead.workflow.schema.data import HTTPData, S3Data, TransportData
 from gridstead.workflow.schema.later import LATER, WITHIN_LATER
 from gridstead.workflow.schema.resources import EnvVar, JobResources, StepRunResources
 from gridstead.workflow.schema.run import StepRun
@@ -19,12 +20,15 @@ __all__ = [
     "WITHIN_LATER",
     "EnvVar",
     "ForRange",
+    "HTTPData",
     "JobResources",
+    "S3Data",
     "Step",
     "StepAsyncLaunch",
     "StepFor",
     "StepRun",
     "StepRunResources",
+    "TransportData",
     "Workflow",
     "model_in",
 ]

@@ -54,7 +54,12 @@ def _text(value: str) -> str:
     return value
 
 
-def _printable(value: str) -> str:
+def printable(value: str) -> str:
+    """Return the text.
+
+    Raises:
+        ValueError: It holds a line end or another character without a picture.
+    """
     if not value.isprintable():
         raise ValueError("holds a character that cannot be printed")
     return value
@@ -76,7 +81,7 @@ Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 CountOrNone = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Integer = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 Text = Annotated[str, AfterValidator(_text)]
-Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_printable)]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(printable)]
 EnvName = Annotated[
     str,
     Field(max_length=MAX_NAME),
@@ -88,7 +93,7 @@ AbsolutePath = Annotated[
     str,
     Field(max_length=MAX_PATH),
     AfterValidator(_absolute),
-    AfterValidator(_printable),
+    AfterValidator(printable),
     shown_as(pattern=_ABSOLUTE),
 ]
 

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 CONTAINER = "container steps"
-INPUT = "input data"
-OUTPUT = "output data"
 NETWORKS = "networks of a job"
 
 # By the mapping they stand in, with what they are part of.
 LATER: dict[str, dict[str, str]] = {
     "Job": {
-        "input": INPUT, "inputMode": INPUT, "output": OUTPUT, "continuousOutputSync": OUTPUT,
         "virtualNetworks": NETWORKS,
     },
     "Step": {"use": "modules"},
@@ -27,7 +24,5 @@ WITHIN_LATER: dict[str, tuple[str, ...]] = {
         "image", "registry", "apptainer", "deepsquareHosted", "mounts", "mountHome", "readOnlyRootFS", "x11",
         "username", "password",
     ),
-    "input": ("http", "s3"),
-    "output": ("http", "s3"),
     "steps[].use": ("source", "args", "exportEnvAs"),
 }  # fmt: skip

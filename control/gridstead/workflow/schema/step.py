@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from gridstead.workflow.schema.base import MAX_STEPS, Handle, Integer, Model, Name, Text, shown_as
+from gridstead.workflow.schema.data import Mode, TransportData
 from gridstead.workflow.schema.resources import Env, JobResources
 from gridstead.workflow.schema.run import StepRun
 
@@ -141,7 +142,31 @@ class Workflow(Model):
     )
     resources: JobResources = Field(description="What the whole job gets.")
     env: Env = Field(default=(), description="Variables of every step.")
+    input: TransportData | None = Field(
+        default=None,
+        description="What lies in `$DEEPSQUARE_INPUT` before the first step. A packed file from the web is unpacked "
+        "beside itself.",
+    )
+    input_mode: Mode | None = Field(
+        default=None,
+        description="Permissions of everything in `$DEEPSQUARE_INPUT`, as a decimal number: 511 is `rwxrwxrwx`. "
+        "448, `rwx------`, if not given.",
+    )
+    output: TransportData | None = Field(
+        default=None,
+        description="Where `$DEEPSQUARE_OUTPUT` goes when all steps have succeeded. To the web goes one file, or "
+        "`output.zip` where there are more; the answer stands in the job's output.",
+    )
+    continuous_output_sync: bool = Field(
+        default=False, description="Whether the output goes to S3 while the job runs too, and however it ends."
+    )
     steps: Steps = Field(description="What it does, in order; 1 to 256 steps.", min_length=1)
+
+    @model_validator(mode="after")
+    def _continuous_to_s3(self) -> Self:
+        if self.continuous_output_sync and not (self.output and self.output.s3 and not self.output.http):
+            raise ValueError("has continuousOutputSync, which needs an output to s3")
+        return self
 
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow as the wire has it, without fields that have no value."""

@@ -9,8 +9,11 @@ finish() {
   local status=$?
   set +e # nothing here changes how the job ends
   cd /
-  rm -rf -- "$storage"
-%%{finish_output}  exit "$status"
+  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+    chmod -R u+rwX -- "$storage"
+    rm -rf -- "$storage"
+  fi
+%%{finish_output}%%{finish_secrets}  exit "$status"
 }
 trap finish EXIT
 ended=0 # the code of the job once a signal came: the step that runs is the last
@@ -32,7 +35,7 @@ export DEEPSQUARE_DISK_WORLD_TMP="%%{cache}/disk/world-tmp"
 (umask 077 && mkdir -p -- "$storage/input" "$storage/output")
 : >"$storage/env"
 cd -- "$storage"
-
+%%{input}
 # --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV%%{said} ---
 job_environment() {%%{takes}
   local gridstead_line gridstead_lines=()
@@ -50,6 +53,7 @@ job_environment() {%%{takes}
 %%{helpers}
 # --- Steps ---
 %%{steps}
-
+%%{before}
 # --- The job ---
-%%{call} || exit
+%%{call}
+%%{after}

@@ -4,16 +4,15 @@
 set -euo pipefail
 
 # --- Secrets ---
-# They come in the environment. They go into a file that nobody else can read, and the script starts again without them.
+# They come in the environment. They go into files that nobody else can read, and the script starts again without them.
 if [ $# -eq 0 ]; then
   private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   (
     umask 077
-    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" \
-      "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
+    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
   )
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME \
-    -u GRIDSTEAD_LOG_TOKEN /bin/bash -l "$0" "$private"
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN \
+    /bin/bash -l "$0" "$private"
 fi
 private=$1 writer=
 
@@ -23,7 +22,10 @@ finish() {
   local status=$?
   set +e # nothing here changes how the job ends
   cd /
-  rm -rf -- "$storage"
+  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+    chmod -R u+rwX -- "$storage"
+    rm -rf -- "$storage"
+  fi
   exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
   wait "$writer"
   rm -rf -- "$private"

@@ -1,0 +1,2 @@
+ls -lR -- "$storage/input"
+find "$storage/input" -depth -exec chmod %%{mode} {} +

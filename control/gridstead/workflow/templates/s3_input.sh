@@ -1,0 +1,4 @@
+
+# --- Input ---
+echo "gridstead: fetching the input"
+rclone --config "$private/input" copy %%{remote} "$storage/input"

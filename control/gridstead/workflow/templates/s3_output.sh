@@ -1,0 +1,5 @@
+
+# --- Output ---
+send_output() {
+  rclone --config "$private/output" %%{action} "$storage/output" %%{remote}
+}

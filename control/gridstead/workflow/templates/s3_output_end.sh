@@ -1,0 +1,3 @@
+
+echo "gridstead: sending the output"
+send_output

@@ -1,0 +1,8 @@
+
+# --- Output, however the steps ended ---
+set +e
+signal_tree TERM "$sending"
+wait "$sending" 2>/dev/null
+echo "gridstead: sending the output"
+send_output || code=$((code ? code : $?))
+(exit "$code")

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Input and output of a job, with a web server on loopback and a stand-in for rclone."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import os
+import signal
+import tarfile
+import threading
+import zipfile
+
+import pytest
+from tests.unit.workflow.node import RCLONE, wait_for, workflow
+
+from gridstead.workflow.render import render
+
+
+@pytest.fixture
+def web():
+    """A server: its files by path, what was sent to it, and its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.partition("?")[0]
+            content = server.files.get(path)
+            self.send_response(200 if content is not None else 404)
+            self.send_header("content-length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def do_PUT(self):
+            server.sent[self.path] = self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"https://web.example/it-is-here")
+
+        def log_message(self, *_arguments):
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.files, server.sent = {}, {}
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def tarball():
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo("folder/inside")
+        info.size = 5
+        archive.addfile(info, io.BytesIO(b"hello"))
+    return buffer.getvalue()
+
+
+def zipped():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("folder/inside", "hello")
+    return buffer.getvalue()
+
+
+class TestWebInput:
+    @pytest.mark.parametrize(
+        ("name", "content", "result"),
+        [
+            ("plain.txt", b"hello", "plain.txt"), ("a.tar.gz", tarball(), "folder/inside"),
+            ("no-suffix", zipped(), "folder/inside"), ("x.gz", gzip.compress(b"hello"), "x"),
+            ("x", gzip.compress(b"hello"), "x.unpacked"),
+        ],
+    )  # fmt: skip
+    def test_file_is_fetched_and_unpacked_by_what_it_is(self, node, web, name, content, result):
+        web.files[f"/{name}"] = content
+        job = workflow(
+            f'cat "$DEEPSQUARE_INPUT/{result}"; [ -e "$DEEPSQUARE_INPUT/{name}" ]',
+            input={"http": {"url": f"{web.url}/{name}"}},
+        )
+
+        code, output = node.run(job)
+
+        assert code == 0
+        assert output.endswith("hello")
+        assert node.left == []
+
+    def test_what_is_not_there_ends_the_job(self, node, web):
+        code, output = node.run(workflow("echo never", input={"http": {"url": f"{web.url}/nothing"}}))
+
+        assert code == 22
+        assert "never" not in output
+        assert "404" in output
+        assert node.left == []
+
+    def test_permissions_of_the_input(self, node, web):
+        web.files["/x"] = b"x"
+        job = workflow("stat -c %a input input/x", input={"http": {"url": f"{web.url}/x"}}, inputMode=365)
+
+        assert node.run(job)[1].endswith("555\n555\n")
+        assert node.left == []
+
+    def test_url_with_a_secret_is_not_in_the_script(self, node, web):
+        web.files["/x"] = b"hello"
+        url = web.url.replace("http://", "http://user:hush@") + "/x?token=hush&x={a,b}[1-2]"
+        job = workflow("cat input/x; env; cat /proc/$PPID/environ | tr '\\0' '\\n'", input={"http": {"url": url}})
+
+        code, output = node.run(job)
+
+        assert code == 0
+        assert "hello" in output
+        assert "hush" not in output + render(job)
+        assert "GRIDSTEAD_INPUT" not in output
+        assert node.left == []
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "%27;touch%20owned;%27",
+            "$(touch%20owned)",
+            "`touch%20owned`",
+            "%2e%2e%2f%2e%2e%2fowned",
+            "-o",
+            "%0aowned",
+            "..",
+            "~",
+        ],
+    )
+    def test_hostile_name_is_a_name(self, node, web, name):
+        web.files[f"/{name}"] = b"hello"
+
+        assert node.run(workflow("cat -- input/*", input={"http": {"url": f"{web.url}/{name}"}}))[0] in (0, 22)
+        assert not list(node.root.rglob("owned"))
+
+
+class TestWebOutput:
+    def test_one_file_is_sent_as_it_is_and_the_answer_is_told(self, node, web):
+        job = workflow("echo hello >output/x; mkdir output/empty", output={"http": {"url": f"{web.url}/up/"}})
+
+        code, output = node.run(job)
+
+        assert (code, web.sent) == (0, {"/up/x": b"hello\n"})
+        assert "\n-----\nhttps://web.example/it-is-here\n-----\n" in output
+
+    def test_more_files_are_sent_as_one(self, node, web):
+        job = workflow(
+            "cd output; echo a >a; mkdir b; echo b >'b/ b'; echo c >.c", output={"http": {"url": f"{web.url}/up/"}}
+        )
+
+        assert node.run(job)[0] == 0
+        with zipfile.ZipFile(io.BytesIO(web.sent["/up/output.zip"])) as archive:
+            assert sorted(name for name in archive.namelist() if not name.endswith("/")) == [".c", "a", "b/ b"]
+        assert node.left == []
+
+    def test_nothing_is_sent_of_nothing_and_of_a_job_that_failed(self, node, web):
+        to_web = {"http": {"url": f"{web.url}/up/"}}
+
+        assert "gridstead: the output is empty" in node.run(workflow("true", output=to_web))[1]
+        assert node.run(workflow("echo x >output/x; exit 3", output=to_web))[0] == 3
+        assert web.sent == {}
+
+    def test_output_that_cannot_be_sent_fails_the_job(self, node):
+        code, _ = node.run(workflow("echo x >output/x", output={"http": {"url": "http://127.0.0.1:9/"}}))
+
+        assert code == 7
+        assert node.left == []
+
+
+class TestStore:
+    @pytest.fixture(autouse=True)
+    def _rclone(self, node):
+        node.add("rclone", RCLONE)
+        (node.home / "store/bucket/some/data").mkdir(parents=True)
+        (node.home / "store/bucket/some/data/x").write_text("hello\n")
+
+    def test_input_comes_from_the_store(self, node):
+        code, output = node.run(workflow("cat input/x", input={"s3": STORE}))
+
+        assert code == 0
+        assert output.endswith("hello\n")
+        assert node.left == []
+
+    @pytest.mark.parametrize(("delete", "left"), [(False, ["x", "y"]), (True, ["y"])])
+    def test_output_goes_to_the_store(self, node, delete, left):
+        code, _ = node.run(workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete}}))
+
+        assert code == 0
+        assert sorted(path.name for path in (node.home / "store/bucket/some/data").iterdir()) == left
+
+    def test_keys_are_in_a_private_file_and_nowhere_else(self, node):
+        job = workflow("env; ps ax", input={"s3": STORE}, output={"s3": STORE}, enableLogging=True)
+
+        _, output = node.run(job)
+
+        assert "secret_access_key = very/secret+key=\n" in (node.home / "rclone.conf").read_text()
+        assert set((node.home / "rclone-modes").read_text().split()) == {"600"}
+        for text in (output, render(job), (node.home / "rclone").read_text()):
+            assert "very/secret" not in text
+            assert "AKIA" not in text
+        assert node.left == []
+
+    def test_whole_bucket(self, node):
+        (node.home / "store/bucket/top").write_text("top\n")
+
+        assert node.run(workflow("cat input/top", input={"s3": {**STORE, "path": "/"}}))[1].endswith("top\n")
+
+    def test_failed_job_sends_nothing(self, node):
+        assert node.run(workflow("echo y >output/y; exit 4", output={"s3": STORE}))[0] == 4
+        assert not (node.home / "store/bucket/some/data/y").exists()
+
+    def test_continuous_output_is_sent_meanwhile(self, node):
+        node.add("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
+        there = node.home / "store/bucket/some/data/y"
+        body = f"echo y >output/y; while [ ! -e {there} ]; do /bin/sleep 0.02; done"
+
+        code, _ = node.run(workflow(body, output={"s3": STORE}, continuousOutputSync=True))
+
+        assert code == 0
+        assert node.left == []
+
+    @pytest.mark.parametrize("code", [0, 6])
+    def test_continuous_output_is_sent_at_the_end_however_the_job_ends(self, node, code):
+        job = workflow(f"echo y >output/y; exit {code}", output={"s3": STORE}, continuousOutputSync=True)
+
+        assert node.run(job)[0] == code
+        assert (node.home / "store/bucket/some/data/y").exists()
+        assert node.left == []
+
+    def test_continuous_output_of_a_cancelled_job(self, node):
+        job = workflow("echo y >output/y; touch started; sleep 20", output={"s3": STORE}, continuousOutputSync=True)
+        running = node.start(job)
+        wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
+
+        os.killpg(running.pid, signal.SIGTERM)
+        running.communicate(timeout=20)
+
+        assert running.returncode == 143
+        assert (node.home / "store/bucket/some/data/y").exists()
+        assert node.left == []
+
+    def test_missing_secret_ends_the_job(self, node):
+        node.add("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
+
+        assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1
+
+    def test_hostile_path_is_a_path(self, node):
+        path = "/'; touch owned; '$(touch owned)`touch owned`"
+        node.run(workflow("true", output={"s3": {**STORE, "path": path}}))
+
+        assert f"store:bucket{path}" in (node.home / "rclone").read_text()
+        assert not list(node.root.rglob("owned"))
