@@ -13,7 +13,7 @@ import threading
 import zipfile
 
 import pytest
-from tests.unit.workflow.node import RCLONE, wait_for, workflow
+from tests.unit.workflow.node import RCLONE, STORE, wait_for, workflow
 
 from gridstead.workflow.render import render
 
