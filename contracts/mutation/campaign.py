@@ -77,11 +77,10 @@ class Campaign:
         """Keep a verdict, and tell how far it is now and then."""
         with self.lock:
             self.results[verdict].append(change)
-            if verdict is Verdict.SURVIVED:
-                print(f"mutants: survived: {change}", flush=True)
-            done = self.total - len(self.waiting)
+            done = sum(len(changes) for changes in self.results.values())
             if done % NEWS_EVERY == 0:
-                print(f"mutants: {done} of {self.total}", flush=True)
+                survived = len(self.results[Verdict.SURVIVED])
+                print(f"mutants: {done} of {self.total}, {survived} survived", flush=True)
 
 
 def work(campaign: Campaign, bench: Bench) -> None:

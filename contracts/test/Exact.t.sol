@@ -5,7 +5,7 @@ import {IJobRepository} from "../src/interfaces/IJobRepository.sol";
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {Billing} from "../src/libraries/Billing.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
-import {Job, JobDefinition, JobId, JobStatus, JobTerms} from "../src/Types.sol";
+import {Job, JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice The cheat code that counts calls.
@@ -81,6 +81,19 @@ contract ExactTest is Grid {
         assertEq(JobId.unwrap(jobOf(jobId).jobId), JobId.unwrap(jobId), "id");
     }
 
+    function test_the_old_getter_answers_the_whole_record() public {
+        JobId jobId = matched(LOCK);
+
+        (JobId id, JobStatus status, address customer, address provider,,,, bytes32 name,,,) =
+            jobs.jobs(jobId);
+
+        assertEq(JobId.unwrap(id), JobId.unwrap(jobId), "id");
+        assertEq(uint256(status), uint256(JobStatus.META_SCHEDULED), "status");
+        assertEq(customer, ALICE, "customer");
+        assertEq(provider, PROVIDER, "provider");
+        assertEq(name, "job", "name");
+    }
+
     function test_terms_are_read_in_the_order_of_the_question() public {
         JobId[] memory ids = new JobId[](2);
         (ids[1], ids[0]) = (request(ALICE, LOCK), request(BOB, 2 * LOCK));
@@ -93,13 +106,14 @@ contract ExactTest is Grid {
         assertEq(terms[1].customer, ALICE, "second");
     }
 
-    function test_any_exit_code_is_kept() public {
+    function test_any_exit_code_and_the_shortest_error_are_kept() public {
         JobId jobId = running(LOCK);
 
         vm.prank(PROVIDER);
-        meta.settleJob(jobId, uint8(JobStatus.FAILED), 0, 1, "", bytes32(0));
+        meta.settleJob(jobId, uint8(JobStatus.FAILED), 0, 1, "!", bytes32(0));
 
         assertEq(uint64(jobOf(jobId).exitCode), 1, "exit code");
+        assertEq(jobOf(jobId).lastError, "!", "error");
     }
 
     function test_a_job_that_is_refunded_has_no_exit_code_and_no_cost() public {
@@ -189,6 +203,19 @@ contract ExactTest is Grid {
         meta.requestNewJob(greatest, LOCK, "job", false);
     }
 
+    function test_the_highest_prices_are_taken() public {
+        ProviderPrices memory highest = ProviderPrices({
+            gpuPricePerMin: type(uint72).max,
+            cpuPricePerMin: type(uint72).max,
+            memPricePerMin: type(uint56).max
+        });
+
+        vm.prank(PROVIDER);
+        providers.setPrices(highest);
+
+        assertEq(providers.getProvider(PROVIDER).providerPrices.gpuPricePerMin, type(uint72).max, "price");
+    }
+
     // Times
 
     function test_a_start_between_claim_and_now_is_kept_and_told() public {
@@ -222,26 +249,9 @@ contract ExactTest is Grid {
 
         vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED));
         meta.expireJob(jobId);
-    }
-
-    // Top-ups by delegates
-
-    function test_the_remaining_minutes_are_those_paid_less_those_run() public {
-        vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(definition(), LOCK, "job", true); // Pays for 70 minutes.
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED));
         vm.prank(MATCHER);
-        meta.metaSchedule(jobId, PROVIDER);
-        vm.startPrank(PROVIDER);
-        meta.claimNextJob();
-        meta.setJobRunning(jobId, uint64(block.timestamp));
-        pass(40 minutes - 1);
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30));
-        meta.topUpJobDelegate(jobId);
-        pass(1);
-
-        meta.topUpJobDelegate(jobId);
-
-        assertEq(jobOf(jobId).cost.maxCost, LOCK + 30 * PRICE, "lock");
+        meta.panicJob(jobId, "again");
     }
 
     // Payments and queues

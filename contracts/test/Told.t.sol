@@ -63,6 +63,34 @@ contract ToldTest is Grid {
         settle(jobId, JobStatus.FAILED, 600);
     }
 
+    function test_a_bill_of_exactly_the_elapsed_time_is_not_told_as_too_much() public {
+        JobId jobId = running(LOCK);
+        pass(60);
+        eventLog.recordLogs();
+
+        settle(jobId, JobStatus.FINISHED, 60);
+
+        _assertNotTold(IMetaScheduler.BilledTooMuchEvent.selector);
+    }
+
+    function test_a_refusal_is_told_with_its_provider() public {
+        JobId jobId = claimed(LOCK);
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.JobUnmatched(jobId, PROVIDER);
+
+        vm.prank(PROVIDER);
+        meta.refuseJob(jobId);
+    }
+
+    function test_a_top_up_is_told_with_its_amount() public {
+        JobId jobId = claimed(LOCK);
+        vm.expectEmit(true, true, true, true, address(meta));
+        emit IMetaScheduler.JobToppedUp(jobId, PROVIDER, 7);
+
+        vm.prank(ALICE);
+        meta.topUpJob(jobId, 7);
+    }
+
     function test_a_top_up_of_nothing_is_not_told() public {
         JobId jobId = claimed(LOCK);
 
@@ -107,10 +135,7 @@ contract ToldTest is Grid {
         vm.prank(PROVIDER);
         meta.refuseMany(ids);
 
-        EventLog.Log[] memory logs = eventLog.getRecordedLogs();
-        for (uint256 i = 0; i < logs.length; ++i) {
-            assertTrue(logs[i].topics[0] != IMetaScheduler.BatchElementSkipped.selector, "skipped");
-        }
+        _assertNotTold(IMetaScheduler.BatchElementSkipped.selector);
         assertStatus(ids[0], JobStatus.PENDING);
     }
 
@@ -145,5 +170,30 @@ contract ToldTest is Grid {
         assertEq(meta.claimTopUps(1), 1, "first");
         assertEq(meta.claimTopUps(1), 1, "second");
         assertEq(meta.claimTopUps(1), 0, "none");
+    }
+
+    function test_the_remaining_minutes_are_those_paid_less_those_run() public {
+        vm.prank(ALICE);
+        JobId jobId = meta.requestNewJob(definition(), LOCK, "job", true); // Pays for 70 minutes.
+        vm.prank(MATCHER);
+        meta.metaSchedule(jobId, PROVIDER);
+        vm.startPrank(PROVIDER);
+        meta.claimNextJob();
+        meta.setJobRunning(jobId, uint64(block.timestamp));
+        pass(40 minutes - 1);
+        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30));
+        meta.topUpJobDelegate(jobId);
+        pass(1);
+
+        meta.topUpJobDelegate(jobId);
+
+        assertEq(jobOf(jobId).cost.maxCost, LOCK + 30 * PRICE, "lock");
+    }
+
+    function _assertNotTold(bytes32 topic) private {
+        EventLog.Log[] memory logs = eventLog.getRecordedLogs();
+        for (uint256 i = 0; i < logs.length; ++i) {
+            assertTrue(logs[i].topics[0] != topic, "not told");
+        }
     }
 }
