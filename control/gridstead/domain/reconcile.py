@@ -19,7 +19,7 @@ from gridstead.domain.evidence import Absent, Alive, Ended, Patience, Unknown, b
 from gridstead.domain.ids import Proof, is_batch_location_hash
 from gridstead.domain.job import Block, Job, QueueSizes
 from gridstead.domain.journal import Entry, EntryKind, JobRecord
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.settlement import billed_seconds, evidence_hash, slack_seconds, time_limit_min
 
 NO_EVIDENCE = "0x" + "00" * 32
@@ -227,14 +227,19 @@ def _set_running(job: Job, attempt: Attempt) -> Put:
 
 
 def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """It ended: start and end reach the chain in this order, one tick after the other."""
+    """It ended: start and end reach the chain in this order.
+
+    They go together if the contract takes the end of a running job only: should the start get lost, so does the end,
+    and is told again. A failure or a cancellation would be taken without a run, and nobody paid.
+    """
     if not _claim_is_confirmed(job, snapshot, rules):
         return
     state = END_STATES[attempt.state]
     if job.state is JobState.SCHEDULED and attempt.started:
         yield _set_running(job, attempt)
-        return
-    if job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
+        if is_legal(job.state, state) or rules.plain_slack_min is not None:
+            return
+    elif job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
         state = JobState.PANICKED
     seconds = billed_seconds(job, attempt, snapshot.reports)
     if rules.plain_slack_min is not None:

@@ -193,10 +193,24 @@ def test_a_call_that_is_under_way_is_not_put_twice():
     assert calls(actions) == []
 
 
-def test_a_job_that_ended_before_its_start_was_told_is_first_set_running():
+@pytest.mark.parametrize("slurm_state", sorted(END_STATES))
+def test_a_job_that_ended_before_its_start_was_told_is_first_set_running(slurm_state):
+    """Its end goes along only if the contract would not take it without the start."""
     j = job()
 
-    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "COMPLETED"))), RULES))
+    first, *rest = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, slurm_state))), RULES))
+
+    assert isinstance(first, SetRunning)
+    together = END_STATES[slurm_state] in {JobState.FINISHED, JobState.OUT_OF_CREDITS}
+    assert [(call.state, call.seconds) for call in rest] == [(END_STATES[slurm_state], 30)] * together
+
+
+def test_on_the_old_contracts_an_end_waits_for_its_start():
+    """There each call is tried out before it is sent."""
+    j = job()
+    rules = replace(RULES, plain_slack_min=15)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "COMPLETED"))), rules))
 
     assert isinstance(call, SetRunning)
 
