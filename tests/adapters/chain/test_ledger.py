@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.adapters.chain.conftest import RealGrid
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
@@ -181,6 +182,24 @@ def test_reads_are_pinned_to_their_block(grid):
 
     assert grid.ledger.jobs([number], at=before) == {}
     assert set(grid.ledger.jobs([number], at=grid.ledger.head())) == {number}
+
+
+def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
+    grid = RealGrid(chain)
+    first, second = (grid.request(f"script-{number}") for number in (1, 2))
+    head = grid.ledger.head()
+    one = grid.ledger.jobs([first], at=head)
+    reads, read = [], chain.node.read
+    monkeypatch.setattr(chain.node, "read", lambda views, *, at: read(reads.append(at.number) or views, at=at))
+
+    assert grid.ledger.jobs([first], at=head) == one
+    assert reads == []
+    both = grid.ledger.jobs([first, second], at=head)
+    assert grid.ledger.jobs([second, first], at=head) == both
+    assert reads == [head.number]
+    grid.cancel(second)
+    assert job(grid, second).state is JobState.CANCELLED
+    assert grid.ledger.jobs([second], at=head)[second].state is JobState.PENDING
 
 
 def test_block_is_none_above_the_head(grid):

@@ -34,6 +34,7 @@ class ChainLedger:
         self._node = node
         self._contracts = contracts
         self._events = EventReader(contracts, claims_of=claims_of)
+        self._kept: tuple[str, dict[int, Job]] = "", {}
 
     def head(self) -> Block:
         """Return the newest block."""
@@ -45,10 +46,16 @@ class ChainLedger:
         return to_block(answer) if answer else None
 
     def jobs(self, numbers: Iterable[int], *, at: Block) -> dict[int, Job]:
-        """Return jobs by number."""
+        """Return jobs by number; what a block holds never changes, so the jobs of the last one asked are kept."""
         wanted = sorted({number for number in numbers if 0 < number < 1 << 256})
-        found = self._jobs_by_page(wanted, at) if self._contracts.has_batches else self._jobs_one_by_one(wanted, at)
-        return {job.id.number: job for job in found}
+        block, known = self._kept
+        known = dict(known) if block == at.hash else {}
+        new = [number for number in wanted if number not in known]
+        if new:
+            found = self._jobs_by_page(new, at) if self._contracts.has_batches else self._jobs_one_by_one(new, at)
+            known |= {job.id.number: job for job in found}
+            self._kept = at.hash, known
+        return {number: known[number] for number in wanted if number in known}
 
     def events(self, *, first: int, last: int) -> tuple[Event, ...]:
         """Return the grid's events."""
