@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an administrator's wish changes; each plan is the rest of itself after a break."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.sets import ADDRESSES, GRID, MATCHER, NEW, OLD, STRANGER, apply, given, owned, state, without
+
+from gridstead.domain.administration import (
+    CONSTANTS,
+    find_constant,
+    grant,
+    hand_over,
+    revoke,
+    set_constant,
+    set_open,
+    take_over,
+)
+from gridstead.domain.deployment import NOBODY, ROLE_CONTRACTS, Role
+from gridstead.errors import InvalidInput, NotAllowed
+
+CUT = find_constant("deepsquareCut")
+
+
+def calls(changes):
+    return [(one.contract, one.function, *one.arguments) for one in changes]
+
+
+def after(found, changes, sender):
+    for change in changes:
+        found = apply(found, change, sender)
+        assert all(found.accounts(contract, Role.ADMIN) for contract in ROLE_CONTRACTS)
+    return found
+
+
+def handed_over():
+    return after(state(), hand_over(state(), OLD, NEW), OLD)
+
+
+@pytest.mark.parametrize("text", ["deepsquareCut", "deepsquare-cut", "DEEPSQUARECUT", " deepsquare_cut "])
+def test_a_constant_is_found_by_name(text):
+    assert find_constant(text) is CUT
+
+
+def test_a_constant_that_there_is_not_is_refused_with_a_guess():
+    with pytest.raises(InvalidInput, match="invalid constant 'deepsquareCat'") as refusal:
+        find_constant("deepsquareCat")
+    assert refusal.value.hint.startswith("Did you mean deepsquareCut? Give one of: minimumAmount, ")
+
+    with pytest.raises(InvalidInput, match="invalid constant") as refusal:
+        find_constant("x" * 1000)
+    assert refusal.value.hint.startswith("Give one of: ")
+
+
+@pytest.mark.parametrize("value", [-1, 101, 2**256])
+def test_a_value_out_of_bounds_is_refused_with_the_bounds(value):
+    with pytest.raises(InvalidInput, match=f"invalid deepsquareCut {value}") as refusal:
+        set_constant(state(), OLD, CUT, value)
+
+    assert refusal.value.hint == "Give a value from 0 to 100 percent."
+
+
+def test_a_constant_that_these_contracts_do_not_have_is_refused():
+    with pytest.raises(InvalidInput, match="these contracts have no settleGrace"):
+        set_constant(state(), OLD, find_constant("settleGrace"), CONSTANTS[4].least)
+
+
+def test_only_the_owner_sets_constants():
+    with pytest.raises(NotAllowed, match=f"{NEW} may not set constants") as refusal:
+        set_constant(state(), NEW, CUT, 25)
+
+    assert refusal.value.detail == f"the owner of Constants is {OLD}"
+
+
+@pytest.mark.parametrize(("value", "expected"), [(20, []), (0, [("Constants", "setDeepsquareCut", 0)])])
+def test_a_constant_is_set_where_it_differs(value, expected):
+    assert calls(set_constant(state(), OLD, CUT, value)) == expected
+
+
+def test_only_an_admin_grants():
+    with pytest.raises(NotAllowed, match=f"{NEW} is not admin of MetaScheduler") as refusal:
+        grant(state(), NEW, Role.MATCHER, STRANGER)
+
+    assert refusal.value.detail == f"its admin is {OLD}"
+
+
+def test_an_admin_whom_no_event_tells_of_is_not_guessed():
+    with pytest.raises(NotAllowed) as refusal:
+        grant(without(state(), "MetaScheduler", Role.ADMIN, OLD), NEW, Role.MATCHER, STRANGER)
+
+    assert refusal.value.detail == "its admin is nobody that events tell of"
+
+
+def test_a_role_is_granted_where_it_is_missing():
+    found = given(state(), "MetaScheduler", Role.MATCHER, STRANGER)
+
+    changes = grant(found, OLD, Role.MATCHER, STRANGER)
+
+    assert calls(changes) == [("ProviderManager", "grantRole", "METASCHEDULER_ROLE", STRANGER)]
+    assert grant(after(found, changes, OLD), OLD, Role.MATCHER, STRANGER) == ()
+
+
+def test_what_is_so_already_needs_no_admin():
+    assert grant(state(), STRANGER, Role.MATCHER, MATCHER) == ()
+
+
+def test_metascheduler_keeps_its_own_role():
+    with pytest.raises(NotAllowed, match="cannot take its role from MetaScheduler"):
+        revoke(state(), OLD, Role.CONTRACT, GRID)
+
+
+def test_a_stranger_loses_the_role_of_a_contract():
+    found = given(state(), "JobRepository", Role.CONTRACT, STRANGER)
+
+    changes = revoke(found, OLD, Role.CONTRACT, STRANGER)
+
+    assert calls(changes) == [("JobRepository", "revokeRole", "METASCHEDULER_ROLE", STRANGER)]
+
+
+@pytest.mark.parametrize("sender", [OLD, NEW])
+def test_the_last_admin_keeps_the_role(sender):
+    with pytest.raises(NotAllowed, match=f"{OLD} is" if sender == OLD else f"{NEW} is not admin"):
+        revoke(state(), sender, Role.ADMIN, OLD)
+
+
+def test_revoking_an_admin_withdraws_what_was_offered_to_it():
+    changes = revoke(handed_over(), OLD, Role.ADMIN, NEW)
+
+    assert calls(changes) == [
+        *((contract, "revokeRole", "DEFAULT_ADMIN_ROLE", NEW) for contract in ROLE_CONTRACTS),
+        *((contract, "offerOwnership", NOBODY) for contract in ("Constants", "Credit")),
+    ]
+    assert set(after(handed_over(), changes, OLD).holders) == set(state().holders)
+    assert after(handed_over(), changes, OLD).owners == state().owners
+
+
+def test_a_set_is_closed_and_opened_by_an_admin():
+    assert set_open(state(), STRANGER, is_open=True) == ()
+    with pytest.raises(NotAllowed):
+        set_open(state(), STRANGER, is_open=False)
+
+    changes = set_open(state(), OLD, is_open=False)
+
+    assert calls(changes) == [("MetaScheduler", "setEnableRequestNewJob", False)]
+    assert set_open(after(state(), changes, OLD), OLD, is_open=False) == ()
+    (opening,) = set_open(after(state(), changes, OLD), OLD, is_open=True)
+    assert opening.title == "new jobs are taken"
+
+
+@pytest.mark.parametrize("heir", [OLD, GRID, ADDRESSES["Credit"], NOBODY])
+def test_who_can_never_take_over_is_refused(heir):
+    with pytest.raises(InvalidInput):
+        hand_over(state(), OLD, heir)
+
+
+def test_only_an_admin_hands_over():
+    with pytest.raises(NotAllowed, match=f"{STRANGER} is not admin"):
+        hand_over(state(), STRANGER, NEW)
+
+
+def test_contracts_that_know_no_offers_are_not_handed_over():
+    with pytest.raises(NotAllowed, match="cannot offer Constants"):
+        hand_over(owned(state(), "Constants", offered_to=None), OLD, NEW)
+
+
+def test_handing_over_takes_nothing_from_the_present_admin():
+    found = handed_over()
+
+    assert all(found.holds(contract, Role.ADMIN, one) for contract in ROLE_CONTRACTS for one in (OLD, NEW))
+    assert [found.ownership(one).owner for one in ("Constants", "Credit")] == [OLD, OLD]
+    assert hand_over(found, OLD, NEW) == ()
+
+
+def test_what_somebody_else_owns_is_not_offered():
+    changes = hand_over(owned(state(), "Credit", owner=STRANGER), OLD, NEW)
+
+    assert ("Credit", "offerOwnership", NEW) not in calls(changes)
+    assert ("Constants", "offerOwnership", NEW) in calls(changes)
+
+
+def test_nobody_takes_over_what_was_not_handed_over():
+    with pytest.raises(NotAllowed, match=f"{NEW} is not admin of MetaScheduler") as refusal:
+        take_over(state(), NEW)
+
+    assert "hand-over" in refusal.value.hint
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_hand_over_that_broke_off_is_finished_by_doing_it_again(steps):
+    found = after(state(), hand_over(state(), OLD, NEW)[:steps], OLD)
+    with pytest.raises(NotAllowed):
+        take_over(found, NEW)
+
+    rest = hand_over(found, OLD, NEW)
+
+    assert len(rest) == 5 - steps
+    assert take_over(after(found, rest, OLD), NEW) == take_over(handed_over(), NEW)
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_take_over_that_broke_off_is_finished_by_doing_it_again(steps):
+    whole = take_over(handed_over(), NEW)
+    found = after(handed_over(), whole[:steps], NEW)
+
+    rest = take_over(found, NEW)
+
+    assert calls(rest) == calls(whole)[steps:]
+    done = after(found, rest, NEW)
+    assert all(done.accounts(contract, Role.ADMIN) == (NEW,) for contract in ROLE_CONTRACTS)
+    assert [done.ownership(one).owner for one in ("Constants", "Credit")] == [NEW, NEW]
+    assert take_over(done, NEW) == ()
+    assert hand_over(done, OLD, NEW) == ()
+
+
+def test_an_admin_beside_the_present_one_cannot_take_over():
+    found = after(state(), grant(state(), OLD, Role.ADMIN, NEW), OLD)
+
+    with pytest.raises(NotAllowed, match="cannot take over yet") as refusal:
+        take_over(found, NEW)
+
+    assert refusal.value.detail == f"Constants belongs to {OLD} and is not offered"
+
+
+def test_an_old_admin_whom_the_new_one_took_back_stays():
+    done = after(handed_over(), take_over(handed_over(), NEW), NEW)
+    back = after(done, grant(done, NEW, Role.ADMIN, OLD), NEW)
+
+    assert take_over(back, NEW) == ()
+
+
+def test_what_a_third_party_owns_does_not_keep_anybody_from_taking_over():
+    found = owned(handed_over(), "Credit", owner=STRANGER, offered_to="")
+
+    assert ("Credit", "acceptOwnership") not in calls(take_over(found, NEW))
+
+
+def test_the_first_admin_has_nobody_to_take_over_from():
+    assert take_over(replace(state(), owners=state().owners), OLD) == ()
