@@ -40,17 +40,17 @@ class TestSubmit:
 
     def test_every_broken_rule_comes_back(self, grid, ca):
         with pytest.raises(InvalidWorkflow) as caught:
-            submit_workflow(grid.url, wire_workflow(steps=[{"run": {"command": "", "shell": "/bin/ash"}}]), ca=ca)
+            submit_workflow(grid.url, wire_workflow(steps=[{"run": {"command": "a\0", "shell": "/bin/zsh"}}]), ca=ca)
 
         assert [problem.path for problem in caught.value.problems] == ["steps[0].run.command", "steps[0].run.shell"]
 
     def test_unknown_field_is_refused_by_graphql_itself(self, http, grid):
-        job = wire_workflow(steps=[{"run": {"command": "true", "container": {"image": "ubuntu:latest"}}}])
+        job = wire_workflow(steps=[{"run": {"command": "true", "network": "host"}}])
 
         response = post(http, grid, variables={"job": job})
 
         assert response.status_code == 422
-        assert "container" in response.json()["errors"][0]["message"]
+        assert "network" in response.json()["errors"][0]["message"]
 
     def test_schema_for_editors_is_there_for_everybody(self, http, grid):
         response = http.get(grid.url.replace("/graphql", "/workflow.schema.json"))

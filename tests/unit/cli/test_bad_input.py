@@ -39,8 +39,8 @@ BAD_WORKFLOWS = {
     "a name that is too long": (GOOD.replace("a step", "x" * 129), "has more than 128 characters"),
     "broken YAML": (GOOD + "  - {", "is not valid YAML"),
     "a bomb": ("a: &a [1]\nb: *a\n", "is an alias"),
-    "a container step": (
-        GOOD.replace('command: "true"', 'command: "true", container: {image: ubuntu}'),
+    "a field of later": (
+        GOOD.replace('command: "true"', 'command: "true", network: host'),
         "not supported by this grid",
     ),
     "nothing": ("", "is empty"),

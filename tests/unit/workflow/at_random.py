@@ -18,18 +18,20 @@ URLS = [
     "https://a/%27%00%0a/..",
     "https://a",
 ]
+PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
 
 
-def random_mapping(random, *, data=True):
-    """A valid workflow, as the wire has it; it may have data to fetch and to send."""
-    author = _Author(random)
-    return author.workflow() | (author.data() if data else {})
+def random_mapping(random, *, alone=False):
+    """A valid workflow, as the wire has it; alone, it needs neither the network nor containers."""
+    author = _Author(random, containers=not alone)
+    return author.workflow() | ({} if alone else author.data())
 
 
 class _Author:
-    def __init__(self, random):
+    def __init__(self, random, *, containers):
         self.random = random
+        self.containers = containers
         self.handles = 0
 
     def workflow(self):
@@ -94,8 +96,23 @@ class _Author:
 
     def run(self):
         run = {"command": self.text() or "true"}
-        shell = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
-        return run | self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", **shell)
+        shells = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
+        run |= self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", **shells)
+        if not self.containers or self.random.random() < 0.7:
+            return run
+        return run | {"container": self.container()} | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+
+    def container(self):
+        container = {"image": self.random.choice(["debian:12", "a/b:C", f"/x{self.name()}.sif"])}
+        if self.flag():
+            container |= {"registry": "reg.example:5000", "username": "me", "password": self.random.choice(PASSWORDS)}
+        flags = ("apptainer", "deepsquareHosted", "x11", "mountHome", "readOnlyRootFS")
+        return container | self.some(0.3, mounts=self.mounts, **dict.fromkeys(flags, self.flag))
+
+    def mounts(self):
+        return [
+            {"hostDir": "/a b", "containerDir": "/$(touch owned)'", "options": self.random.choice(["", "ro", "rw"])}
+        ]
 
     def env(self):
         return [{"key": key, "value": self.text()} for key in self.random.sample(KEYS, self.number(0, 3))]

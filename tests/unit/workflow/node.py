@@ -120,9 +120,9 @@ class Node:
         (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)
 
-    def start(self, workflow, **environment):
+    def start(self, workflow, *, text=None, **environment):
         script = self.root / "script"
-        script.write_text(render(workflow, site=self.site))
+        script.write_text(text or render(workflow, site=self.site))
         secrets = {**SECRETS, **secrets_of(workflow)}
         script.chmod(0o700)
         return subprocess.Popen(
@@ -134,9 +134,9 @@ class Node:
             },
         )  # fmt: skip
 
-    def run(self, workflow, **environment):
+    def run(self, workflow, *, text=None, **environment):
         """Run to the end; return exit code and output."""
-        job = self.start(workflow, **environment)
+        job = self.start(workflow, text=text, **environment)
         output, _ = job.communicate(timeout=60)
         return job.returncode, output.decode("utf-8", "surrogateescape")
 

@@ -199,7 +199,7 @@ class TestHandlers:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_workflows_run_to_their_end_and_their_text_does_nothing(node, seed):
     node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
-    workflow = from_graphql(random_mapping(Random(seed), data=False))
+    workflow = from_graphql(random_mapping(Random(seed), alone=True))
 
     code, output = node.run(workflow)  # of which bash may tell that it was signalled
 

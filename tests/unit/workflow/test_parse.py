@@ -97,12 +97,12 @@ def test_what_is_no_job_is_told_so(text):
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ("    command: ''", "must not be empty"),
+        ("    command: ''", "has an empty command"),
         ("    command: {a: 1}", "must be text, not a mapping"),
         ('    command: "a\\0b"', "holds a character that no program can be given"),
         (f"    command: {'x' * 102_401}", "is longer than 100 KiB"),
-        ("    command: x\n    shell: /bin/zsh", "must be /bin/sh or /bin/bash"),
-        ("    command: x\n    shell: ENTRYPOINT", "container steps are not supported by this grid yet"),
+        ("    command: x\n    shell: /bin/zsh", "must be /bin/sh, /bin/bash, /bin/ash or ENTRYPOINT"),
+        ("    command: x\n    shell: ENTRYPOINT", "has the shell ENTRYPOINT, which only a container can have"),
         ("    command: x\n    workDir: here", "must be an absolute path"),
         ('    command: x\n    workDir: "/a\\nb"', "cannot be printed"),
         ("    command: x\n    env: {A: b}", "must be a list, not a mapping"),
@@ -159,12 +159,6 @@ def test_text_that_looks_like_a_number_gets_a_hint():
         parse_workflow(RESOURCES + "env: [{key: A, value: 1}]\n" + STEPS)
 
     assert caught.value.hint == "Put it in quotes to make it text."
-
-
-def test_container_step_of_the_documentation_is_told_to_come_later():
-    found = in_step("    container:\n      image: ubuntu:latest\n    command: echo hello\n")
-
-    assert found == ["line 4: steps[0].run.container: is not supported by this grid yet: container steps come later"]
 
 
 AT = {"Job": "{}: x\n", "Step": "steps:\n- {}: x\n", "StepRun": "steps:\n- run:\n    command: x\n    {}: x\n"}

@@ -27,7 +27,7 @@ def shellcheck(*scripts):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

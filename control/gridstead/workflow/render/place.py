@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gridstead.workflow.schema import Step, Workflow
@@ -15,6 +15,7 @@ class Place:
 
     Attributes:
         workflow: The whole.
+        cache: Parent of the directories for jobs.
         parts: Its numbers from the outside in, each from 1, with the names of lists that are not the usual one.
         variables: What loops around it give it: name, and the variable of the script that holds the value.
         handles: Launched steps that it can wait for: handle in lower case, and their number.
@@ -22,6 +23,7 @@ class Place:
     """
 
     workflow: Workflow
+    cache: str
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     handles: Mapping[str, str] = field(default_factory=dict)
@@ -62,3 +64,10 @@ def children(step: Step) -> tuple[Step, ...]:
     loop = step.for_.steps if step.for_ else ()
     launched = step.launch.steps if step.launch else ()
     return (*step.steps, *loop, *launched, *step.catch, *step.finally_)
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps and all in them, each before those in it."""
+    for step in steps:
+        yield step
+        yield from all_steps(children(step))

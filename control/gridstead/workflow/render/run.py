@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gridstead.workflow.render.container import prepare, task_words
 from gridstead.workflow.render.place import Place
 from gridstead.workflow.render.words import exports, fill, quote
 from gridstead.workflow.schema import StepRun
@@ -16,17 +17,28 @@ _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
     """Return the function that runs a step's command."""
+    common = {
+        "function": function,
+        "surroundings": place.surroundings,
+        "exports": exports(run.env),
+        "name": quote(name),
+        "patience": PATIENCE_S,
+        "options": " ".join(_options(run, place)),
+    }
+    if run.container:
+        return fill(
+            "run_container.sh",
+            prepare=prepare(run.container, place.workflow),
+            cache=quote(place.cache),
+            words=task_words(run, place),
+            **common,
+        )
     return fill(
         "run.sh",
-        function=function,
-        surroundings=place.surroundings,
-        exports=exports(run.env),
-        name=quote(name),
-        patience=PATIENCE_S,
-        options=" ".join(_options(run, place)),
         enter=_enter(run.work_dir) if run.work_dir else "",
         shell=run.shell,
         command=quote(run.command),
+        **common,
     )
 
 
@@ -40,6 +52,8 @@ def _options(run: StepRun, place: Place) -> Iterable[str]:
         yield f"--gpus={step.gpus_per_task * step.tasks}"
     if step.gpus_per_task:
         yield f"--gpus-per-task={step.gpus_per_task}"
+    if run.container and job.gpus:
+        yield "--gpu-bind=none"
     if SIGINT in place.signals:
         yield "--quit-on-interrupt"  # otherwise srun only tells how its tasks are
 

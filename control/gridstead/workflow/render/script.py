@@ -58,7 +58,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
     cpus = job.tasks * job.cpus_per_task
     logging = workflow.enable_logging and secrets_beside
     output = "output.sh" if logging else "without_logging.sh" if workflow.enable_logging else None
-    steps = render_steps(workflow)
+    steps = render_steps(workflow, cache=site.cache)
     secrets = put_away(workflow, logging=logging)
     before, after = send(workflow)
     more = any(step.for_ or step.steps or step.launch or step.catch or step.finally_ for step in workflow.steps)

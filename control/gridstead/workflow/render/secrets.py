@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gridstead.workflow.render.container import registry_secrets
 from gridstead.workflow.render.data import input_access, output_access
 from gridstead.workflow.render.words import fill
 from gridstead.workflow.schema import Workflow
@@ -12,19 +13,18 @@ from gridstead.workflow.schema import Workflow
 _LOGGER = (
     "GRIDSTEAD_LOGGER_URL", "GRIDSTEAD_LOGGER_CA", "GRIDSTEAD_LOG_OWNER", "GRIDSTEAD_LOG_NAME", "GRIDSTEAD_LOG_TOKEN",
 )  # fmt: skip
-_FILES = {"GRIDSTEAD_INPUT": "input", "GRIDSTEAD_OUTPUT": "output"}
 
 
 def secrets_of(workflow: Workflow) -> Mapping[str, str]:
     """Return the customer's own secrets: variables that must be in the job's environment, and their values."""
     found = {"GRIDSTEAD_INPUT": input_access(workflow), "GRIDSTEAD_OUTPUT": output_access(workflow)}
-    return {variable: text for variable, text in found.items() if text}
+    return {variable: text for variable, text in found.items() if text} | dict(registry_secrets(workflow))
 
 
 def put_away(workflow: Workflow, *, logging: bool) -> str:
     """Return the part of the script that takes secrets out of the environment; empty if there are none."""
     files: dict[str, tuple[str, ...]] = {"logger": _LOGGER} if logging else {}
-    files |= {_FILES[variable]: (variable,) for variable in secrets_of(workflow)}
+    files |= {_file(variable): (variable,) for variable in secrets_of(workflow)}
     if not files:
         return ""
     lines = []
@@ -33,3 +33,7 @@ def put_away(workflow: Workflow, *, logging: bool) -> str:
         lines.append(f"""    printf '%s\\n' {values} >"$private/{name}"\n""")
     unset = "".join(f" -u {variable}" for variables in files.values() for variable in variables)
     return fill("secrets.sh", files="".join(lines), unset=unset)
+
+
+def _file(variable: str) -> str:
+    return variable.removeprefix("GRIDSTEAD_").lower().replace("_", "-")

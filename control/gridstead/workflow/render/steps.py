@@ -7,10 +7,10 @@ it say how lists of functions run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gridstead.workflow.render.place import Place, children
+from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.words import fill, quote
 from gridstead.workflow.schema import ForRange, Step, StepFor, Workflow
@@ -29,16 +29,17 @@ class Steps:
     call: str
 
 
-def render_steps(workflow: Workflow) -> Steps:
+def render_steps(workflow: Workflow, *, cache: str) -> Steps:
     """Return the functions of all steps and the command that runs the job."""
-    return _list(workflow.steps, Place(workflow=workflow))
+    return _list(workflow.steps, Place(workflow=workflow, cache=cache))
 
 
 def helpers(workflow: Workflow) -> str:
     """Return the functions that steps of this workflow need beside their own."""
-    found = list(_all(workflow.steps))
+    found = list(all_steps(workflow.steps))
     launches = any(step.launch for step in found)
     parallel = any(step.for_ and step.for_.parallel for step in found)
+    in_containers = any(step.run and step.run.container for step in found)
     names = (
         ("control.sh", True),
         ("condition.sh", any(step.if_ is not None for step in found)),
@@ -46,14 +47,10 @@ def helpers(workflow: Workflow) -> str:
         ("branch.sh", launches or parallel or workflow.continuous_output_sync),
         ("parallel.sh", parallel),
         ("launch.sh", launches),
+        ("container.sh", in_containers),
+        ("container_task.sh", in_containers),
     )
     return "".join(fill(name) for name, wanted in names if wanted)
-
-
-def _all(steps: Iterable[Step]) -> Iterator[Step]:
-    for step in steps:
-        yield step
-        yield from _all(children(step))
 
 
 def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:

@@ -9,6 +9,7 @@ language but not in this grid yet are in LATER, so that a message can say so.
 from __future__ import annotations
 
 from gridstead.workflow.schema.base import model_in
+from gridstead.workflow.schema.container import ContainerRun, Mount
 from gridstead.workflow.schema.data import HTTPData, S3Data, TransportData
 from gridstead.workflow.schema.later import LATER, WITHIN_LATER
 from gridstead.workflow.schema.resources import EnvVar, JobResources, StepRunResources
@@ -18,10 +19,12 @@ from gridstead.workflow.schema.step import ForRange, Step, StepAsyncLaunch, Step
 __all__ = [
     "LATER",
     "WITHIN_LATER",
+    "ContainerRun",
     "EnvVar",
     "ForRange",
     "HTTPData",
     "JobResources",
+    "Mount",
     "S3Data",
     "Step",
     "StepAsyncLaunch",

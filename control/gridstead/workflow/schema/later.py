@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-CONTAINER = "container steps"
 NETWORKS = "networks of a job"
 
 # By the mapping they stand in, with what they are part of.
@@ -13,16 +12,12 @@ LATER: dict[str, dict[str, str]] = {
     },
     "Step": {"use": "modules"},
     "StepRun": {
-        "container": CONTAINER, "network": NETWORKS, "dns": NETWORKS, "customNetworkInterfaces": NETWORKS,
+        "network": NETWORKS, "dns": NETWORKS, "customNetworkInterfaces": NETWORKS,
         "mapUid": "mapped users", "mapGid": "mapped users", "mpi": "MPI", "disableCpuBinding": "CPU binding",
     },
 }  # fmt: skip
 
 # Fields of mappings that do not exist yet, with the places of those.
 WITHIN_LATER: dict[str, tuple[str, ...]] = {
-    "steps[].run.container": (
-        "image", "registry", "apptainer", "deepsquareHosted", "mounts", "mountHome", "readOnlyRootFS", "x11",
-        "username", "password",
-    ),
     "steps[].use": ("source", "args", "exportEnvAs"),
 }  # fmt: skip

@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from gridstead.workflow.schema.base import AbsolutePath, Model, Text, shown_as
-from gridstead.workflow.schema.later import CONTAINER
+from gridstead.workflow.schema.container import ContainerRun
 from gridstead.workflow.schema.resources import Env, StepRunResources
 
-SHELLS = ("/bin/sh", "/bin/bash")
+HOST_SHELLS = ("/bin/sh", "/bin/bash")
+ENTRYPOINT = "ENTRYPOINT"
+SHELLS = (*HOST_SHELLS, "/bin/ash", ENTRYPOINT)
 
 
 def _shell(value: str) -> str:
-    if value in ("/bin/ash", "ENTRYPOINT"):
-        raise ValueError(f"{value} needs a container; {CONTAINER} are not supported by this grid yet")
     if value not in SHELLS:
-        raise ValueError("must be /bin/sh or /bin/bash")
+        raise ValueError(f"must be {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
     return value
 
 
@@ -26,14 +27,34 @@ Shell = Annotated[str, AfterValidator(_shell), shown_as(enum=list(SHELLS))]
 
 
 class StepRun(Model):
-    """A command that runs on the provider's host, in the job's own directory, `$STORAGE_PATH`."""
+    """A command that runs on the provider's host, in the job's own directory, `$STORAGE_PATH`, or in a container."""
 
-    command: Annotated[Text, Field(min_length=1)] = Field(
-        description="Text for the shell, one or several lines, at most 100 KiB."
+    command: Text = Field(
+        description="Text for the shell, one or several lines, at most 100 KiB. In a container it may be empty: the "
+        "image's own."
     )
-    shell: Shell = Field(default="/bin/sh", description="`/bin/sh` or `/bin/bash`.")
+    shell: Shell = Field(
+        default="/bin/sh",
+        description="`/bin/sh`, `/bin/bash`, or in a container also `/bin/ash`, or `ENTRYPOINT`: the image's own, to "
+        "which go the words of the command; nothing in them is expanded.",
+    )
     resources: StepRunResources = Field(default=StepRunResources(), description="What it takes of the job's resources.")
     env: Env = Field(default=(), description="Variables of this step, over those of the job.")
+    container: ContainerRun | None = Field(default=None, description="What it runs in; the host, if not given.")
     work_dir: AbsolutePath | None = Field(
-        default=None, description="Directory to run in; an absolute path, made if it is not there."
+        default=None,
+        description="Directory to run in; an absolute path, made on the host if it is not there. "
+        "In a container `/`, if not given.",
     )
+
+    @model_validator(mode="after")
+    def _of_a_container(self) -> Self:
+        if not self.command and not self.container:
+            raise ValueError("has an empty command, which only a container can have")
+        if self.shell not in HOST_SHELLS and not self.container:
+            raise ValueError(f"has the shell {self.shell}, which only a container can have")
+        try:
+            shlex.split(self.command if self.shell == ENTRYPOINT else "")
+        except ValueError as err:
+            raise ValueError("has a command whose quotes do not end") from err
+        return self

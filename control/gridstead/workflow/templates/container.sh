@@ -1,0 +1,52 @@
+
+# --- Containers ---
+# Sets runtime: Enroot where there is one and nobody asks for Apptainer.
+find_runtime() { # any or apptainer
+  runtime=apptainer
+  if [[ $1 == any ]] && command -v enroot >/dev/null; then runtime=enroot; fi
+}
+
+# Sets runtime and image: a file that is there.
+find_image() { # runtime, path
+  find_runtime "$1"
+  image=$2
+  if [[ ! -e $image ]]; then
+    echo "gridstead: there is no image $image" >&2
+    return 66
+  fi
+}
+
+# Sets runtime and image: fetched from a registry by the first step that needs it.
+fetch_image() { # runtime, number, name, registry, file with name and password
+  find_runtime "$1"
+  image=$storage/.image-$2-$runtime
+  (
+    flock 9
+    [[ ! -e $image ]] || exit 0
+    echo "gridstead: fetching the image ${4:+$4/}$3"
+    "fetch_with_$runtime" "$3" "$4" "$5" && mv -- "$image.part" "$image"
+  ) 9>"$image.lock"
+}
+
+fetch_with_apptainer() { # name, registry, file with name and password
+  local access=()
+  if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
+  (
+    if [[ -n $3 ]]; then export APPTAINER_DOCKER_USERNAME="${access[0]}" APPTAINER_DOCKER_PASSWORD="${access[1]}"; fi
+    exec apptainer --quiet pull --disable-cache --force "$image.part" "docker://${2:+$2/}$1"
+  )
+}
+
+fetch_with_enroot() { # name, registry, file with name and password
+  local access=() name=$1 code=0 config
+  config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
+  if [[ -n $3 ]]; then
+    mapfile -t access <"$3"
+    (umask 077 && printf 'machine %s login %s password %s\n' "${2:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
+  fi
+  ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" || code=$?
+  rm -rf -- "$config"
+  return "$code"
+}

@@ -1,0 +1,87 @@
+
+# The rest runs on the node of a task, among the customer's variables, so ours have long names.
+# Sets what a container sees of the job's folders; what is not on this node is not in the container either.
+folders() { # the job's folder, the caches
+  local gridstead_pair
+  (umask 077 && mkdir -p -- "$2/disk/tmp/user-$UID") 2>/dev/null
+  for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" "$2/world-tmp:/deepsquare/world-tmp" \
+    "$2/disk/tmp/user-$UID:/deepsquare/disk/tmp" "$2/disk/world-tmp:/deepsquare/disk/world-tmp"; do
+    if [[ -d ${gridstead_pair/:*/} ]]; then gridstead_mounts+=("$gridstead_pair"); fi
+  done
+  gridstead_variables=(
+    STORAGE_PATH=/deepsquare DEEPSQUARE_INPUT=/deepsquare/input DEEPSQUARE_OUTPUT=/deepsquare/output
+    DEEPSQUARE_ENV=/deepsquare/env DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
+    DEEPSQUARE_SHARED_WORLD_TMP=/deepsquare/world-tmp DEEPSQUARE_DISK_TMP=/deepsquare/disk/tmp
+    DEEPSQUARE_DISK_WORLD_TMP=/deepsquare/disk/world-tmp
+  )
+}
+
+in_apptainer() { # image, the job's folder, the caches, options, --, exec or run, words
+  local -r gridstead_image=$1
+  local gridstead_mounts=() gridstead_variables=() gridstead_options=(--contain --no-eval --no-home) gridstead_each
+  folders "$2" "$3"
+  for gridstead_each in "${gridstead_variables[@]}"; do export "APPTAINERENV_$gridstead_each"; done
+  shift 3
+  while [[ $1 != -- ]]; do
+    case $1 in
+    --env=*) gridstead_each=${1#*=} && export "APPTAINERENV_$gridstead_each=${!gridstead_each}" ;;
+    --work-dir=*) gridstead_options+=(--pwd "${1#*=}") ;;
+    --writable) gridstead_options+=(--writable-tmpfs) ;;
+    --home) gridstead_mounts+=("$HOME:$HOME") ;;
+    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --gpus) gridstead_options+=(--nv) ;;
+    --mount=*) gridstead_mounts+=("${1#*=}") ;;
+    esac
+    shift
+  done
+  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--bind "$gridstead_each"); done
+  exec apptainer --quiet "$2" "${gridstead_options[@]}" "$gridstead_image" "${@:3}"
+}
+
+in_enroot() { # image, the job's folder, the caches, options, --, exec or run, words
+  local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
+  local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
+  local gridstead_own=" " gridstead_work_dir=/ gridstead_code=0 gridstead_place
+  folders "$2" "$3"
+  shift 3
+  while [[ $1 != -- ]]; do
+    case $1 in
+    --env=*) gridstead_own+="${1#*=} " ;;
+    --work-dir=*) gridstead_work_dir=${1#*=} ;;
+    --writable) gridstead_options+=(--rw) ;;
+    --home) gridstead_mounts+=("$HOME:$HOME") ;;
+    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --mount=*) gridstead_mounts+=("${1#*=}") ;;
+    esac
+    shift
+  done
+  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
+  for gridstead_each in $(compgen -e); do
+    case $gridstead_each in
+    PATH | HOME | LD_LIBRARY_PATH) ;; # the image's own
+    *) gridstead_options+=(--env "$gridstead_each") ;;
+    esac
+  done
+  gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  trap : HUP INT QUIT TERM # the command gets them too; what is made here goes after it
+  mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
+  export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
+  export ENROOT_DATA_PATH=$gridstead_place/data
+  for gridstead_each in "${gridstead_variables[@]}"; do
+    if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
+  done
+  export GRIDSTEAD_WORK_DIR=$gridstead_work_dir
+  # Without this an image's own entry point would run the command.
+  printf '%s\n' 'rc() { cd "$GRIDSTEAD_WORK_DIR" && exec "$@"; }' >"$gridstead_place/rc"
+  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc" --env GRIDSTEAD_WORK_DIR); fi
+  if enroot create --name "$gridstead_name" "$gridstead_image"; then
+    enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
+  else
+    gridstead_code=$?
+  fi
+  enroot remove --force "$gridstead_name" >/dev/null 2>&1
+  rm -rf -- "$gridstead_place"
+  return "$gridstead_code"
+}
+in_container="$(declare -f folders in_apptainer in_enroot); \"in_\$0\" \"\$@\""
+mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"

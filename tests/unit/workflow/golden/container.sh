@@ -1,0 +1,252 @@
+#!/bin/bash -l
+# A job of the grid, made from its customer's workflow. The steps stand at the end.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2088 # quoted text, and variables, of the customer
+set -euo pipefail
+
+# --- Secrets ---
+# They come in the environment. They go into files that nobody else can read, and the script starts again without them.
+if [ $# -eq 0 ]; then
+  private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  (
+    umask 077
+    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
+  )
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN \
+    /bin/bash -l "$0" "$private"
+fi
+private=$1 writer=
+
+# --- The end, however it comes ---
+storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
+finish() {
+  local status=$?
+  set +e # nothing here changes how the job ends
+  cd /
+  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+    chmod -R u+rwX -- "$storage"
+    rm -rf -- "$storage"
+  fi
+  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  wait "$writer"
+  rm -rf -- "$private"
+  exit "$status"
+}
+trap finish EXIT
+ended=0 # the code of the job once a signal came: the step that runs is the last
+trap 'ended=130' INT
+trap 'ended=143' TERM
+
+# --- Output: to Slurm's file and to the grid's logger. Should the writer be missing or die, the file is enough. ---
+exec > >(
+  trap '' INT TERM # it ends when the output does
+  /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" || exec cat
+) 2>&1
+writer=$!
+
+# --- Resources ---
+export NTASKS=2 CPUS_PER_TASK=1 MEM_PER_CPU=256 GPUS=0
+export CPUS=2 MEM=512
+
+# --- Storage ---
+export STORAGE_PATH="$storage"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
+export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
+export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
+export DEEPSQUARE_DISK_TMP="/opt/cache/disk/tmp/user-$UID"
+export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
+(umask 077 && mkdir -p -- "$storage/input" "$storage/output")
+: >"$storage/env"
+cd -- "$storage"
+
+# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV ---
+job_environment() {
+  local gridstead_line gridstead_lines=()
+  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
+  set +e # what cannot be set is named and ends nothing
+  for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
+      echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
+    fi
+  done
+  set -e
+}
+
+# --- How steps run ---
+# Runs steps one after the other until one fails or the job is to end.
+in_order() { # functions
+  local each
+  for each in "$@"; do
+    ((ended == 0)) || return "$ended"
+    "$each" || return
+  done
+  return "$ended"
+}
+
+# --- Containers ---
+# Sets runtime: Enroot where there is one and nobody asks for Apptainer.
+find_runtime() { # any or apptainer
+  runtime=apptainer
+  if [[ $1 == any ]] && command -v enroot >/dev/null; then runtime=enroot; fi
+}
+
+# Sets runtime and image: a file that is there.
+find_image() { # runtime, path
+  find_runtime "$1"
+  image=$2
+  if [[ ! -e $image ]]; then
+    echo "gridstead: there is no image $image" >&2
+    return 66
+  fi
+}
+
+# Sets runtime and image: fetched from a registry by the first step that needs it.
+fetch_image() { # runtime, number, name, registry, file with name and password
+  find_runtime "$1"
+  image=$storage/.image-$2-$runtime
+  (
+    flock 9
+    [[ ! -e $image ]] || exit 0
+    echo "gridstead: fetching the image ${4:+$4/}$3"
+    "fetch_with_$runtime" "$3" "$4" "$5" && mv -- "$image.part" "$image"
+  ) 9>"$image.lock"
+}
+
+fetch_with_apptainer() { # name, registry, file with name and password
+  local access=()
+  if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
+  (
+    if [[ -n $3 ]]; then export APPTAINER_DOCKER_USERNAME="${access[0]}" APPTAINER_DOCKER_PASSWORD="${access[1]}"; fi
+    exec apptainer --quiet pull --disable-cache --force "$image.part" "docker://${2:+$2/}$1"
+  )
+}
+
+fetch_with_enroot() { # name, registry, file with name and password
+  local access=() name=$1 code=0 config
+  config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
+  if [[ -n $3 ]]; then
+    mapfile -t access <"$3"
+    (umask 077 && printf 'machine %s login %s password %s\n' "${2:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
+  fi
+  ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" || code=$?
+  rm -rf -- "$config"
+  return "$code"
+}
+
+# The rest runs on the node of a task, among the customer's variables, so ours have long names.
+# Sets what a container sees of the job's folders; what is not on this node is not in the container either.
+folders() { # the job's folder, the caches
+  local gridstead_pair
+  (umask 077 && mkdir -p -- "$2/disk/tmp/user-$UID") 2>/dev/null
+  for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" "$2/world-tmp:/deepsquare/world-tmp" \
+    "$2/disk/tmp/user-$UID:/deepsquare/disk/tmp" "$2/disk/world-tmp:/deepsquare/disk/world-tmp"; do
+    if [[ -d ${gridstead_pair/:*/} ]]; then gridstead_mounts+=("$gridstead_pair"); fi
+  done
+  gridstead_variables=(
+    STORAGE_PATH=/deepsquare DEEPSQUARE_INPUT=/deepsquare/input DEEPSQUARE_OUTPUT=/deepsquare/output
+    DEEPSQUARE_ENV=/deepsquare/env DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
+    DEEPSQUARE_SHARED_WORLD_TMP=/deepsquare/world-tmp DEEPSQUARE_DISK_TMP=/deepsquare/disk/tmp
+    DEEPSQUARE_DISK_WORLD_TMP=/deepsquare/disk/world-tmp
+  )
+}
+
+in_apptainer() { # image, the job's folder, the caches, options, --, exec or run, words
+  local -r gridstead_image=$1
+  local gridstead_mounts=() gridstead_variables=() gridstead_options=(--contain --no-eval --no-home) gridstead_each
+  folders "$2" "$3"
+  for gridstead_each in "${gridstead_variables[@]}"; do export "APPTAINERENV_$gridstead_each"; done
+  shift 3
+  while [[ $1 != -- ]]; do
+    case $1 in
+    --env=*) gridstead_each=${1#*=} && export "APPTAINERENV_$gridstead_each=${!gridstead_each}" ;;
+    --work-dir=*) gridstead_options+=(--pwd "${1#*=}") ;;
+    --writable) gridstead_options+=(--writable-tmpfs) ;;
+    --home) gridstead_mounts+=("$HOME:$HOME") ;;
+    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --gpus) gridstead_options+=(--nv) ;;
+    --mount=*) gridstead_mounts+=("${1#*=}") ;;
+    esac
+    shift
+  done
+  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--bind "$gridstead_each"); done
+  exec apptainer --quiet "$2" "${gridstead_options[@]}" "$gridstead_image" "${@:3}"
+}
+
+in_enroot() { # image, the job's folder, the caches, options, --, exec or run, words
+  local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
+  local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
+  local gridstead_own=" " gridstead_work_dir=/ gridstead_code=0 gridstead_place
+  folders "$2" "$3"
+  shift 3
+  while [[ $1 != -- ]]; do
+    case $1 in
+    --env=*) gridstead_own+="${1#*=} " ;;
+    --work-dir=*) gridstead_work_dir=${1#*=} ;;
+    --writable) gridstead_options+=(--rw) ;;
+    --home) gridstead_mounts+=("$HOME:$HOME") ;;
+    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --mount=*) gridstead_mounts+=("${1#*=}") ;;
+    esac
+    shift
+  done
+  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
+  for gridstead_each in $(compgen -e); do
+    case $gridstead_each in
+    PATH | HOME | LD_LIBRARY_PATH) ;; # the image's own
+    *) gridstead_options+=(--env "$gridstead_each") ;;
+    esac
+  done
+  gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  trap : HUP INT QUIT TERM # the command gets them too; what is made here goes after it
+  mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
+  export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
+  export ENROOT_DATA_PATH=$gridstead_place/data
+  for gridstead_each in "${gridstead_variables[@]}"; do
+    if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
+  done
+  export GRIDSTEAD_WORK_DIR=$gridstead_work_dir
+  # Without this an image's own entry point would run the command.
+  printf '%s\n' 'rc() { cd "$GRIDSTEAD_WORK_DIR" && exec "$@"; }' >"$gridstead_place/rc"
+  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc" --env GRIDSTEAD_WORK_DIR); fi
+  if enroot create --name "$gridstead_name" "$gridstead_image"; then
+    enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
+  else
+    gridstead_code=$?
+  fi
+  enroot remove --force "$gridstead_name" >/dev/null 2>&1
+  rm -rf -- "$gridstead_place"
+  return "$gridstead_code"
+}
+in_container="$(declare -f folders in_apptainer in_enroot); \"in_\$0\" \"\$@\""
+mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"
+
+# --- Steps ---
+# Step 1: tell the release
+step_1() (
+  fetch_image any 1 library/debian:12-slim '' '' || exit
+  set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache
+  job_environment
+  exec srun --job-name='tell the release' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
+    "$@" --work-dir=/ --writable -- exec /bin/sh -c 'cat /etc/debian_version >"$DEEPSQUARE_OUTPUT/version"'
+)
+
+# Step 2: look from outside
+step_2() (
+  job_environment
+  exec srun --job-name='look from outside' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
+    /bin/sh -c 'cat "$DEEPSQUARE_OUTPUT/version"'
+)
+
+# Step 3: two at once
+step_3() (
+  fetch_image any 1 library/debian:12-slim '' '' || exit
+  set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache
+  job_environment
+  exec srun --job-name='two at once' --export=ALL --immediate=60 --nodes=1-2 --ntasks=2 --cpus-per-task=1 --mem-per-cpu=256M \
+    "$@" --work-dir=/deepsquare/output -- exec /bin/sh -c 'echo "task $SLURM_PROCID reads $(cat version)"'
+)
+
+# --- The job ---
+in_order step_1 step_2 step_3 || exit

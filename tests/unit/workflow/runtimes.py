@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stand-ins for container runtimes: they keep what they are told and run the command on the host."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+APPTAINER = r"""
+import json, os, sys
+words = sys.argv[1:]
+record = {"words": words, "access": {k: v for k, v in os.environ.items() if k.startswith("APPTAINER_DOCKER")}}
+inside = {k[len("APPTAINERENV_"):]: v for k, v in os.environ.items() if k.startswith("APPTAINERENV_")}
+record["inside"] = inside
+with open(home + "/apptainer", "a") as file:
+    file.write(json.dumps(record) + "\n")
+assert words.pop(0) == "--quiet"
+kind = words.pop(0)
+if kind == "pull":
+    if "broken" in words[-1]:
+        sys.exit("no such image")
+    with open(words[-2], "x") as file:
+        file.write("image of " + words[-1])
+    sys.exit()
+while words[0].startswith("--"):
+    option = words.pop(0)
+    if option in ("--bind", "--pwd"):
+        words.pop(0)
+image = words.pop(0)
+assert os.path.exists(image), image
+os.environ.update(inside)
+if kind == "run":
+    words = ["/bin/echo", "entry point:", *words]
+os.execvp(words[0], words)
+"""
+
+ENROOT = r"""
+import json, os, sys
+words = sys.argv[1:]
+record = {"words": words}
+if words[0] == "import":
+    place = os.environ["ENROOT_CONFIG_PATH"] + "/.credentials"
+    record["access"] = open(place).read() if os.path.exists(place) else ""
+with open(home + "/enroot", "a") as file:
+    file.write(json.dumps(record) + "\n")
+kind = words.pop(0)
+if kind == "import":
+    with open(words[1], "x") as file:
+        file.write("image of " + words[2])
+elif kind == "create":
+    assert os.path.exists(words[2]), words
+    os.makedirs(os.environ["ENROOT_DATA_PATH"] + "/" + words[1])
+elif kind == "start":
+    kept, conf = {"PATH": os.environ["PATH"]}, None
+    while words[0].startswith("--"):
+        option = words.pop(0)
+        if option in ("--mount", "--env", "--conf"):
+            value = words.pop(0)
+            if option == "--env":
+                kept[value] = os.environ[value]
+            if option == "--conf":
+                conf = open(value).read()
+    assert os.path.isdir(os.environ["ENROOT_DATA_PATH"] + "/" + words.pop(0))
+    if conf is None:
+        os.execve("/bin/echo", ["echo", "entry point:", *words], kept)
+    os.execve("/bin/bash", ["bash", "-c", conf + 'rc "$@"', "rc", *words], kept)
+"""
+
+
+def install(node, name, text):
+    """Put a runtime on the node."""
+    node.add(name, f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{text}")
+
+
+def told(node, name, kind):
+    """What the runtime was told, each time that it was asked for this."""
+    file = node.home / name
+    records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [record for record in records if kind in record["words"][:2]]

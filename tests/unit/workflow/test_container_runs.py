@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps in containers, with stand-ins for Apptainer and Enroot."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.unit.workflow.node import NAME, steps, workflow
+from tests.unit.workflow.runtimes import APPTAINER, ENROOT, install, told
+from tests.unit.workflow.strategies import refusal
+
+from gridstead.workflow.render import render, secrets_of
+from gridstead.workflow.render.script import Site
+
+DEBIAN = {"image": "debian:12"}
+
+
+def step(command="echo hello", *, container=DEBIAN, **fields):
+    return {"run": {"command": command, "container": container, **fields}}
+
+
+def storage(node):
+    return f"{node.root}/cache/shared/{os.getuid()}/{NAME}.42"
+
+
+@pytest.fixture
+def apptainer(node):
+    install(node, "apptainer", APPTAINER)
+
+
+@pytest.fixture(params=["apptainer", "enroot"])
+def runtime(request, node, apptainer):
+    """Either runtime, in use."""
+    if request.param == "enroot":
+        install(node, "enroot", ENROOT)
+    return request.param
+
+
+class TestRuntime:
+    def test_enroot_where_it_is_and_apptainer_otherwise(self, node, runtime):
+        assert node.run(workflow(step()))[0] == 0
+        assert len(told(node, runtime, "start" if runtime == "enroot" else "exec")) == 1
+        assert bool(told(node, "enroot", "start")) == (runtime == "enroot")
+
+    @pytest.mark.parametrize("container", [{**DEBIAN, "apptainer": True}, {**DEBIAN, "deepsquareHosted": True}])
+    def test_apptainer_where_it_has_to_be(self, node, runtime, container, tmp_path):
+        job = workflow(step(container=container))
+        text = render(job, site=node.site).replace("/opt/software", str(tmp_path))
+        (tmp_path / "registry-1.docker.io").mkdir()
+        (tmp_path / "registry-1.docker.io/debian:12").write_text("image")
+
+        assert node.run(job, text=text)[0] == 0
+        assert len(told(node, "apptainer", "exec")) == 1
+        assert told(node, "enroot", "start") == []
+
+    @pytest.mark.parametrize("code", [0, 7])
+    def test_command_runs_and_its_code_comes_through_and_nothing_stays(self, node, runtime, code):
+        result, output = node.run(workflow(step(f"echo hello; exit {code}")))
+
+        assert result == code
+        assert output.endswith("hello\n")
+        assert node.left == []
+        assert len(told(node, "enroot", "remove")) == (runtime == "enroot")
+
+    def test_shell_is_the_wanted_one(self, node, runtime):
+        assert node.run(workflow(step("echo ${BASH_VERSION:+bash}", shell="/bin/bash")))[1].endswith("bash\n")
+
+    def test_every_task_has_its_container(self, node, runtime):
+        _, output = node.run(workflow(step('echo "$SLURM_PROCID"', resources={"tasks": 2})))
+
+        assert output.endswith("0\n1\n")
+        if runtime == "enroot":
+            assert len({record["words"][2] for record in told(node, "enroot", "create")}) == 2
+
+
+class TestImage:
+    @pytest.mark.parametrize(
+        ("container", "by_apptainer", "by_enroot"),
+        [
+            (DEBIAN, "docker://debian:12", "docker://library/debian:12"),
+            ({"image": "me/it:1"}, "docker://me/it:1", "docker://me/it:1"),
+            ({"image": "it", "registry": "reg.x:5000"}, "docker://reg.x:5000/it", "docker://reg.x:5000#it"),
+        ],
+    )
+    def test_image_comes_from_its_registry(self, node, runtime, container, by_apptainer, by_enroot):
+        node.run(workflow(step(container=container)))
+
+        (record,) = told(node, runtime, "import" if runtime == "enroot" else "pull")
+        assert record["words"][-1] == (by_enroot if runtime == "enroot" else by_apptainer)
+
+    def test_image_is_fetched_once_for_all_steps(self, node, runtime):
+        loop = {"for": {"parallel": True, "items": ["a", "b", "c"], "steps": [step()]}}
+
+        assert node.run(workflow(loop, step(), step(container={"image": "other"})))[0] == 0
+        assert len(told(node, runtime, "import" if runtime == "enroot" else "pull")) == 2
+
+    def test_image_that_cannot_be_fetched_ends_the_step_and_is_tried_again(self, node, apptainer):
+        broken = {**step(container={"image": "broken"}), "catch": steps("true")}
+
+        code, output = node.run(workflow(broken, broken))
+
+        assert code == 0
+        assert output.count("no such image") == 2
+        assert node.left == []
+
+    @pytest.mark.parametrize("path", ["/my.sif", "/x/../my.sif", "/../../my.sif", "//my.sif"])
+    def test_path_is_one_in_the_jobs_directory(self, node, runtime, path):
+        assert node.run(workflow("touch my.sif", step(container={"image": path})))[0] == 0
+        words = told(node, runtime, "create" if runtime == "enroot" else "exec")[0]["words"]
+        assert f"{storage(node)}/my.sif" in words
+
+    def test_missing_path_is_told(self, node, apptainer):
+        code, output = node.run(workflow(step(container={"image": "/none.sif"})))
+
+        assert code == 66
+        assert f"there is no image {storage(node)}/none.sif" in output
+
+    def test_password_is_told_to_the_registry_and_to_nobody_else(self, node, runtime):
+        container = {**DEBIAN, "registry": "reg.x", "username": "me", "password": "hush'$(x)\"\\"}
+        job = workflow(step("env", container=container), "env", enableLogging=True)
+
+        code, output = node.run(job)
+
+        assert code == 0
+        assert list(secrets_of(job)) == ["GRIDSTEAD_REGISTRY_1"]
+        assert "hush" not in output + render(job)
+        (record,) = told(node, runtime, "import" if runtime == "enroot" else "pull")
+        assert "hush" not in " ".join(record["words"])
+        if runtime == "enroot":
+            assert record["access"] == "machine reg.x login me password hush'$(x)\"\\\n"
+        else:
+            assert record["access"]["APPTAINER_DOCKER_PASSWORD"] == "hush'$(x)\"\\"
+        assert all(not record["access"] for record in told(node, "apptainer", "exec"))
+        assert node.left == []
+
+
+class TestSurroundings:
+    def test_container_sees_the_jobs_directories_in_deepsquare(self, node, runtime):
+        _, output = node.run(workflow(step('echo "$STORAGE_PATH $DEEPSQUARE_INPUT $DEEPSQUARE_ENV $DEEPSQUARE_TMP"')))
+
+        assert output.endswith("/deepsquare /deepsquare/input /deepsquare/env /deepsquare/tmp\n")
+        words = told(node, runtime, "start" if runtime == "enroot" else "exec")[0]["words"]
+        assert f"{storage(node)}:/deepsquare" in words
+        assert f"{node.root}/cache/disk/tmp/user-{os.getuid()}:/deepsquare/disk/tmp" in words
+        assert not any("world-tmp" in word for word in words)  # this node has none
+
+    def test_variables_reach_the_command_as_they_are(self, node, runtime):
+        value = "x'y\"$HOME`id`\\ ,;:"
+        env = [{"key": "A", "value": value}]
+        loop = {
+            "for": {
+                "parallel": False,
+                "items": [value],
+                "steps": [step('printf "<%s><%s><%s>" "$A" "$B" "$item"', env=[{"key": "B", "value": value}])],
+            }
+        }
+
+        assert node.run(workflow(loop, env=env))[1].endswith(f"<{value}>" * 3)
+
+    def test_variables_named_as_ours_change_nothing_of_ours(self, node, runtime):
+        names = ["storage", "runtime", "image", "in_container", "STORAGE_PATH", "mounts", "folders", "name", "options"]
+        env = [{"key": name, "value": "/x"} for name in names]
+
+        code, output = node.run(workflow(step("echo $STORAGE_PATH $mounts $name"), env=env))
+
+        assert (code, output.splitlines()[-1]) == (0, "/x /x /x")
+        assert (
+            f"{storage(node)}:/deepsquare"
+            in told(node, runtime, "start" if runtime == "enroot" else "exec")[0]["words"]
+        )
+        assert node.left == []
+
+    def test_entry_point_gets_the_words(self, node, runtime):
+        _, output = node.run(workflow(step("a 'b c' $HOME \"d\"", shell="ENTRYPOINT")))
+
+        assert output.endswith("entry point: a b c $HOME d\n")
+
+    def test_empty_command_is_the_images_own(self, node, runtime):
+        assert node.run(workflow(step("")))[1].endswith("entry point:\n")
+
+    def test_options_of_apptainer(self, node, apptainer):
+        container = {
+            **DEBIAN, "mountHome": True, "readOnlyRootFS": True,
+            "mounts": [
+                {"hostDir": "/a b", "containerDir": "/b", "options": "ro"},
+                {"hostDir": "/c", "containerDir": "/d", "options": ""},
+            ],
+        }  # fmt: skip
+        gpus = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 1}
+        node.run(workflow(step(container=container, workDir="/w x"), step(), resources=gpus))
+
+        one, other = (record["words"] for record in told(node, "apptainer", "exec"))
+        assert {
+            "--contain",
+            "--no-eval",
+            "--no-home",
+            "--nv",
+            f"{node.home}:{node.home}",
+            "/a b:/b:ro",
+            "/c:/d",
+        } <= set(one)
+        assert one[one.index("--pwd") + 1] == "/w x"
+        assert "--writable-tmpfs" not in one
+        assert "--writable-tmpfs" in other
+        assert f"{node.home}:{node.home}" not in other
+        assert other[other.index("--pwd") + 1] == "/"
+
+    def test_options_of_enroot(self, node, apptainer):
+        install(node, "enroot", ENROOT)
+        container = {
+            **DEBIAN,
+            "mountHome": True,
+            "readOnlyRootFS": True,
+            "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "ro"}],
+        }
+        code, output = node.run(workflow(step("pwd", container=container, workDir="/tmp"), step("pwd")))
+
+        one, other = (record["words"] for record in told(node, "enroot", "start"))
+        assert (code, output.split()[-2:]) == (0, ["/tmp", "/"])
+        assert {f"{node.home}:{node.home}", "/a:/b:ro"} <= set(one)
+        assert "--rw" not in one
+        assert "--rw" in other
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("fields", "expected"),
+        [
+            ({"image": "Debian"}, "container.image: is no image"),
+            ({"image": "a b"}, "container.image: is no image"),
+            ({"image": "a:b c"}, "container.image: is no image"),
+            ({"image": "/a\nb"}, "container.image: is no path"),
+            ({"image": "a", "registry": "http://x"}, "container.registry: is no registry"),
+            ({"image": "a", "registry": "x/y"}, "container.registry: is no registry"),
+            ({"image": "a", "username": "x"}, "container: needs both username and password, or neither"),
+            ({"image": "a", "username": "x", "password": "a\nb"}, "container.password: holds a character"),
+            ({"image": "a", "mounts": [{"hostDir": "a", "containerDir": "/b"}]}, "hostDir: must be an absolute path"),
+            ({"image": "a", "mounts": [{"hostDir": "/a:b", "containerDir": "/b"}]}, "hostDir: holds a character"),
+            (
+                {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "x"}]},
+                "options: must be ro or rw",
+            ),
+        ],
+    )
+    def test_rules(self, fields, expected):
+        (problem,) = refusal(lambda: workflow(step(container=fields)))
+
+        assert expected in str(problem)
+
+    @pytest.mark.parametrize(
+        ("run", "expected"),
+        [
+            ({"command": ""}, "has an empty command, which only a container can have"),
+            ({"command": "x", "shell": "ENTRYPOINT"}, "has the shell ENTRYPOINT, which only a container can have"),
+            ({"command": "x", "shell": "/bin/ash"}, "has the shell /bin/ash, which only a container can have"),
+            (
+                {"command": "'x", "shell": "ENTRYPOINT", "container": DEBIAN},
+                "has a command whose quotes do not end",
+            ),
+        ],
+    )
+    def test_what_only_a_container_can_have(self, run, expected):
+        assert [problem.reason for problem in refusal(lambda: workflow({"run": run}))] == [expected]
+
+    def test_password_is_not_shown(self):
+        job = workflow(step(container={**DEBIAN, "username": "me-at", "password": "hush"}))
+
+        assert "hush" not in repr(job)
+        assert Site().cache not in repr(job)
