@@ -18,6 +18,7 @@ from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.journal import Entry
 from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Reply, Transaction
 from gridstead.domain.submission import Gate, GridUser, Script, Submission
+from gridstead.errors import TransactionReverted
 
 
 class Clock(Protocol):
@@ -83,11 +84,10 @@ class Account(Protocol):
         """Return the receipts of those transactions that are in a block of the present history."""
         ...
 
-    def gas(self, calls: Sequence[Call]) -> int:
-        """Return the gas limit of a transaction with these calls, which are of one kind.
+    def gas(self, batches: Sequence[Sequence[Call]]) -> tuple[int | TransactionReverted, ...]:
+        """Return for each batch of calls of one kind the gas limit of its transaction.
 
-        Raises:
-            TransactionReverted: The contract would refuse it as a whole now.
+        Or why the contract would refuse it as a whole now; one without calls is never refused.
         """
         ...
 

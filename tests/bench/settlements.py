@@ -123,7 +123,7 @@ class Bench:
         """Settle by transactions that are signed beforehand."""
         chain, account = self.chain, self.account(kind)
         tell(f"raw, {kind.name}: signing")
-        gas = account.gas(calls[:1]) if kind.plain else None
+        (gas,) = account.gas([calls[:1]]) if kind.plain else (None,)
         raws = chain.signed(account, in_batches(calls, kind.size), chain.nonce(chain.provider), gas=gas)
         return self.measured("raw", kind, len(calls), lambda _: chain.give(raws))
 

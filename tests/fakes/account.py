@@ -11,6 +11,7 @@ from tests.fakes.ledger import FakeLedger
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
 from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
+from gridstead.errors import TransactionReverted
 
 
 class FakeAccount:
@@ -37,9 +38,9 @@ class FakeAccount:
         found = self._ledger._history[-1][1].receipts
         return {one: found[one] for one in hashes if one in found}
 
-    def gas(self, calls: Sequence[Call]) -> int:
+    def gas(self, batches: Sequence[Sequence[Call]]) -> tuple[int | TransactionReverted, ...]:
         self._ledger._answer()
-        return 21_000 + 100_000 * len(calls)
+        return tuple(21_000 + 100_000 * len(calls) for calls in batches)
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees

@@ -24,10 +24,10 @@ class PickyAccount(FakeAccount):
 
     refuses = False
 
-    def gas(self, calls):
-        if self.refuses and calls and isinstance(calls[0], ClaimJobs):
-            raise TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        return super().gas(calls)
+    def gas(self, batches):
+        claims = (self.refuses and calls and isinstance(calls[0], ClaimJobs) for calls in batches)
+        refusal = TransactionReverted("ClaimJobs", "ProviderNotJoined")
+        return tuple(refusal if refused else gas for refused, gas in zip(claims, super().gas(batches), strict=True))
 
 
 def settlement(job):

@@ -132,28 +132,25 @@ class Sender:
 
     def _sign_batches(self, name: str, decided: Plan, view: View, calls: Mapping[int, Call]) -> list[Transaction]:
         signed: list[Transaction] = []
-        for entry_ids in decided.batches:
-            batch, nonce = tuple(calls[entry_id] for entry_id in entry_ids), decided.next_nonce + len(signed)
-            try:
-                gas = self._desk.account.gas(batch)
-            except TransactionReverted as error:
-                # What waits to be mined may be what this call needs; only without it the answer is the last word.
-                if nonce == view.nonce:
-                    self._reject(name, entry_ids, str(error))
-                continue
-            signed.append(self._desk.account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees))
+        account = self._desk.account
+        batches = [tuple(calls[entry_id] for entry_id in entry_ids) for entry_ids in decided.batches]
+        for entry_ids, batch, gas in zip(decided.batches, batches, account.gas(batches), strict=True):
+            nonce = decided.next_nonce + len(signed)
+            if not isinstance(gas, TransactionReverted):
+                signed.append(account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees))
+            elif nonce == view.nonce:
+                # What waits to be mined may be what a call needs; only without it the answer is the last word.
+                self._reject(name, entry_ids, str(gas))
         return signed
 
     def _sign_again(self, nonce: int, entry_ids: Iterable[int], fees: Fees, calls: Mapping[int, Call]) -> Transaction:
         account = self._desk.account
         ids = tuple(entry_id for entry_id in entry_ids if entry_id in calls)
         carried = tuple(calls[entry_id] for entry_id in ids)
-        try:
-            gas = account.gas(carried)
-        except TransactionReverted:
+        (gas,) = account.gas([carried])
+        if isinstance(gas, TransactionReverted):
             # Refused as the chain stands; the nonce must be used up all the same. Its entries go back to the queue.
-            ids, carried = (), ()
-            gas = account.gas(())
+            return self._sign_again(nonce, (), fees, calls)
         return account.sign(carried, entry_ids=ids, nonce=nonce, gas=gas, fees=fees)
 
     def _reject(self, name: str, entry_ids: tuple[int, ...], reason: str) -> None:

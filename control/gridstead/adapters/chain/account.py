@@ -14,7 +14,7 @@ from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
 from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
-from gridstead.errors import ChainUnavailable, ConfigError
+from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 TRANSFER_GAS = 21_000
 REQUEST_BYTES = 500_000  # of transactions that are given to the node at once; some nodes take no more than a megabyte
@@ -69,14 +69,17 @@ class ChainAccount:
                 found[one] = self._receipt(answer)
         return found
 
-    def gas(self, calls: Sequence[Call]) -> int:
-        """Return the gas limit of a transaction with these calls."""
-        if not calls:
-            return TRANSFER_GAS
-        payload = encode(calls, self._contracts)
-        if payload.gas is not None:
-            return payload.gas
-        return estimate(self._node, self.address, payload, type(calls[0]).__name__)
+    def gas(self, batches: Sequence[Sequence[Call]]) -> tuple[int | TransactionReverted, ...]:
+        """Return gas limits; the node is asked about what has no known bound, all at once."""
+        payloads = [encode(calls, self._contracts) if calls else None for calls in batches]
+        known = [TRANSFER_GAS if payload is None else payload.gas for payload in payloads]
+        unknown = [
+            (payload, type(calls[0]).__name__)
+            for payload, calls in zip(payloads, batches, strict=True)
+            if payload is not None and payload.gas is None
+        ]
+        estimates = iter(estimate_all(self._node, self.address, unknown))
+        return tuple(next(estimates) if gas is None else gas for gas in known)
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
@@ -131,15 +134,28 @@ def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
     Raises:
         TransactionReverted: The contract would refuse the call as the chain stands.
     """
-    transaction = {"from": sender, "data": payload.data, "value": hex(payload.value)} | (
-        {"to": payload.to} if payload.to else {}
-    )
-    (answer,) = node.batch([("eth_estimateGas", [transaction])])
-    if isinstance(answer, RpcError):
-        if answer.is_revert:
-            raise reverted(name, answer)
-        raise unavailable(answer, "eth_estimateGas")
-    return int(answer, 16) * 4 // 3
+    (gas,) = estimate_all(node, sender, [(payload, name)])
+    if isinstance(gas, TransactionReverted):
+        raise gas
+    return gas
+
+
+def estimate_all(node: Node, sender: str, asked: Sequence[tuple[Payload, str]]) -> list[int | TransactionReverted]:
+    """Return for each payload, with its name, a gas limit or why the contract would refuse it as the chain stands."""
+    requests = [
+        {"from": sender, "data": payload.data, "value": hex(payload.value)} | ({"to": payload.to} if payload.to else {})
+        for payload, _ in asked
+    ]
+    answers = node.batch([("eth_estimateGas", [one]) for one in requests])
+    found: list[int | TransactionReverted] = []
+    for (_, name), answer in zip(asked, answers, strict=True):
+        if not isinstance(answer, RpcError):
+            found.append(int(answer, 16) * 4 // 3)
+        elif answer.is_revert:
+            found.append(reverted(name, answer))
+        else:
+            raise unavailable(answer, "eth_estimateGas")
+    return found
 
 
 def to_fields(payload: Payload, *, chain_id: int, nonce: int, gas: int, fees: Fees) -> dict[str, Any]:
