@@ -60,7 +60,7 @@ class Bench:
         address = str(folder / "compiler")
         (folder / "bin/solc").write_text(FRONT.format(version=version.strip(), address=address))
         server = [Path(__file__).with_name("compiler.js"), MODULES / "solc", address]
-        self._compiler = subprocess.Popen(["node", *server])
+        self._compiler = subprocess.Popen(["node", *server], stdin=subprocess.PIPE)
         deadline = time.monotonic() + 30
         while not Path(address).exists():
             if time.monotonic() > deadline:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -131,6 +132,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=WORKERS, help="mutants tried at the same time")
     arguments = parser.parse_args()
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     began = time.monotonic()
     waiting = collect(arguments.only)
     campaign = Campaign(waiting, began + arguments.minutes * 60, total=len(waiting))
@@ -142,12 +144,13 @@ def main() -> int:
                 verdict, words = benches[-1].run()
                 if verdict is not Verdict.SURVIVED:
                     sys.exit(f"mutants: the tests fail without a mistake:\n{words}")
-            threads = [threading.Thread(target=work, args=(campaign, bench)) for bench in benches]
+            threads = [threading.Thread(target=work, args=(campaign, bench), daemon=True) for bench in benches]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
         finally:
+            campaign.deadline = 0
             for bench in benches:
                 bench.close()
     print(f"mutants: {time.monotonic() - began:.0f} s")
