@@ -137,6 +137,12 @@ class LogFull(Rejected):
     code = "log-full"
 
 
+class LogDamaged(Rejected):
+    """A stored log does not open: it was altered, or sealed with another key."""
+
+    code = "log-damaged"
+
+
 class Transient(GridsteadError):
     """Time may help. The only family that is retried."""
 

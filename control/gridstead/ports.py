@@ -13,9 +13,11 @@ from typing import Protocol
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
 from gridstead.domain.calls import Call
 from gridstead.domain.events import Event
+from gridstead.domain.expiry import Timeouts
 from gridstead.domain.hint import Hint, OpenedSeal
 from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.journal import Entry
+from gridstead.domain.log import Chunk, LogId, StoredChunk
 from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, Reply, Transaction
 from gridstead.domain.submission import Gate, GridUser, Script, Submission
 from gridstead.errors import TransactionReverted
@@ -61,6 +63,10 @@ class Ledger(Protocol):
 
     def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
         """Return the provider's record that waits for approval, None if none does."""
+        ...
+
+    def timeouts(self, *, at: Block) -> Timeouts:
+        """Return how long the grid waits for its providers."""
         ...
 
 
@@ -278,28 +284,40 @@ class UserDirectories(Protocol):
 
 
 class LogSink(Protocol):
-    """Where a job's output is kept, line by line."""
+    """Where jobs' output is kept, chunk by chunk."""
 
-    def append(self, owner: str, log_name: str, lines: Sequence[bytes], timestamp_ns: int) -> None:
-        """Store lines without their ends, in order. Readers see them at once.
+    def append(self, log: LogId, chunk: Chunk) -> None:
+        """Store a chunk behind the others; readers see it at once. One that its writer has stored before is left out.
 
-        They survive a crash of ours, not yet one of the host.
+        It survives a crash of ours, not yet one of the host.
 
         Raises:
-            LogFull: They would pass the log's limit; nothing is stored.
+            LogFull: The log has reached its limit; its last line says so.
         """
         ...
 
-    def sync(self, owner: str, log_name: str) -> None:
+    def sync(self, log: LogId) -> None:
         """Make all lines of the log durable before returning."""
         ...
 
-    def read(self, owner: str, log_name: str, *, after: int) -> tuple[tuple[int, bytes, int], ...]:
-        """Return (position, line, timestamp ns) after that position, in order; empty when there is no more yet."""
+    def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
+        """Return chunks behind a position, in order; empty when there is no more yet. 0 is the beginning.
+
+        Raises:
+            LogDamaged: There is no chunk at this position, or it does not open.
+        """
+        ...
+
+    def newest(self, owner: str, name: str) -> LogId | None:
+        """Return the edition of a name that was begun last, None if there is none."""
         ...
 
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of this owner's logs, sorted."""
+        ...
+
+    def sweep(self, now: int) -> int:
+        """Remove logs that are too old or too much at a time (Unix seconds), and return how many."""
         ...
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eth_account import Account
@@ -14,6 +14,7 @@ from gridstead.domain.billing import Resources
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job
 from gridstead.domain.lifecycle import JobState
+from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream
 from gridstead.errors import ChainUnavailable, LogFull
 
 CONTRACT = "0x" + "5c" * 20
@@ -34,27 +35,46 @@ class MemoryScripts:
 
 @dataclass
 class MemoryLogs:
-    """Port LogSink; ``synced`` is what would survive a power cut."""
+    """Port LogSink; ``synced`` is what would survive a power cut, in chunks."""
 
     max_bytes: int = 10**6
-    lines: dict[tuple[str, str], list[tuple[bytes, int]]] = field(default_factory=dict)
-    synced: dict[tuple[str, str], int] = field(default_factory=dict)
+    logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)
+    synced: dict[LogId, int] = field(default_factory=dict)
+    swept_at: int = 0
 
-    def append(self, owner: str, log_name: str, lines: Sequence[bytes], timestamp_ns: int) -> None:
-        stored = self.lines.setdefault((owner, log_name), [])
-        if sum(len(line) for line, _ in stored) + sum(map(len, lines)) > self.max_bytes:
-            raise LogFull(f"log {log_name} is full")
-        stored.extend((line, timestamp_ns) for line in lines)
+    def append(self, log: LogId, chunk: Chunk) -> None:
+        stored = self.logs.setdefault(log, [])
+        known = [one.chunk.sequence for one in stored if one.chunk.writer == chunk.writer]
+        if stored and stored[-1].chunk.stream is Stream.GRID:
+            raise LogFull(f"log {log.name} is full")
+        if chunk.writer and known and chunk.sequence <= max(known):
+            return
+        if sum(len(one.chunk.data) for one in stored) + len(chunk.data) > self.max_bytes:
+            self._add(stored, Chunk(data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID))
+            raise LogFull(f"log {log.name} is full")
+        self._add(stored, chunk)
 
-    def sync(self, owner: str, log_name: str) -> None:
-        self.synced[owner, log_name] = len(self.lines.get((owner, log_name), []))
+    def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
+        last = stored[-1] if stored else None
+        line = last.first_line + last.chunk.lines if last else 1
+        stored.append(StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=line))
 
-    def read(self, owner: str, log_name: str, *, after: int) -> tuple[tuple[int, bytes, int], ...]:
-        lines = self.lines.get((owner, log_name), [])
-        return tuple((number + 1, data, at) for number, (data, at) in enumerate(lines) if number >= after)
+    def sync(self, log: LogId) -> None:
+        self.synced[log] = len(self.logs.get(log, []))
+
+    def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
+        return tuple(self.logs.get(log, [])[after:])
+
+    def newest(self, owner: str, name: str) -> LogId | None:
+        found = [log for log in self.logs if (log.owner, log.name) == (owner, name)]
+        return found[-1] if found else None
 
     def names(self, owner: str) -> tuple[str, ...]:
-        return tuple(sorted(name for of, name in self.lines if of == owner))
+        return tuple(sorted({log.name for log in self.logs if log.owner == owner}))
+
+    def sweep(self, now: int) -> int:
+        self.swept_at = now
+        return 0
 
 
 @dataclass

@@ -14,7 +14,8 @@ from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.ids import is_batch_location_hash
 from gridstead.domain.job_definition import NONCE_LIFE_S, ScriptRequest
 from gridstead.domain.lifecycle import COLD, HOT, JobState
-from gridstead.domain.log_access import is_write_token
+from gridstead.domain.log import edition_of
+from gridstead.domain.log_access import LONGEST_TOKEN_S, parse_token
 from gridstead.errors import ChainUnavailable, ConfigError, InvalidWorkflow, NotAllowed, ScriptUnavailable
 from gridstead.services import job_definitions
 from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
@@ -82,7 +83,9 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(scene):
     answer = scene.service.get_sbatch(scene.request())
 
     assert "echo hello" in answer.script
-    assert is_write_token(KEY, answer.log_write_token, CUSTOMER, scene.job.id.slurm_name)
+    permit = parse_token(KEY, answer.log_write_token, owner=CUSTOMER, log_name=scene.job.id.slurm_name)
+    assert permit.log.edition == edition_of(scene.job.proof)
+    assert permit.expires_at == scene.clock.now() + LONGEST_TOKEN_S
     assert answer.secrets["GRIDSTEAD_LOG_TOKEN"].decode() == answer.log_write_token
     assert answer.log_write_token not in answer.script
     assert answer.log_write_token not in repr(answer)

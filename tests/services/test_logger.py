@@ -3,16 +3,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.definitions import MemoryLogs, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.domain.log_access import MAX_AGE_S, read_text, watch_text, write_token
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.log import Chunk, LogId, edition_of, is_edition, to_chunk_data, to_lines
+from gridstead.domain.log_access import (
+    LONGEST_TOKEN_S,
+    MAX_AGE_S,
+    TOKEN_GRACE_S,
+    Permit,
+    read_text,
+    token_end,
+    watch_text,
+    write_token,
+)
 from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
-from gridstead.services.logger import MAX_LINE_BYTES, Logger
+from gridstead.services.logger import Logger
 
 KEY = b"k" * 32
+NOW = 1_800_000_000
 NAME = "0x" + "07" * 32
 
 
@@ -41,18 +55,46 @@ def test_short_key_is_the_operators(logs, clock):
         Logger(sink=logs, key=b"short", clock=clock, recover=recover)
 
 
-def test_token_opens_its_own_log_only(service, owner):
-    token = write_token(KEY, owner.address, NAME)
+def log_of(owner, name=NAME, edition="1" * 32):
+    return LogId(owner=owner, name=name, edition=edition)
 
-    service.authorize_write(token, owner.address, NAME)
+
+@pytest.fixture
+def permit(owner, clock):
+    return Permit(log=log_of(owner.address), expires_at=clock.now() + 60)
+
+
+def line(data, at=1):
+    return Chunk(data=data, timestamp_ns=at)
+
+
+def test_token_opens_its_own_log_only(service, owner, permit):
+    token = write_token(KEY, permit)
+
+    assert service.authorize_write(token, owner.address, NAME) == permit
 
     for other in ("0x" + "01" * 20, NAME + "0"), (owner.address, NAME + "0"), ("0x" + "01" * 20, NAME):
         with pytest.raises(NotAllowed):
             service.authorize_write(token, *other)
-    with pytest.raises(NotAllowed):
-        service.authorize_write(write_token(b"j" * 32, owner.address, NAME), owner.address, NAME)
-    with pytest.raises(NotAllowed):
-        service.authorize_write("é", owner.address, NAME)
+    edition, expires_at, mac = token.split(".")
+    wrong = [
+        write_token(b"j" * 32, permit), "é", "", mac, f"{edition}.{expires_at}.{'0' * 64}",
+        f"{edition}.{int(expires_at) + 1}.{mac}", f"{edition}.0{expires_at}.{mac}", f"{'2' * 32}.{expires_at}.{mac}",
+    ]  # fmt: skip
+    for token in wrong:
+        with pytest.raises(NotAllowed):
+            service.authorize_write(token, owner.address, NAME)
+
+
+def test_token_ends_also_for_a_stream_that_goes_on(service, owner, permit, clock):
+    token = write_token(KEY, permit)
+    service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
+    clock.advance(61)
+
+    with pytest.raises(NotAllowed, match="has ended"):
+        service.authorize_write(token, owner.address, NAME)
+    with pytest.raises(NotAllowed, match="has ended"):
+        service.write(permit, line(b"late"))
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "-x", "x" * 129, "é"])
@@ -64,7 +106,7 @@ def test_name_that_is_no_log_name_is_refused(service, owner, name):
 
 
 @pytest.mark.parametrize(
-    ("data", "lines"),
+    ("message", "lines"),
     [
         (b"one", [b"one"]),
         (b"one\n", [b"one"]),
@@ -73,30 +115,68 @@ def test_name_that_is_no_log_name_is_refused(service, owner, name):
         (b"\n", [b""]),
         (b"one\n\ntwo\r\nthree", [b"one", b"", b"two", b"three"]),
         (b"a\rb", [b"a\rb"]),
-        (b"x" * (MAX_LINE_BYTES + 1), [b"x" * MAX_LINE_BYTES, b"x"]),
     ],
 )
-def test_message_is_kept_as_lines(service, logs, owner, data, lines):
-    logs.max_bytes = 10**9
-    service.write(owner.address, NAME, data, 7)
+def test_message_is_so_many_lines(message, lines):
+    data = to_chunk_data(message)
 
-    assert [(line, at) for _, line, at in service.read(owner.address, NAME, 0)] == [(line, 7) for line in lines]
+    assert to_lines(data) == lines
+    assert Chunk(data=data, timestamp_ns=1).lines == len(lines)
 
 
-def test_written_lines_are_durable_after_finish(service, logs, owner):
-    service.write(owner.address, NAME, b"one\ntwo", 1)
+def test_written_lines_are_durable_after_finish(service, logs, permit):
+    service.write(permit, line(b"one\ntwo"))
     assert not logs.synced
 
-    service.finish(owner.address, NAME)
+    service.finish(permit)
 
-    assert logs.synced == {(owner.address, NAME): 2}
+    assert logs.synced == {permit.log: 1}
 
 
-def test_full_log_is_told(service, logs, owner):
+def test_full_log_is_told(service, logs, permit):
     logs.max_bytes = 3
 
     with pytest.raises(LogFull):
-        service.write(owner.address, NAME, b"four", 1)
+        service.write(permit, line(b"four"))
+
+
+def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
+    """Numbers start again on a fresh chain."""
+    later = replace(permit, log=log_of(owner.address, edition="2" * 32))
+    service.write(permit, line(b"old"))
+    service.write(later, line(b"new"))
+
+    found = [service.find(owner.address, NAME, edition) for edition in ("1" * 32, "2" * 32, "")]
+
+    assert [service.read(log, 0)[0].chunk.data for log in found] == [b"old", b"new", b"new"]
+    assert service.find(owner.address, "another", "") is None
+    with pytest.raises(InvalidInput):
+        service.find(owner.address, NAME, "../" + "0" * 29)
+
+
+def test_editions_differ_by_all_that_a_job_is_bound_to():
+    job_id = JobId(chain_id=1, contract="0x" + "5c" * 20, number=7)
+    proofs = [
+        Proof(job_id=job_id, batch_location_hash="a"),
+        Proof(job_id=job_id, batch_location_hash="b"),
+        Proof(job_id=replace(job_id, chain_id=2), batch_location_hash="a"),
+        Proof(job_id=replace(job_id, contract="0x" + "5d" * 20), batch_location_hash="a"),
+        Proof(job_id=replace(job_id, number=8), batch_location_hash="a"),
+    ]
+
+    assert len({edition_of(proof) for proof in proofs}) == len(proofs)
+    assert all(is_edition(edition_of(proof)) for proof in proofs)
+
+
+def test_token_outlives_the_paid_time_but_not_for_ever():
+    assert token_end(NOW, paid_s=60) == NOW + 60 + TOKEN_GRACE_S
+    assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
+
+
+def test_sweep_hands_the_time_on(service, logs, clock):
+    service.sweep()
+
+    assert logs.swept_at == clock.now()
 
 
 @pytest.mark.parametrize("factor", [1, 1000])
@@ -133,9 +213,9 @@ def test_wallet_cannot_read_what_is_anothers(service, owner, clock):
             service.authorize_read(address, NAME, clock.now(), signature)
 
 
-def test_names_are_the_owners(service, owner):
-    service.write(owner.address, "b", b"x", 1)
-    service.write(owner.address, "a", b"x", 1)
-    service.write(Wallet().address, "c", b"x", 1)
+def test_names_are_the_owners(service, clock):
+    one, other = Wallet(), Wallet()
+    for wallet, name in ((one, "b"), (one, "a"), (other, "c")):
+        service.write(Permit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x"))
 
-    assert service.names(owner.address) == ("a", "b")
+    assert service.names(one.address) == ("a", "b")

@@ -13,15 +13,13 @@ from typing import TypeAlias
 import grpc
 
 from gridstead.adapters.channel import Peer, open_channel
+from gridstead.domain.log import Chunk, Stream, to_lines
 from gridstead.domain.log_access import read_text, watch_text
-from gridstead.errors import GridsteadError, InvalidInput, LogFull, LoggerUnavailable, NotAllowed
+from gridstead.errors import GridsteadError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 
 WRITE_TIMEOUT_S = 5.0
-
-Line: TypeAlias = tuple[bytes, int]
-"""A line without its end, and when it was written: nanoseconds since the epoch."""
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """Message to its EIP-191 signature, 65 bytes."""
@@ -31,6 +29,7 @@ _REFUSALS: dict[grpc.StatusCode, type[GridsteadError]] = {
     grpc.StatusCode.PERMISSION_DENIED: NotAllowed,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidInput,
     grpc.StatusCode.OUT_OF_RANGE: LogFull,
+    grpc.StatusCode.DATA_LOSS: LogDamaged,
 }
 
 
@@ -41,6 +40,44 @@ class WriteAccess:
     owner: str
     log_name: str
     token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a reader wants.
+
+    Attributes:
+        owner: Address, lower case, whose wallet signs.
+        log_name: The log; it need not exist yet.
+        edition: Which of this name; the newest if not given.
+        after: Where to go on: 0, or what lines that came before gave as ``resume``.
+        until_now: Whether the stream ends where the log does now.
+    """
+
+    owner: str
+    log_name: str
+    edition: str = ""
+    after: int = 0
+    until_now: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Some lines of a log.
+
+    Attributes:
+        lines: The lines without their ends; at least one.
+        timestamp_ns: When they were written, nanoseconds since the epoch.
+        stream: Where they came from.
+        first: Number of the first in the log, from 1.
+        resume: Where to go on behind them.
+    """
+
+    lines: tuple[bytes, ...]
+    timestamp_ns: int
+    stream: Stream
+    first: int
+    resume: int
 
 
 class LoggerClient:
@@ -59,19 +96,27 @@ class LoggerClient:
         """Let go of the connection."""
         self._channel.close()
 
-    def write(self, access: WriteAccess, lines: Iterable[Line], *, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Store lines; they are durable when this returns. Lines may be stored twice if it is repeated.
+    def write(self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = WRITE_TIMEOUT_S) -> None:
+        """Store chunks; their lines are durable when this returns.
 
-        An entry may also hold several lines, with a line feed between each two.
+        It may be repeated: a numbered chunk that is stored already is not stored again.
 
         Raises:
             LoggerUnavailable: It is not known whether they are stored.
-            NotAllowed: The token is not the log's.
+            NotAllowed: The token is not the log's, or has ended.
             LogFull: The log takes no more.
         """
         requests = (
-            WriteRequest(log_name=access.log_name, user=access.owner, data=data, timestamp=timestamp)
-            for data, timestamp in lines
+            WriteRequest(
+                log_name=access.log_name,
+                user=access.owner,
+                data=chunk.data,
+                timestamp=chunk.timestamp_ns,
+                stream=f"STREAM_{chunk.stream.name}",
+                writer=chunk.writer,
+                sequence=chunk.sequence,
+            )
+            for chunk in chunks
         )
         metadata = (("authorization", f"Bearer {access.token}"),)
         try:
@@ -79,25 +124,42 @@ class LoggerClient:
         except grpc.RpcError as err:
             raise self._translate(err, "write") from err
 
-    def read(self, owner: str, log_name: str, *, now: int, sign: Sign) -> Iterator[Line]:
-        """Yield the log's lines from its first, then each new one; does not end by itself.
+    def read(self, wanted: Wanted, *, now: int, sign: Sign) -> Iterator[Lines]:
+        """Yield a log's lines, then each new one; does not end by itself, unless that is wanted.
 
         Args:
-            owner: Address, lower case, whose wallet signs.
-            log_name: The log; it need not exist yet.
+            wanted: Which log, from where on.
             now: Unix seconds.
             sign: Signs for the owner.
 
         Raises:
             LoggerUnavailable: The stream broke off.
             NotAllowed: The signature is not the owner's, or a clock is wrong.
+            LogDamaged: The log does not open.
         """
-        signature = sign(read_text(owner, log_name, now).encode())
-        request = ReadRequest(address=owner, log_name=log_name, timestamp=now, signed_hash=signature)
+        request = ReadRequest(
+            address=wanted.owner,
+            log_name=wanted.log_name,
+            timestamp=now,
+            signed_hash=sign(read_text(wanted.owner, wanted.log_name, now).encode()),
+            edition=wanted.edition,
+            after=wanted.after,
+            chunks=True,
+            until_now=wanted.until_now,
+        )
         stream = self._stub.Read(request)
+        count = 0
         try:
             for response in stream:
-                yield response.data, response.timestamp
+                lines = tuple(to_lines(response.data))
+                yield Lines(
+                    lines=lines,
+                    timestamp_ns=response.timestamp,
+                    stream=Stream(response.stream),
+                    first=response.line or count + 1,  # a logger of DeepSquare's gives no numbers
+                    resume=response.resume,
+                )
+                count += len(lines)
         except grpc.RpcError as err:
             raise self._translate(err, "read") from err
         finally:

@@ -3,94 +3,161 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gridstead.cli.client import Client
-from gridstead.cli.output import printable
+from gridstead.cli.output import say, tell
+from gridstead.domain.job import Job
+from gridstead.domain.log import Stream, edition_of
 from gridstead.errors import GridsteadError, Transient
 
-FIRST_LINE_S = 5.0
-QUIET_S = 1.0
+if TYPE_CHECKING:  # takes a second to import
+    from gridstead.adapters.logger import Lines
+
+PATIENCE_S = 5.0
 RETRY_S = 1.0
-POLL_S = 0.1
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputLine:
+    """A line of a job's output.
+
+    Attributes:
+        number: In the log, from 1.
+        data: Without its end, as the job wrote it: it may hold anything.
+        timestamp_ns: When it was written, nanoseconds since the epoch.
+        stream: Where it came from.
+    """
+
+    number: int
+    data: bytes
+    timestamp_ns: int
+    stream: Stream
+
+    @property
+    def text(self) -> str:
+        """The line as text; what is no UTF-8 is replaced."""
+        return self.data.decode(errors="replace")
 
 
 class JobOutput:
-    """Shows a job's lines, each once, until it is stopped.
-
-    The wire's stream has no end: a second of quiet stands for it.
+    """Shows a job's lines, each once and in order; goes on where it was after an outage.
 
     Args:
         client: The job's owner.
-        number: The job.
-        show: Prints a line, which came at a time in nanoseconds since the epoch.
+        job: Whose output.
+        show: Prints a line.
     """
 
-    def __init__(self, client: Client, number: int, show: Callable[[str, int], None]) -> None:
-        self._client, self._number = client, number
+    def __init__(self, client: Client, job: Job, show: Callable[[OutputLine], None]) -> None:
+        self._client, self._job = client, job
         self._print = show
         self._printing = threading.Lock()
         self._stopped = False
         self._shown = 0
-        self._quiet_since = time.monotonic()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._resume = 0
+        self._moved_at = 0.0
         self.error: GridsteadError | None = None
 
     def start(self) -> None:
-        """Begin to show lines."""
-        self._client.wallet.open()  # takes a second, and must not look like an empty log
-        self._quiet_since = time.monotonic()
-        self._thread.start()
+        """Begin to show lines as they come."""
+        self._client.wallet.open()  # takes a second, and should be over before there are lines
+        threading.Thread(target=self._run, kwargs={"until_now": False}, daemon=True).start()
 
     def drain(self) -> None:
-        """Wait until no more lines come: a second after the last one, five when there was none yet."""
-        while self._thread.is_alive():
-            patience = QUIET_S if self._shown else FIRST_LINE_S
-            if time.monotonic() - self._quiet_since > patience:
-                return
+        """Show what there is until now; gives up when nothing comes for seconds. Lines may go on to come beside it."""
+        self._client.wallet.open()
+        self._moved_at = time.monotonic()
+        thread = threading.Thread(target=self._run, kwargs={"until_now": True}, daemon=True)
+        thread.start()
+        while thread.is_alive() and time.monotonic() - self._moved_at <= PATIENCE_S:
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Print nothing any more; the thread ends with the process."""
+        """Print nothing any more; threads end with the process."""
         with self._printing:
             self._stopped = True
 
-    def _run(self) -> None:
+    def _run(self, *, until_now: bool) -> None:
         while not self._stopped:
             try:
-                for position, (line, timestamp_ns) in enumerate(read_lines(self._client, self._number)):
-                    self._show(position, line, timestamp_ns)
+                for lines in read(self._client, self._job, after=self._resume, until_now=until_now):
+                    self._show(lines)
             except Transient as error:
                 self.error = error
             except GridsteadError as error:
                 self.error = error
                 return
+            else:
+                if until_now:
+                    self.error = None
+                    return
             time.sleep(RETRY_S)
 
-    def _show(self, position: int, line: str, timestamp_ns: int) -> None:
+    def _show(self, lines: Lines) -> None:
         with self._printing:
-            if self._stopped or position < self._shown:
-                return
-            self._print(line, timestamp_ns)
-            self._shown = position + 1
-            self._quiet_since = time.monotonic()
+            for number, data in enumerate(lines.lines, lines.first):
+                if not self._stopped and number > self._shown:
+                    self._print(
+                        OutputLine(
+                            number=number,
+                            data=data,
+                            timestamp_ns=lines.timestamp_ns,
+                            stream=lines.stream,
+                        )
+                    )
+                    self._shown = number
+            self._resume = max(self._resume, lines.resume)
+            self._moved_at = time.monotonic()
             self.error = None
 
 
-def read_lines(client: Client, number: int) -> Iterator[tuple[str, int]]:
-    """Yield the lines of a job's output and their times, from the first one; does not end by itself."""
+def read(client: Client, job: Job, *, after: int, until_now: bool) -> Iterator[Lines]:
+    """Yield the lines of a job's output behind a place; does not end by itself unless that is wanted."""
     from gridstead.adapters.channel import Peer  # noqa: PLC0415 - takes a second to import
-    from gridstead.adapters.logger import LoggerClient  # noqa: PLC0415
+    from gridstead.adapters.logger import LoggerClient, Wanted  # noqa: PLC0415
 
     peer = client.settings.logger
+    wanted = Wanted(
+        owner=job.customer,
+        log_name=job.id.slurm_name,
+        edition=edition_of(job.proof),
+        after=after,
+        until_now=until_now,
+    )
     logger = LoggerClient(Peer(address=peer.endpoint, ca=peer.ca_file))
     try:
-        lines = logger.read(
-            client.wallet.address, f"0x{number:064x}", now=int(time.time()), sign=client.wallet.sign_text
-        )
-        for data, timestamp_ns in lines:
-            yield printable(data.decode(errors="replace")), timestamp_ns
+        yield from logger.read(wanted, now=int(time.time()), sign=client.wallet.sign_text)
     finally:
         logger.close()
+
+
+def show(line: OutputLine) -> None:
+    """Print a line without what a terminal would act on; stderr's on stderr."""
+    (tell if line.stream is Stream.STDERR else say)(line.text)
+
+
+def show_raw(line: OutputLine) -> None:
+    """Print a line as the job wrote it; stderr's on stderr."""
+    into = (sys.stderr if line.stream is Stream.STDERR else sys.stdout).buffer
+    into.write(line.data + b"\n")
+    into.flush()
+
+
+def show_as_json(line: OutputLine) -> None:
+    """Print one JSON object per line, as the output may have no end."""
+    record = {
+        "line": line.text,
+        "number": line.number,
+        "stream": line.stream.name.lower(),
+        "timestamp_ns": line.timestamp_ns,
+    }
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gridstead.adapters.log_stream import Block, Buffer, Send, Sender, pump, write_all
+from gridstead.domain.log import Chunk
 from gridstead.errors import ConfigError
 
 _STDIN, _STDOUT = 0, 1
@@ -44,7 +45,7 @@ def _connect(access_file: Path) -> Send:
     access = WriteAccess(owner=owner, log_name=log_name, token=token)
 
     def send(blocks: Sequence[Block]) -> None:
-        client.write(access, blocks)
+        client.write(access, [Chunk(data=data, timestamp_ns=timestamp_ns) for data, timestamp_ns in blocks])
 
     return send
 

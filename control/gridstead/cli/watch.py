@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 
 from rich.status import Status
 from rich.text import Text
@@ -44,8 +45,7 @@ def moment(at: float) -> str:
 
 def watch(client: Client, number: int, *, as_json: bool) -> Job:
     """Show a job until it is cold and return it. An interrupt ends the program and leaves the job alone."""
-    client.job(number)
-    output = JobOutput(client, number, lambda line, _: say(f"    {line}"))
+    output = JobOutput(client, client.job(number), lambda line: say(f"    {line.text}"))
     if not as_json:
         output.start()
     try:
@@ -64,6 +64,15 @@ def watch(client: Client, number: int, *, as_json: bool) -> Job:
         tell(f"the output could not be read to its end: {output.error}")
     say(summary(job))
     return job
+
+
+def wait_for_end(client: Client, number: int) -> None:
+    """Return when a job is cold, however often the chain does not answer."""
+    while True:
+        with suppress(Transient):
+            if client.job(number).state in COLD:
+                return
+        time.sleep(POLL_S)
 
 
 def _follow(client: Client, number: int, *, quiet: bool) -> Job:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gridstead.errors import ConfigError, GridsteadError, InvalidInput, LogFull, NotAllowed
+from gridstead.domain.log import MAX_SEQUENCE, Chunk, LogId, StoredChunk, Stream, to_chunk_data
+from gridstead.domain.log_access import Permit
+from gridstead.errors import ConfigError, GridsteadError, InvalidInput, LogDamaged, LogFull, NotAllowed
 from gridstead.proto.logger_pb2 import (
     ReadRequest,
     ReadResponse,
@@ -27,9 +29,9 @@ from gridstead.proto.logger_pb2 import (
     WriteResponse,
 )
 from gridstead.proto.logger_pb2_grpc import LoggerAPIServicer, add_LoggerAPIServicer_to_server
+from gridstead.rpc.log_reading import Readers, responses
 from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 
-FOLLOW_S = 0.1
 WATCH_S = 10.0
 MAX_STREAMS = 4000
 START_S = 10.0
@@ -44,35 +46,43 @@ KEEPALIVE_OPTIONS = (
 _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
     InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
+    LogDamaged: grpc.StatusCode.DATA_LOSS,
     LogFull: grpc.StatusCode.OUT_OF_RANGE,  # grpc itself says RESOURCE_EXHAUSTED when there are too many streams
 }
+
+
+_STREAMS = frozenset(Stream)
 
 
 class LogService(Protocol):
     """What the server calls."""
 
-    def authorize_write(self, token: str, owner: str, log_name: str) -> None:
-        """Return if the token lets its holder write this log."""
+    def authorize_write(self, token: str, owner: str, log_name: str) -> Permit:
+        """Return what the token lets its holder do with this log."""
         ...
 
-    def write(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
+    def write(self, permit: Permit, chunk: Chunk) -> None:
         """Store what one message holds."""
         ...
 
-    def finish(self, owner: str, log_name: str) -> None:
+    def finish(self, permit: Permit) -> None:
         """Make durable what was written."""
         ...
 
     def authorize_read(self, address: str, log_name: str, timestamp: int, signature: bytes) -> tuple[str, str]:
-        """Return (owner, log name) of the log that a signed request may read."""
+        """Return (owner, log name) that a signed request may read."""
         ...
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
         """Return the owner whose logs a signed request may list."""
         ...
 
-    def read(self, owner: str, log_name: str, after: int) -> tuple[tuple[int, bytes, int], ...]:
-        """Return (position, line, timestamp ns) after that position."""
+    def find(self, owner: str, log_name: str, edition: str) -> LogId | None:
+        """Return the log of an edition, the newest without one."""
+        ...
+
+    def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
+        """Return chunks behind a position."""
         ...
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -138,37 +148,35 @@ class _Servicer(LoggerAPIServicer):
 
     def __init__(self, service: LogService) -> None:
         self._service = service
+        self._readers = Readers()
 
     async def Write(  # noqa: N802 # the wire's name
         self, request_iterator: AsyncIterator[WriteRequest], context: grpc.aio.ServicerContext
     ) -> WriteResponse:
         token = _token(context)
-        written: set[tuple[str, str]] = set()
+        permits: dict[tuple[str, str], Permit] = {}
         async with _answering(context):
             async for request in request_iterator:
-                log = (request.user, request.log_name)
-                if log not in written:
-                    self._service.authorize_write(token, *log)
-                    written.add(log)
-                self._service.write(*log, request.data, request.timestamp)
-            for log in written:
-                await asyncio.to_thread(self._service.finish, *log)
+                name = (request.user, request.log_name)
+                if name not in permits:
+                    permits[name] = self._service.authorize_write(token, *name)
+                self._service.write(permits[name], _to_chunk(request))
+                self._readers.tell(name)
+            for permit in permits.values():
+                await asyncio.to_thread(self._service.finish, permit)
         return WriteResponse()
 
     async def Read(  # noqa: N802
         self, request: ReadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[ReadResponse]:
         async with _answering(context):
-            log = self._service.authorize_read(
+            name = self._service.authorize_read(
                 request.address, request.log_name, request.timestamp, request.signed_hash
             )
-            position = 0
-            while True:
-                lines = self._service.read(*log, position)
-                for position, data, timestamp_ns in lines:  # noqa: B007 # the last one is where to go on
-                    yield ReadResponse(data=data, timestamp=timestamp_ns)
-                if not lines:
-                    await asyncio.sleep(FOLLOW_S)
+            stream = responses(name, request, find=self._service.find, read=self._service.read, readers=self._readers)
+            async with aclosing(stream):
+                async for response in stream:
+                    yield response
 
     async def WatchList(  # noqa: N802
         self, request: WatchListRequest, context: grpc.aio.ServicerContext
@@ -188,6 +196,17 @@ async def _answering(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
     except GridsteadError as err:
         code = next((code for kind, code in _CODES.items() if isinstance(err, kind)), grpc.StatusCode.UNAVAILABLE)
         await context.abort(code, str(err))
+
+
+def _to_chunk(request: WriteRequest) -> Chunk:
+    number = int(request.stream)
+    return Chunk(
+        data=to_chunk_data(request.data),
+        timestamp_ns=request.timestamp,
+        stream=Stream(number) if number in _STREAMS else Stream.UNKNOWN,
+        writer=request.writer,
+        sequence=min(request.sequence, MAX_SEQUENCE),
+    )
 
 
 def _token(context: grpc.aio.ServicerContext) -> str:

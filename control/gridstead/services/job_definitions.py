@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gridstead.domain.ids import JobId
+from gridstead.domain.billing import paid_seconds_ceil
 from gridstead.domain.job import Job
 from gridstead.domain.job_definition import (
     NONCE_LIFE_S,
@@ -29,7 +29,8 @@ from gridstead.domain.job_definition import (
     script_id,
 )
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.log_access import check_key, write_token
+from gridstead.domain.log import LogId, edition_of
+from gridstead.domain.log_access import Permit, check_key, token_end, write_token
 from gridstead.errors import ChainUnavailable, InvalidInput, NotAllowed, ScriptUnavailable
 from gridstead.ports import Clock, Ledger, ScriptStore
 from gridstead.workflow.parse import from_graphql
@@ -58,14 +59,15 @@ class LoggerAccess:
     def __post_init__(self) -> None:
         check_key(self.key)
 
-    def secrets(self, job_id: JobId, owner: str) -> dict[str, bytes]:
-        """Return what a job's environment must hold for its output to be written."""
-        token = write_token(self.key, owner, job_id.slurm_name)
+    def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
+        """Return what a job's environment must hold for its output to be written, from now (Unix seconds) on."""
+        log_id = LogId(owner=job.customer, name=job.id.slurm_name, edition=edition_of(job.proof))
+        expires_at = token_end(now, paid_s=paid_seconds_ceil(job.lock, job.price_per_min))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
-            "GRIDSTEAD_LOG_OWNER": owner,
-            "GRIDSTEAD_LOG_NAME": job_id.slurm_name,
-            "GRIDSTEAD_LOG_TOKEN": token,
+            "GRIDSTEAD_LOG_OWNER": log_id.owner,
+            "GRIDSTEAD_LOG_NAME": log_id.name,
+            "GRIDSTEAD_LOG_TOKEN": write_token(self.key, Permit(log=log_id, expires_at=expires_at)),
         }
         return {name: value.encode() for name, value in variables.items()}
 
@@ -133,6 +135,7 @@ class JobDefinitions:
     ) -> None:
         self._store = store
         self._ledger = ledger
+        self._clock = clock
         self._recover = recover
         self._logger = logger
         self._site = site
@@ -203,7 +206,7 @@ class JobDefinitions:
         if not secrets_beside:
             return ScriptAnswer(script=record["script_without_secrets"], logger_url=self._logger.url)
         logged = record["script"] != record["script_without_secrets"]
-        beside = self._logger.secrets(job.id, job.customer)
+        beside = self._logger.secrets(job, now=self._clock.now())
         return ScriptAnswer(
             script=record["script"],
             logger_url=self._logger.url,

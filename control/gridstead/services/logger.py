@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
+import structlog
+
 from gridstead.domain.ids import is_address
 from gridstead.domain.job_definition import Recover
-from gridstead.domain.log_access import (
-    check_key,
-    is_fresh,
-    is_log_name,
-    is_write_token,
-    read_text,
-    watch_text,
-)
+from gridstead.domain.log import Chunk, LogId, StoredChunk, is_edition, is_log_name
+from gridstead.domain.log_access import Permit, check_key, is_fresh, parse_token, read_text, watch_text
 from gridstead.errors import InvalidInput, NotAllowed
 from gridstead.ports import Clock, LogSink
 
-MAX_LINE_BYTES = 256 * 1024
+log = structlog.get_logger()
 
 
 class Logger:
@@ -36,32 +32,36 @@ class Logger:
         self._clock = clock
         self._recover = recover
 
-    def authorize_write(self, token: str, owner: str, log_name: str) -> None:
-        """Return if the token lets its holder write this log.
+    def authorize_write(self, token: str, owner: str, log_name: str) -> Permit:
+        """Return what the token lets its holder do with this log.
 
         Raises:
             InvalidInput: The owner or the name is malformed.
             NotAllowed: It is not the log's token.
         """
         _check_names(owner, log_name)
-        if not is_write_token(self._key, token, owner, log_name):
+        permit = parse_token(self._key, token, owner=owner, log_name=log_name)
+        if permit is None:
             raise NotAllowed("cannot write this log", detail="the token is not the one of this log")
+        self._check_time(permit)
+        return permit
 
-    def write(self, owner: str, log_name: str, data: bytes, timestamp_ns: int) -> None:
-        """Store what one message holds, line by line. The caller has authorized the log before.
+    def write(self, permit: Permit, chunk: Chunk) -> None:
+        """Store what one message holds.
 
         Raises:
+            NotAllowed: The permit has ended.
             LogFull: The log has reached its limit.
         """
-        lines = (line.removesuffix(b"\r") for line in data.removesuffix(b"\n").split(b"\n"))
-        self._sink.append(owner, log_name, [part for line in lines for part in _parts(line)], timestamp_ns)
+        self._check_time(permit)
+        self._sink.append(permit.log, chunk)
 
-    def finish(self, owner: str, log_name: str) -> None:
+    def finish(self, permit: Permit) -> None:
         """Make durable what was written."""
-        self._sink.sync(owner, log_name)
+        self._sink.sync(permit.log)
 
     def authorize_read(self, address: str, log_name: str, timestamp: int, signature: bytes) -> tuple[str, str]:
-        """Return (owner, log name) of the log that a signed request may read.
+        """Return (owner, log name) that a signed request may read.
 
         Raises:
             InvalidInput: The address or the name is malformed.
@@ -84,13 +84,35 @@ class Logger:
         self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
         return owner
 
-    def read(self, owner: str, log_name: str, after: int) -> tuple[tuple[int, bytes, int], ...]:
-        """Return (position, line, timestamp ns) after that position; empty when there is no more yet."""
-        return self._sink.read(owner, log_name, after=after)
+    def find(self, owner: str, log_name: str, edition: str) -> LogId | None:
+        """Return the log of an edition; without one, the newest of the name, None if there is none yet.
+
+        Raises:
+            InvalidInput: The edition is malformed.
+        """
+        if not edition:
+            return self._sink.newest(owner, log_name)
+        if not is_edition(edition):
+            raise InvalidInput(f"invalid edition {edition[:80]!r}", hint="An edition is 32 hexadecimal digits.")
+        return LogId(owner=owner, name=log_name, edition=edition)
+
+    def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
+        """Return chunks behind a position; empty when there is no more yet."""
+        return self._sink.read(log_id, after=after)
 
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of the owner's logs, sorted."""
         return self._sink.names(owner)
+
+    def sweep(self) -> None:
+        """Remove logs that are too old or too much."""
+        removed = self._sink.sweep(self._clock.now())
+        if removed:
+            log.info("logs_removed", count=removed)
+
+    def _check_time(self, permit: Permit) -> None:
+        if self._clock.now() > permit.expires_at:
+            raise NotAllowed("cannot write this log", detail="the token has ended")
 
     def _check_signature(self, owner: str, text: str, timestamp: int, signature: bytes) -> None:
         if not is_fresh(timestamp, now=self._clock.now()):
@@ -101,11 +123,6 @@ class Logger:
             raise NotAllowed("cannot tell who signed the request", detail=str(err)) from err
         if signer != owner:
             raise NotAllowed("the request is not signed by the owner of the log")
-
-
-def _parts(line: bytes) -> list[bytes]:
-    """Cut a line that is too long to be kept as one."""
-    return [line[start : start + MAX_LINE_BYTES] for start in range(0, max(len(line), 1), MAX_LINE_BYTES)]
 
 
 def _check_names(owner: str, log_name: str) -> None:

@@ -5,22 +5,37 @@ from __future__ import annotations
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.logs import FileLogs
+from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.config import LoggerSettings
 from gridstead.rpc.logger import LoggerServer
 from gridstead.services.logger import Logger
 from gridstead.wiring import loop
 from gridstead.wiring.job_definitions import read_key, to_files
+from gridstead.wiring.loop import Tick
+
+MIB = 1024 * 1024
+DAY_S = 24 * 3600
+SWEEP_S = 600.0
 
 
 def run(settings: LoggerSettings) -> None:
     """Run the logger until it is stopped."""
+    logs = FileLogs(
+        settings.storage_directory,
+        key=read_key(settings.storage_key_file),
+        limits=Limits(
+            log_bytes=settings.max_log_mib * MIB,
+            owner_bytes=settings.max_owner_mib * MIB,
+            age_s=settings.retention_days * DAY_S,
+        ),
+    )
     service = Logger(
-        sink=FileLogs(settings.storage_directory),
+        sink=logs,
         key=read_key(settings.log_token_key_file),
         clock=SystemClock(),
         recover=recover,
     )
     server = LoggerServer(settings.listen, to_files(settings.tls), service)
     server.start()
-    loop.run((), close=(server.stop,))
+    sweep = Tick(name="sweep", do=service.sweep, every_s=SWEEP_S)
+    loop.run((sweep,), close=(logs.close, server.stop))

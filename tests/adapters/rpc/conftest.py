@@ -11,8 +11,9 @@ from tests.fakes.store import FakeClock
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.channel import Peer
 from gridstead.adapters.logger import LoggerClient, WriteAccess
-from gridstead.adapters.logs import FileLogs
-from gridstead.domain.log_access import write_token
+from gridstead.adapters.logs import FileLogs, Limits
+from gridstead.domain.log import LogId
+from gridstead.domain.log_access import Permit, write_token
 from gridstead.rpc.graphql import GraphqlServer
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.logger import LoggerServer
@@ -22,6 +23,7 @@ from gridstead.services.logger import Logger
 NAME = "0x" + "07" * 32
 MAX_BYTES = 100_000
 KEY = b"k" * 32
+EDITION = "1" * 32
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +34,12 @@ def authority(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server_tls(authority):
     return authority.issue("server")
+
+
+def access_to(owner, clock, *, name=NAME, edition=EDITION):
+    log = LogId(owner=owner, name=name, edition=edition)
+    token = write_token(KEY, Permit(log=log, expires_at=clock.now() + 600))
+    return WriteAccess(owner=owner, log_name=name, token=token)
 
 
 class Grid:
@@ -104,7 +112,9 @@ def clock():
 
 @pytest.fixture(scope="module")
 def service(root, clock):
-    return Logger(sink=FileLogs(root, max_bytes=MAX_BYTES), key=KEY, clock=clock, recover=recover)
+    logs = FileLogs(root, key=KEY, limits=Limits(log_bytes=MAX_BYTES))
+    yield Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+    logs.close()
 
 
 @pytest.fixture(scope="module")
@@ -132,5 +142,15 @@ def owner():
 
 
 @pytest.fixture
-def access(owner):
-    return WriteAccess(owner=owner.address, log_name=NAME, token=write_token(KEY, owner.address, NAME))
+def log(owner):
+    return LogId(owner=owner.address, name=NAME, edition=EDITION)
+
+
+@pytest.fixture
+def permit(log, clock):
+    return Permit(log=log, expires_at=clock.now() + 600)
+
+
+@pytest.fixture
+def access(owner, clock):
+    return access_to(owner.address, clock)

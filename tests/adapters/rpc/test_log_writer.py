@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from gridstead.adapters.logger import Wanted
+
 NAME = "0x" + "07" * 32
 
 
-def take(lines, count):
-    """The text of the first so many lines of a stream."""
-    return [data.decode() for data, _ in (next(lines) for _ in range(count))]
+def read(client, owner, clock):
+    """The lines of the log."""
+    wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
+    return [data.decode() for some in client.read(wanted, now=clock.now(), sign=owner.sign) for data in some.lines]
 
 
 class TestWriter:
@@ -50,9 +53,7 @@ class TestWriter:
         out, _ = self.run(access_file(), b"one\n\ntwo\r\nno end")
 
         assert out == b"one\n\ntwo\r\nno end"
-        lines = client.read(owner.address, NAME, now=clock.now(), sign=owner.sign)
-        assert take(lines, 4) == ["one", "", "two", "no end"]
-        lines.close()
+        assert read(client, owner, clock) == ["one", "", "two", "no end"]
 
     def test_end_is_quick(self, access_file):
         _, duration_s = self.run(access_file(), b"x\n" * 1000)
@@ -86,6 +87,4 @@ class TestWriter:
             )  # fmt: skip
 
         assert result.returncode == 0
-        lines = client.read(owner.address, NAME, now=clock.now(), sign=owner.sign)
-        assert take(lines, 3) == ["one"] * 3
-        lines.close()
+        assert read(client, owner, clock) == ["one"] * 3

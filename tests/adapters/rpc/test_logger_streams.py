@@ -11,9 +11,12 @@ import time
 import pytest
 
 from gridstead.adapters.channel import Peer
-from gridstead.adapters.logger import LoggerClient
+from gridstead.adapters.logger import LoggerClient, Wanted
+from gridstead.domain.log import Chunk
 from gridstead.errors import LoggerUnavailable
+from gridstead.rpc import log_reading
 from gridstead.rpc import logger as rpc_logger
+from gridstead.rpc.log_reading import Readers
 from gridstead.rpc.logger import LoggerServer
 
 NAME = "0x" + "07" * 32
@@ -59,44 +62,87 @@ class Wire:
             return
 
 
-def test_reader_that_vanished_is_let_go(server_tls, service, authority, owner, clock, monkeypatch):
-    quick = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 500}
-    options = tuple((name, quick.get(name, value)) for name, value in rpc_logger.KEEPALIVE_OPTIONS)
-    monkeypatch.setattr(rpc_logger, "KEEPALIVE_OPTIONS", options)
-    service.write(owner.address, NAME, b"one", 1)
-    reads = []
-    monkeypatch.setattr(service, "read", lambda *log, read=service.read: reads.append(time.monotonic()) or read(*log))
+def follow(client, owner, clock):
+    return client.read(Wanted(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Each server started here finds dead peers within seconds, and its readers are to be seen."""
+    options = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 500}
+    monkeypatch.setattr(
+        rpc_logger, "KEEPALIVE_OPTIONS", tuple((k, options.get(k, v)) for k, v in rpc_logger.KEEPALIVE_OPTIONS)
+    )
+    made = []
+    monkeypatch.setattr(rpc_logger, "Readers", lambda: made.append(Readers()) or made[-1])
+    return made
+
+
+def wait_until(is_so, *, patience_s=20):
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_reader_that_vanished_is_let_go(server_tls, service, authority, permit, owner, clock, quick):  # noqa: PLR0917
+    service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     wire = Wire(server.start())
     client = LoggerClient(Peer(address=wire.address, ca=authority.certificate))
-    lines = client.read(owner.address, NAME, now=clock.now(), sign=owner.sign)
-    assert next(lines) == (b"one", 1)
+    lines = follow(client, owner, clock)
+    assert next(lines).lines == (b"one",)
+    assert quick[0].count == 1
 
     wire.cut()
 
-    deadline = time.monotonic() + 20
-    while time.monotonic() - reads[-1] < 10 * rpc_logger.FOLLOW_S and time.monotonic() < deadline:
-        time.sleep(rpc_logger.FOLLOW_S)
-    assert time.monotonic() - reads[-1] >= 10 * rpc_logger.FOLLOW_S
-
+    wait_until(lambda: quick[0].count == 0)
     lines.close()
     client.close()
     wire.close()
     server.stop()
 
 
-def test_logger_with_too_many_streams_is_one_to_come_back_to(  # noqa: PLR0917 # fixtures
-    server_tls, service, authority, access, owner, clock, monkeypatch
+def test_one_owner_cannot_take_all_streams(  # noqa: PLR0917 # fixtures
+    server_tls, service, authority, owner, clock, access, monkeypatch
 ):
-    monkeypatch.setattr(rpc_logger, "MAX_STREAMS", 1)
-    service.write(owner.address, NAME, b"one", 1)
+    monkeypatch.setattr(log_reading, "MAX_READERS_PER_OWNER", 2)
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     client = LoggerClient(Peer(address=f"localhost:{server.start()}", ca=authority.certificate))
-    lines = client.read(owner.address, NAME, now=clock.now(), sign=owner.sign)
+    client.write(access, [Chunk(data=b"one", timestamp_ns=1)])
+    first, second, third = (follow(client, owner, clock) for _ in range(3))
+    next(first), next(second)
+
+    with pytest.raises(LoggerUnavailable, match="too many readers"):
+        next(third)
+
+    first.close()
+    wait_until(lambda: next(iter_or_none(follow(client, owner, clock))) is not None)
+    second.close()
+    client.close()
+    server.stop()
+
+
+def iter_or_none(lines):
+    """The stream's first lines, or None if it is refused."""
+    try:
+        yield next(lines)
+    except LoggerUnavailable:
+        yield None
+
+
+def test_logger_with_too_many_streams_is_one_to_come_back_to(  # noqa: PLR0917 # fixtures
+    server_tls, service, authority, access, permit, owner, clock, monkeypatch
+):
+    monkeypatch.setattr(rpc_logger, "MAX_STREAMS", 1)
+    service.write(permit, Chunk(data=b"one", timestamp_ns=1))
+    server = LoggerServer("127.0.0.1:0", server_tls, service)
+    client = LoggerClient(Peer(address=f"localhost:{server.start()}", ca=authority.certificate))
+    lines = follow(client, owner, clock)
     next(lines)
 
     with pytest.raises(LoggerUnavailable, match="RESOURCE_EXHAUSTED"):
-        client.write(access, [(b"two", 2)])
+        client.write(access, [Chunk(data=b"two", timestamp_ns=2)])
 
     lines.close()
     client.close()
