@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.adapters.chain.deploying import ADMIN, Site
+from tests.adapters.chain.desk import Desk
 from tests.adapters.chain.generations import GENERATIONS, OURS
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
@@ -16,6 +17,7 @@ from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.customer import Customer, JobRequest
 from gridstead.adapters.chain.encode import encode
 from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.adapters.chain.node import Node
 from gridstead.domain.billing import Resources
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, Register, SetRunning, Settle
 from gridstead.domain.lifecycle import JobState
@@ -82,6 +84,21 @@ def site(chain, tmp_path):
     made = Site(chain, tmp_path / "deployment.json")
     yield made
     for node in made.nodes:
+        node.close()
+
+
+@pytest.fixture
+def desk(chain, tmp_path, monkeypatch, capsys):
+    """Somebody who administers the contracts at a terminal."""
+    opened = []
+
+    def open_node(url):
+        opened.append(Node(url))
+        return opened[-1]
+
+    monkeypatch.setattr("gridstead.wiring.deployment.Node", open_node)  # a process would close it by ending
+    yield Desk(chain, tmp_path, monkeypatch, capsys)
+    for node in opened:
         node.close()
 
 

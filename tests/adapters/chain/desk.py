@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Somebody who runs `gridstead contracts` in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from tests.devnet import wallet
+
+from gridstead.adapters.chain.inspection import Inspector
+from gridstead.adapters.chain.wallet import create_wallet
+from gridstead.cli.main import main
+
+ADMIN, HEIR, POOR = 1, 71, 72  # numbers of wallets; the first has deployed
+INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
+NOWHERE = "0x" + "12" * 20
+
+
+class Desk:
+    """Somebody who runs `gridstead contracts` with some wallets."""
+
+    def __init__(self, chain, folder, monkeypatch, capsys):
+        self.chain, self.folder, self._patch, self._capsys = chain, folder, monkeypatch, capsys
+        (folder / "password").write_text("a secret\n")
+        for number in (ADMIN, HEIR, POOR):
+            create_wallet(folder / str(number), folder / "password", key=number.to_bytes(32), iterations=2)
+        chain.anvil.fund(wallet(HEIR).address)
+
+    def read(self, *arguments, contract=None, **options):
+        """Run a command without a wallet; return exit code, stdout and stderr."""
+        where = {
+            "rpc-url": self.chain.anvil.url,
+            "contract": contract or self.chain.addresses["MetaScheduler"],
+        } | options
+        words = [*arguments, *(f"--{key}={value}" for key, value in where.items() if value is not None)]
+        self._patch.setattr(sys, "argv", ["gridstead", "contracts", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0, *self._capsys.readouterr()
+
+    def run(self, *arguments, by=ADMIN, **options):
+        """Run a command with a wallet."""
+        keys = {"admin-keystore": self.folder / str(by), "admin-password-file": self.folder / "password"}
+        return self.read(*arguments, **(keys | options))
+
+    def sent(self, number=ADMIN):
+        return int(self.chain.anvil.rpc("eth_getTransactionCount", wallet(number).address, "pending"), 16)
+
+    def status(self, *arguments, **options):
+        code, out, _ = self.read("status", "--json", *arguments, **options)
+        return code, json.loads(out)
+
+
+def look(chain):
+    return Inspector(chain.node, chain.contracts, tell=lambda _: None).look()
+
+
+def holders(status, role):
+    return {(one["contract"], one["account"]) for one in status["roles"] if one["role"] == role}
