@@ -63,8 +63,8 @@ def grant(
     closes the set and withdraws fees; to replace the administrator use hand-over instead.
     """
     wanted, account = parse_role(role), parse_recipient(address)
-    grid = find(rpc_url, chain_id, contract, deployment, first_block)
     sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, first_block)
     sender.carry_out(grid, lambda s, me: plans.grant(s, me, wanted, account), accounts=(account,))
 
 
@@ -88,8 +88,8 @@ def revoke(
     behind it: status says if anybody else has it.
     """
     wanted, account = parse_role(role, Role), parse_address(address)
-    grid = find(rpc_url, chain_id, contract, deployment, first_block)
     sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, first_block)
     sender.carry_out(grid, lambda s, me: plans.revoke(s, me, wanted, account), accounts=(account,))
 
 
@@ -109,8 +109,8 @@ def set_constant(
     """Set a number of the grid."""
     constant = plans.find_constant(name)
     number = _parse_value(constant, value)
-    grid = find(rpc_url, chain_id, contract, deployment, None)
     sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, None)
     sender.carry_out(grid, lambda s, me: plans.set_constant(s, me, constant, number), constant=constant)
 
 
@@ -126,8 +126,8 @@ def open_(
     as_json: Json = False,
 ) -> None:
     """Let a closed set take new jobs again."""
-    grid = find(rpc_url, chain_id, contract, deployment, None)
     sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, None)
     sender.carry_out(grid, lambda s, me: plans.set_open(s, me, is_open=True))
 
 
@@ -143,8 +143,8 @@ def close(
     as_json: Json = False,
 ) -> None:
     """Let a set take no new jobs; those it has go on to their end."""
-    grid = find(rpc_url, chain_id, contract, deployment, None)
     sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, None)
     sender.carry_out(grid, lambda s, me: plans.set_open(s, me, is_open=False))
 
 
@@ -163,8 +163,8 @@ def hand_over(
 ) -> None:
     """Step one of two: make another wallet admin beside yours and offer it what yours owns. Yours loses nothing yet."""
     heir = parse_recipient(address)
-    grid = find(rpc_url, chain_id, contract, deployment, first_block)
     sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, first_block)
     sender.carry_out(grid, lambda s, me: plans.hand_over(s, me, heir), accounts=(heir,))
 
 
@@ -181,8 +181,9 @@ def take_over(
     as_json: Json = False,
 ) -> None:
     """Step two of two, as the new administrator: accept what is offered, then end the old one's role."""
+    sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
     grid = find(rpc_url, chain_id, contract, deployment, first_block)
-    _Sender(admin_keystore, admin_password_file, dry_run, as_json).carry_out(grid, plans.take_over)
+    sender.carry_out(grid, plans.take_over)
 
 
 class _Sender:
