@@ -34,6 +34,8 @@ class Template(StrEnum):
     HELLO_WORLD = "hello-world"
     FOR_LOOP = "for-loop"
     GPU = "gpu"
+    MPI = "mpi"
+    S3 = "s3"
 
 
 def read_workflow(path: Path, *, strict: bool = False) -> Workflow:

@@ -85,6 +85,8 @@ def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
         return f"has more than {context['max_length']} {unit}", None
     if kind in ("string_too_short", "too_short"):
         return "must not be empty", None
+    if kind == "literal_error":
+        return f"must be {context['expected']}", None
     if kind == "value_error":
         return str(context["error"]), None
     return detail["msg"], None

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from inspect import cleandoc
 from types import NoneType
-from typing import Annotated, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -94,6 +94,8 @@ def _default(field: FieldInfo) -> str:
 def _type(annotation: object) -> str:
     if get_origin(annotation) is Annotated:
         return _type(get_args(annotation)[0])
+    if get_origin(annotation) is Literal:
+        return _TYPES[str]
     if get_origin(annotation) is tuple:
         return f"list of {_type(get_args(annotation)[0])}"
     if isinstance(annotation, type):

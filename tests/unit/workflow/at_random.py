@@ -97,7 +97,8 @@ class _Author:
     def run(self):
         run = {"command": self.text() or "true"}
         shells = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
-        run |= self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", **shells)
+        run |= self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", disableCpuBinding=self.flag, **shells)
+        run |= self.some(0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int)
         if not self.containers or self.random.random() < 0.7:
             return run
         return run | {"container": self.container()} | self.some(0.2, command=str, shell=lambda: "/bin/ash")

@@ -206,6 +206,14 @@ class TestSurroundings:
         assert f"{node.home}:{node.home}" not in other
         assert other[other.index("--pwd") + 1] == "/"
 
+    def test_command_may_seem_to_be_root(self, node, runtime):
+        node.run(workflow(step(mapUid=0), step()))
+
+        one, other = (record["words"] for record in told(node, runtime, "start" if runtime == "enroot" else "exec"))
+        option = "--root" if runtime == "enroot" else "--fakeroot"
+        assert option in one
+        assert option not in other
+
     def test_options_of_enroot(self, node, apptainer):
         install(node, "enroot", ENROOT)
         container = {
@@ -254,6 +262,10 @@ class TestRules:
             ({"command": ""}, "has an empty command, which only a container can have"),
             ({"command": "x", "shell": "ENTRYPOINT"}, "has the shell ENTRYPOINT, which only a container can have"),
             ({"command": "x", "shell": "/bin/ash"}, "has the shell /bin/ash, which only a container can have"),
+            (
+                {"command": "x", "mapUid": 5, "container": DEBIAN},
+                "maps to another user than 0, which a container cannot",
+            ),
             (
                 {"command": "'x", "shell": "ENTRYPOINT", "container": DEBIAN},
                 "has a command whose quotes do not end",

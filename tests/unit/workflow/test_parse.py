@@ -103,6 +103,8 @@ def test_what_is_no_job_is_told_so(text):
         (f"    command: {'x' * 102_401}", "is longer than 100 KiB"),
         ("    command: x\n    shell: /bin/zsh", "must be /bin/sh, /bin/bash, /bin/ash or ENTRYPOINT"),
         ("    command: x\n    shell: ENTRYPOINT", "has the shell ENTRYPOINT, which only a container can have"),
+        ("    command: x\n    mpi: pmix", "must be 'none', 'pmix_v4' or 'pmi2'"),
+        ("    command: x\n    mapUid: -1", "must be at least 0, not -1"),
         ("    command: x\n    workDir: here", "must be an absolute path"),
         ('    command: x\n    workDir: "/a\\nb"', "cannot be printed"),
         ("    command: x\n    env: {A: b}", "must be a list, not a mapping"),

@@ -48,6 +48,27 @@ class TestSteps:
     def test_every_exit_code_comes_through(self, node, status, logging):
         assert node.run(job(f"exit {status}", logging=logging))[0] == status
 
+    @pytest.mark.parametrize("mpi", ["none", "pmix_v4", "pmi2"])
+    def test_mpi_and_binding_are_sruns(self, node, mpi):
+        node.run(job("true", mpi=mpi, disableCpuBinding=True))
+        node.run(job("true"))
+
+        one, other = node.calls
+        assert {f"--mpi={mpi}", "--cpu-bind=none"} <= set(one)
+        assert not any(word.startswith(("--mpi", "--cpu-bind")) for word in other)
+
+    @pytest.mark.parametrize(
+        ("ids", "expected"),
+        [
+            ({"mapUid": 1234, "mapGid": 567}, "1234 567"), ({"mapUid": 0}, f"0 {os.getgid()}"),
+            ({"mapGid": 567}, f"{os.getuid()} 567"),
+        ],
+    )  # fmt: skip
+    def test_command_may_seem_to_be_another_user(self, node, tmp_path, ids, expected):
+        place = str(tmp_path / "x")
+
+        assert node.run(job('echo "$(id -u) $(id -g) $(pwd)"', workDir=place, **ids))[1] == f"{expected} {place}\n"
+
     def test_tasks_run_as_often_as_asked(self, node):
         _, output = node.run(job('echo "$SLURM_PROCID of $SLURM_NTASKS"', resources={"tasks": 2}))
 

@@ -57,6 +57,8 @@ def _options(run: StepRun, container: ContainerRun, place: Place) -> Iterable[st
     yield f"--work-dir={quote(run.work_dir or '/')}"
     if not container.read_only_root_fs:
         yield "--writable"
+    if run.map_uid is not None or run.map_gid is not None:
+        yield "--root"
     if container.mount_home:
         yield "--home"
     if container.x11:

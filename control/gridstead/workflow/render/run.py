@@ -35,7 +35,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         )
     return fill(
         "run.sh",
-        enter=_enter(run.work_dir) if run.work_dir else "",
+        enter=_mapped(run) + (_enter(run.work_dir) if run.work_dir else ""),
         shell=run.shell,
         command=quote(run.command),
         **common,
@@ -54,6 +54,10 @@ def _options(run: StepRun, place: Place) -> Iterable[str]:
         yield f"--gpus-per-task={step.gpus_per_task}"
     if run.container and job.gpus:
         yield "--gpu-bind=none"
+    if run.mpi:
+        yield f"--mpi={run.mpi}"
+    if run.disable_cpu_binding:
+        yield "--cpu-bind=none"
     if SIGINT in place.signals:
         yield "--quit-on-interrupt"  # otherwise srun only tells how its tasks are
 
@@ -65,3 +69,10 @@ def _enter(directory: str) -> str:
     private /tmp is there.
     """
     return f"/bin/sh -c {quote(_ENTER)} {quote(directory)} "
+
+
+def _mapped(run: StepRun) -> str:
+    """Return what goes before a command to run it as another user of a namespace of its own."""
+    maps = (("--map-user", run.map_uid), ("--map-group", run.map_gid))
+    words = [f"{option}={number}" for option, number in maps if number is not None]
+    return " ".join(["unshare", "--map-current-user", *words, "--mount", "-- "]) if words else ""

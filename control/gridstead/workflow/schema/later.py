@@ -13,7 +13,6 @@ LATER: dict[str, dict[str, str]] = {
     "Step": {"use": "modules"},
     "StepRun": {
         "network": NETWORKS, "dns": NETWORKS, "customNetworkInterfaces": NETWORKS,
-        "mapUid": "mapped users", "mapGid": "mapped users", "mpi": "MPI", "disableCpuBinding": "CPU binding",
     },
 }  # fmt: skip
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import AbsolutePath, Model, Text, shown_as
+from gridstead.workflow.schema.base import AbsolutePath, CountOrNone, Model, Text, shown_as
 from gridstead.workflow.schema.container import ContainerRun
 from gridstead.workflow.schema.resources import Env, StepRunResources
 
@@ -46,6 +46,17 @@ class StepRun(Model):
         description="Directory to run in; an absolute path, made on the host if it is not there. "
         "In a container `/`, if not given.",
     )
+    map_uid: CountOrNone | None = Field(
+        default=None, description="User that the command seems to be, in a namespace of its own. In a container only 0."
+    )
+    map_gid: CountOrNone | None = Field(default=None, description="Group that it seems to be; as for the user.")
+    disable_cpu_binding: bool = Field(
+        default=False, description="Whether its threads may run on all CPUs of the step instead of each on its own."
+    )
+    mpi: Literal["none", "pmix_v4", "pmi2"] | None = Field(
+        default=None,
+        description="How Slurm starts MPI programs: `none`, `pmix_v4` or `pmi2`. As at the provider, if not given.",
+    )
 
     @model_validator(mode="after")
     def _of_a_container(self) -> Self:
@@ -57,4 +68,6 @@ class StepRun(Model):
             shlex.split(self.command if self.shell == ENTRYPOINT else "")
         except ValueError as err:
             raise ValueError("has a command whose quotes do not end") from err
+        if self.container and (self.map_uid or self.map_gid):
+            raise ValueError("maps to another user than 0, which a container cannot")
         return self

@@ -27,6 +27,7 @@ in_apptainer() { # image, the job's folder, the caches, options, --, exec or run
     --env=*) gridstead_each=${1#*=} && export "APPTAINERENV_$gridstead_each=${!gridstead_each}" ;;
     --work-dir=*) gridstead_options+=(--pwd "${1#*=}") ;;
     --writable) gridstead_options+=(--writable-tmpfs) ;;
+    --root) gridstead_options+=(--fakeroot) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
     --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
     --gpus) gridstead_options+=(--nv) ;;
@@ -49,6 +50,7 @@ in_enroot() { # image, the job's folder, the caches, options, --, exec or run, w
     --env=*) gridstead_own+="${1#*=} " ;;
     --work-dir=*) gridstead_work_dir=${1#*=} ;;
     --writable) gridstead_options+=(--rw) ;;
+    --root) gridstead_options+=(--root) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
     --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
     --mount=*) gridstead_mounts+=("${1#*=}") ;;

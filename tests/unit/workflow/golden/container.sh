@@ -1,6 +1,6 @@
 #!/bin/bash -l
 # A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2088 # quoted text, and variables, of the customer
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141 # quoted text, and variables, of the customer
 set -euo pipefail
 
 # --- Secrets ---
@@ -163,6 +163,7 @@ in_apptainer() { # image, the job's folder, the caches, options, --, exec or run
     --env=*) gridstead_each=${1#*=} && export "APPTAINERENV_$gridstead_each=${!gridstead_each}" ;;
     --work-dir=*) gridstead_options+=(--pwd "${1#*=}") ;;
     --writable) gridstead_options+=(--writable-tmpfs) ;;
+    --root) gridstead_options+=(--fakeroot) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
     --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
     --gpus) gridstead_options+=(--nv) ;;
@@ -185,6 +186,7 @@ in_enroot() { # image, the job's folder, the caches, options, --, exec or run, w
     --env=*) gridstead_own+="${1#*=} " ;;
     --work-dir=*) gridstead_work_dir=${1#*=} ;;
     --writable) gridstead_options+=(--rw) ;;
+    --root) gridstead_options+=(--root) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
     --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
     --mount=*) gridstead_mounts+=("${1#*=}") ;;
