@@ -16,10 +16,20 @@ from pydantic.fields import FieldInfo
 
 from gridstead.cli.main import app
 from gridstead.config import SERVICES, ClientSettings, Settings
+from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S
 from gridstead.domain.lifecycle import COLD, LEGAL, JobState
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by tools/reference.py; do not edit. -->\n"
+WAITS = (
+    "## What ends by itself\n",
+    "| a job that is | goes to | after | on DeepSquare 1.2 |",
+    "|---|---|---|---|",
+    "| META_SCHEDULED | PENDING | `claimJobTimeout` blocks in which its provider claimed nothing | the same |",
+    "| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | stays |",
+    "| RUNNING | PANICKED, refunded | its paid time and `settleGrace` seconds after its start | stays |\n",
+    f"The meta-scheduler asks for it {MARGIN_BLOCKS} blocks or {MARGIN_S} seconds after the contracts would allow it.",
+)
 
 
 def pages() -> dict[str, str]:
@@ -112,6 +122,7 @@ def lifecycle() -> str:
     for state in JobState:
         cells = ["x" if to in LEGAL[state] else "" for to in JobState]
         lines.append(f"| {state.name}{' (cold)' if state in COLD else ''} | " + " | ".join(cells) + " |")
+    lines += ["", *WAITS]
     return "\n".join(lines) + "\n"
 
 

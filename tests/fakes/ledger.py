@@ -22,6 +22,7 @@ from gridstead.domain.calls import (
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
+    Expire,
     Match,
     Refuse,
     Register,
@@ -29,6 +30,7 @@ from gridstead.domain.calls import (
     Settle,
 )
 from gridstead.domain.events import Event, EventKind
+from gridstead.domain.expiry import Timeouts, expiry
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
@@ -45,6 +47,7 @@ NOBODY = "0x" + "00" * 20
 
 SMALL = Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=100)
 HARDWARE = Hardware(gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4000, 4000))
+TIMEOUTS = Timeouts(claim_blocks=10, start_s=7 * 86_400, settle_grace_s=7 * 86_400)
 PRICES = Prices(gpu_per_min=10**18, cpu_per_min=10**17, memory_mb_per_min=10**14)
 
 
@@ -73,6 +76,7 @@ class FakeLedger:
         self.contract = contract
         self.down = False
         self.automine = True
+        self.constants = TIMEOUTS
         self.pool: dict[tuple[str, int], tuple[Transaction, tuple[Call, ...]]] = {}
         self.mistaken: list[Call] = []
         self._forks = 0
@@ -118,6 +122,10 @@ class FakeLedger:
 
     def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
         return self._at(at).waiting.get(address)
+
+    def timeouts(self, *, at: Block) -> Timeouts:
+        self._at(at)
+        return self.constants
 
     # The chain.
 
@@ -301,6 +309,8 @@ class FakeLedger:
                 self._run(wallet, proof.job_id.number, started_at)
             case Settle():
                 self._settle(wallet, call)
+            case Expire(proof=proof):
+                self._expire(proof.job_id.number)
 
     # The contracts.
 
@@ -341,8 +351,24 @@ class FakeLedger:
         job = self._of(wallet, number, "refuseJob")
         if job.state not in {JobState.META_SCHEDULED, JobState.SCHEDULED}:
             raise self._revert("refuseJob", "MetaScheduledScheduledStatusOnly")
+        self._unmatch(job)
+
+    def _unmatch(self, job: Job) -> None:
+        number = job.id.number
         self._emit(EventKind.JOB_REFUSED, job)
         self._state.jobs[number] = replace(self._to(number, JobState.PENDING), provider="", price_per_min=0)
+
+    def _expire(self, number: int) -> None:
+        job = self.job(number)
+        end = expiry(job, self.constants, claimed_at=self._state.claimed_at.get(number))
+        is_match = job.state is JobState.META_SCHEDULED
+        if end is None or (len(self._history) if is_match else self._next_time()) <= end:
+            raise self._revert("expireJob", "NotExpired", str(int(job.state)), str(end))
+        if is_match:
+            self._unmatch(job)
+            return
+        self._state.cancelling[job.provider].append(number)
+        self._end(number, JobState.PANICKED, 0, error="expired")
 
     def _run(self, wallet: str, number: int, started_at: int) -> None:
         self._of(wallet, number, "setJobRunning")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Register
+from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Register
 from gridstead.domain.ids import Proof
 from gridstead.domain.sending import OutboxEntry, Refusal
 
@@ -57,6 +57,8 @@ def pack(
         proof, kind, used = subject(entry.call), type(entry.call), gas.get(entry.id, 0)
         refusal = refusals.get(entry.id)
         limit = most if refusal is None else max(1, min(most, refusal.calls // 2))
+        if kind is Expire:
+            limit = 1  # the contracts have no batch of them
         home = None
         if proof is not None:
             after = last.get(proof, -1)

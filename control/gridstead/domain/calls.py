@@ -94,4 +94,20 @@ class Match:
     max_price_per_min: int = ANY_PRICE
 
 
-Call = Register | ClaimJobs | ClaimCancelling | ClaimTopUp | SetRunning | Settle | Refuse | Match
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expire:
+    """Take a job from a provider that let it lie.
+
+    Attributes:
+        proof: The job.
+        state: What it waits in: META_SCHEDULED, SCHEDULED or RUNNING.
+        state_block: Since which block. A later wait is another one, which this call must not end: plain DeepSquare
+            takes a match back whenever it is told to.
+    """
+
+    proof: Proof
+    state: JobState
+    state_block: int
+
+
+Call = Register | ClaimJobs | ClaimCancelling | ClaimTopUp | SetRunning | Settle | Refuse | Match | Expire

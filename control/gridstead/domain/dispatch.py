@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from gridstead.domain.batches import pack, subject
-from gridstead.domain.calls import Call, Match, Refuse
+from gridstead.domain.calls import Call, Expire, Match, Refuse
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction, View
@@ -114,6 +114,9 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
         return "the job's number belongs to another job now"
     if isinstance(call, Match):
         return "" if job.state is JobState.PENDING else f"the job is {job.state.name}"
+    if isinstance(call, Expire):
+        has_moved = (job.state, job.state_block) != (call.state, call.state_block)
+        return f"the job has moved on and is {job.state.name}" if has_moved else ""
     if job.provider != wallet:
         return "the job belongs to another provider now"
     if job.state in COLD or (isinstance(call, Refuse) and job.state is JobState.RUNNING):

@@ -2,7 +2,8 @@
 """Which provider gets a job: the first eligible one by price. Fairness comes with a later policy in this place.
 
 A provider is eligible if it is joined, never refused this job, its labels satisfy the job's, its nodes can hold all
-tasks at once, and the lock pays for at least one minute there. A label's value is the left side of a condition:
+tasks at once, and the lock pays for at least one minute there. Who let a match of this job lie comes after all others
+(``expiry.py``). A label's value is the left side of a condition:
 ``compute.gflops > 1000`` asks for a provider whose label exceeds 1000. Two numbers compare as numbers, anything
 else as text; ``in`` asks that the label's value contains the text.
 """
@@ -10,13 +11,15 @@ else as text; ``in`` asks that the label's value contains the text.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from gridstead.domain.billing import Resources, price_per_minute
 from gridstead.domain.job import Affinity, Hardware, Job, Label, Provider
 
+_NONE: Mapping[str, int] = MappingProxyType({})
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -43,30 +46,42 @@ class Choice:
     reason: str = ""
 
 
-def choose(job: Job, providers: Iterable[Provider], *, refused_by: Collection[str]) -> Choice:
-    """Return the cheapest eligible provider; among equals the one with the lowest address.
+def choose(
+    job: Job,
+    providers: Iterable[Provider],
+    *,
+    refused_by: Collection[str],
+    lapses: Mapping[str, int] = _NONE,
+    resting: Collection[str] = (),
+) -> Choice:
+    """Return the cheapest eligible provider among those that let this job lie least often, 0 times as a rule.
+
+    Among equals the one with the lowest address.
 
     Args:
         job: A pending job.
         providers: All that ever registered, in any order.
         refused_by: Addresses that gave this job back.
+        lapses: By address, how often a match of this job was not claimed there.
+        resting: Addresses among these that are not asked again yet.
     """
-    candidates: list[tuple[int, str]] = []
+    candidates: list[tuple[int, int, str]] = []
     reasons: dict[str, int] = {}
     for provider in providers:
-        reason = why_not(job, provider, refused_by=refused_by)
+        reason = why_not(job, provider, refused_by=refused_by, resting=resting)
         if reason is None:
-            candidates.append((price_per_minute(job.resources, provider.prices), provider.address))
+            price = price_per_minute(job.resources, provider.prices)
+            candidates.append((lapses.get(provider.address, 0), price, provider.address))
         else:
             reasons[reason] = reasons.get(reason, 0) + 1
     if candidates:
-        price, cheapest = min(candidates)
+        _, price, cheapest = min(candidates)
         return Choice(provider=cheapest, price_per_min=price)
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     return Choice(provider=None, reason=f"no provider can take it: {told or 'none is registered'}")
 
 
-def why_not(job: Job, provider: Provider, *, refused_by: Collection[str]) -> str | None:
+def why_not(job: Job, provider: Provider, *, refused_by: Collection[str], resting: Collection[str] = ()) -> str | None:
     """Return why a provider cannot get the job, None if it can."""
     if not provider.joined:
         return "not approved"
@@ -78,6 +93,8 @@ def why_not(job: Job, provider: Provider, *, refused_by: Collection[str]) -> str
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.lock:
         return "too expensive"
+    if provider.address in resting:
+        return "did not claim it and will be asked again"
     return None
 
 

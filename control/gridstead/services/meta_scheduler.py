@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler: matches pending jobs to providers.
+"""The meta-scheduler: matches pending jobs to providers, and ends what providers left lying.
 
-The chain is its only memory. It reads all events from the first block at each start: who asked, who refused.
+The chain is its only memory. It reads all events from the first block at each start: who asked, who refused, who
+claimed. The rules of what is left lying, and for how long, are those of ``domain/expiry.py``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from gridstead.domain.calls import Match
+from gridstead.domain.calls import Expire, Match
 from gridstead.domain.events import Event, EventKind
-from gridstead.domain.ids import is_batch_location_hash
+from gridstead.domain.expiry import Returns, Timeouts, is_due
+from gridstead.domain.ids import Proof, is_batch_location_hash
 from gridstead.domain.job import Block, Job, Provider
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.domain.matching import Choice, choose
@@ -26,7 +28,7 @@ log = structlog.get_logger()
 
 
 class MetaScheduler:
-    """Matches each pending job to the first eligible provider."""
+    """Matches each pending job to the first eligible provider, and takes back what providers let lie."""
 
     def __init__(self, ledger: Ledger, follower: Follower, outbox: Outbox) -> None:
         self._ledger = ledger
@@ -34,22 +36,27 @@ class MetaScheduler:
         self._outbox = outbox
         self._hot: set[int] = set()
         # By number and customer: after a reorg the number may be somebody else's job.
-        self._refused_by: dict[tuple[int, str], set[str]] = defaultdict(set)
+        self._returns: dict[tuple[int, str], Returns] = defaultdict(Returns)
+        self._last_claims: dict[str, int] = {}
+        self._times: dict[int, int] = {}
+        self._due: set[tuple[Proof, int]] = set()
         self._providers: set[str] = set()
         self._view_lock = threading.Lock()
         self._states: dict[int, JobState] = {}
         self._reasons: dict[int, str] = {}
 
     def tick(self) -> None:
-        """Match what can be matched; the rest stays pending, with a reason in the view."""
+        """End what was left lying and match what can be; the rest stays pending, with a reason in the view."""
         self._follower.tick(self._remember)
         if not self._hot:
             self._show({}, {})
             return
         head = self._ledger.head()
         jobs = self._ledger.jobs(sorted(self._hot), at=head)
-        self._hot = {number for number in self._hot if number not in jobs or jobs[number].state not in COLD}
-        reasons = self._match([job for job in jobs.values() if job.state is JobState.PENDING], head)
+        self._forget(job for job in jobs.values() if job.state in COLD)
+        timeouts = self._ledger.timeouts(at=head)
+        self._expire(jobs.values(), head, timeouts)
+        reasons = self._match([job for job in jobs.values() if job.state is JobState.PENDING], head, timeouts)
         self._show({n: j.state for n, j in jobs.items() if j.state not in COLD}, reasons)
 
     def matched(self) -> Mapping[str, str]:
@@ -69,10 +76,53 @@ class MetaScheduler:
                 self._providers.add(event.provider)
             elif event.job_number is not None:
                 self._hot.add(event.job_number)
-            if event.kind is EventKind.JOB_REFUSED and event.job_number is not None:
-                self._refused_by[event.job_number, event.customer].add(event.provider)
+            if event.kind is EventKind.JOB_CLAIMED:
+                self._last_claims[event.provider] = event.block
+            if event.kind in {EventKind.JOB_CLAIMED, EventKind.JOB_REFUSED} and event.job_number is not None:
+                self._returns[event.job_number, event.customer].take(event)
 
-    def _match(self, pending: list[Job], head: Block) -> dict[int, str]:
+    def _forget(self, ended: Iterable[Job]) -> None:
+        for job in ended:
+            self._hot.discard(job.id.number)
+            self._returns.pop((job.id.number, job.customer), None)
+
+    def _expire(self, jobs: Iterable[Job], head: Block, timeouts: Timeouts) -> None:
+        """Ask for the end of every wait that is over; asking again while the first call is on its way changes nothing.
+
+        A call that cannot be stored keeps no other back: the next tick asks again.
+        """
+        due: set[tuple[Proof, int]] = set()
+        waiting: set[int] = set()
+        for job in jobs:
+            waiting.add(job.state_block)
+            last_claim = self._last_claims.get(job.provider)
+            claimed_at = self._claimed_at(job, timeouts)
+            if not is_due(job, head=head, timeouts=timeouts, claimed_at=claimed_at, last_claim=last_claim):
+                continue
+            call = Expire(proof=job.proof, state=job.state, state_block=job.state_block)
+            try:
+                self._outbox.put(f"expire:{job.proof}", call)
+            except GridsteadError as error:
+                log.warning("expiry_failed", job_id=job.id.number, state=job.state.name, reason=str(error))
+                continue
+            due.add((job.proof, job.state_block))
+            if (job.proof, job.state_block) not in self._due:
+                log.warning("expiry_requested", job_id=job.id.number, state=job.state.name, provider=job.provider)
+        self._due = due
+        self._times = {block: time for block, time in self._times.items() if block in waiting}
+
+    def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
+        """Return the time of a claim that waits for its start; a reorg may move it, then the contracts say no."""
+        if job.state is not JobState.SCHEDULED or timeouts.start_s is None:
+            return None
+        if job.state_block not in self._times:
+            block = self._ledger.block(job.state_block)
+            if block is None:
+                return None
+            self._times[job.state_block] = block.timestamp
+        return self._times[job.state_block]
+
+    def _match(self, pending: list[Job], head: Block, timeouts: Timeouts) -> dict[int, str]:
         reasons: dict[int, str] = {}
         if not pending:
             return reasons
@@ -80,7 +130,7 @@ class MetaScheduler:
         for job in pending:
             number = job.id.number
             try:
-                choice = self._choose(job, providers.values())
+                choice = self._choose(job, providers.values(), head, timeouts)
                 if choice.provider is not None:
                     self._put(job, choice.provider, choice.price_per_min)
                     continue
@@ -96,11 +146,13 @@ class MetaScheduler:
         call = Match(proof=job.proof, provider=provider, max_price_per_min=price)
         self._outbox.put(f"match:{job.proof}", call)
 
-    def _choose(self, job: Job, providers: Iterable[Provider]) -> Choice:
+    def _choose(self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts) -> Choice:
         """Return who gets the job; without a script's id no provider could ever run it."""
         if not is_batch_location_hash(job.batch_location_hash):
             return Choice(provider=None, reason="the id of its script is malformed")
-        return choose(job, providers, refused_by=self._refused_by.get((job.id.number, job.customer), ()))
+        returns = self._returns.get((job.id.number, job.customer), Returns())
+        resting = returns.resting(head=head, timeouts=timeouts)
+        return choose(job, providers, refused_by=returns.refused, lapses=returns.times(), resting=resting)
 
     def _show(self, states: dict[int, JobState], reasons: dict[int, str]) -> None:
         with self._view_lock:

@@ -27,6 +27,7 @@ class Generation:
         settles_when_removed: Whether a provider that was removed may still settle what it runs.
         requests: Transactions that ask for a job of a customer who has not allowed anything yet.
         own_events: Whether events of ours stand beside the published ones.
+        ends_claimed: Whether anybody but the provider can end a job that it claimed and let lie.
     """
 
     version: str
@@ -41,6 +42,7 @@ class Generation:
     settles_when_removed: bool
     requests: int
     own_events: bool
+    ends_claimed: bool
 
     def billed_s(self, seconds: int, state: JobState = JobState.FINISHED) -> int:
         """Return the seconds that a customer pays of those that a provider reports of a job that ran."""
@@ -62,6 +64,7 @@ OURS = Generation(
     settles_when_removed=True,
     requests=1,
     own_events=True,
+    ends_claimed=True,
 )
 PLAIN = Generation(
     version="",
@@ -76,6 +79,7 @@ PLAIN = Generation(
     settles_when_removed=False,
     requests=2,
     own_events=False,
+    ends_claimed=False,
 )
 GENERATIONS = {"ours": OURS, "1.2": PLAIN}
 

@@ -22,6 +22,7 @@ from gridstead.domain.calls import (
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
+    Expire,
     Match,
     Refuse,
     Register,
@@ -39,6 +40,7 @@ EVIDENCE = "0x" + "ee" * 32
 SETTLE = Settle(proof=PROOF, state=JobState.FAILED, seconds=119, exit_code=3 << 8, error="bad", evidence=EVIDENCE)
 SET_STATUS = "providerSetJobStatus(bytes32,uint8,uint64,string,int64)"
 LABELS = (Label(key="os", value="linux"),)
+EXPIRE = Expire(proof=PROOF, state=JobState.META_SCHEDULED, state_block=9)
 REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
@@ -80,6 +82,7 @@ def read(payload, signature):
         ),
         (SetRunning(proof=PROOF, started_at=5), "setRunningMany((bytes32,uint64)[])", (((ID, 5),),)),
         (Refuse(proof=PROOF), "refuseMany(bytes32[])", ((ID,),)),
+        (EXPIRE, "expireJob(bytes32)", (ID,)),
         (
             SETTLE,
             "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])",
@@ -107,6 +110,7 @@ def test_our_contracts_get_batches(call, signature, arguments):
             (ID, 3, 0, "", 0),
         ),
         (Refuse(proof=PROOF), "refuseJob(bytes32)", (ID,)),
+        (EXPIRE, "timeoutJob(bytes32)", (ID,)),
         (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
     ],
 )

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
+from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.billing import price_per_minute
 from gridstead.domain.events import EventKind
+from gridstead.domain.expiry import Timeouts
 from gridstead.domain.job import Affinity, Label, QueueSizes
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import ChainUnavailable, TransactionReverted
@@ -229,3 +233,22 @@ def test_number_is_given_again_after_a_reorg(grid):
 
     assert grid.request("script-2") == number
     assert job(grid, number).batch_location_hash == "script-2"
+
+
+def test_timeouts_are_those_of_the_grid_at_a_block(grid):
+    found = grid.ledger.timeouts(at=grid.ledger.head())
+
+    week = 7 * 86_400 if grid.expected.ends_claimed else None
+    assert found == Timeouts(claim_blocks=10, start_s=week, settle_grace_s=week)
+
+
+@on_both
+def test_timeouts_change_with_the_block(chain):
+    ledger = ChainLedger(chain.node, chain.contracts)
+    before = ledger.head()
+    constants = chain.contracts.constants
+    data = constants.data("setClaimJobTimeout", 300)
+    DirectSender(chain.node, chain.admin).transact(constants.address, data, name="setClaimJobTimeout")
+
+    assert ledger.timeouts(at=ledger.head()).claim_blocks == 300
+    assert ledger.timeouts(at=before).claim_blocks == 10

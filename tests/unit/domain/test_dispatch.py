@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridstead.domain.batches import pack, subject
 from gridstead.domain.billing import Resources
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, SetRunning, Settle
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Match, Refuse, SetRunning, Settle
 from gridstead.domain.dispatch import BASE_GAS, Policy, Slot, objection, plan, raised
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.job import Job
@@ -103,6 +103,14 @@ def test_queued_calls_of_one_kind_go_together_under_the_next_nonce():
     assert decided.batches == ((1, 2, 4), (3,))
     assert decided.next_nonce == 7
     assert decided.changes == ()
+
+
+def test_ends_of_waits_go_one_by_one():
+    calls = [Expire(proof=proof(number), state=JobState.RUNNING, state_block=1) for number in (1, 2, 3)]
+
+    decided = decide(*(entry(number, call) for number, call in enumerate(calls, start=1)))
+
+    assert decided.batches == ((1,), (2,), (3,))
 
 
 def test_call_that_is_objected_to_is_rejected_unsent():
@@ -462,9 +470,11 @@ JOB = Job(
     state_block=1,
 )
 MATCH = Match(proof=proof(), provider=WALLET)
+EXPIRE = Expire(proof=proof(), state=JobState.META_SCHEDULED, state_block=1)
+LYING = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 20)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof()), MATCH])
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof()), MATCH, EXPIRE])
 def test_call_about_a_job_that_is_gone_or_another_is_objected_to(call):
     assert "no such job" in objection(call, None, wallet=WALLET)
     assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
@@ -497,6 +507,7 @@ def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
         (ending(), JOB),
         (Refuse(proof=proof()), replace(JOB, state=JobState.META_SCHEDULED)),
         (MATCH, replace(JOB, state=JobState.PENDING, provider="")),
+        (EXPIRE, LYING),
         (ClaimJobs(limit=1), None),
         (ClaimCancelling(), None),
         (ClaimTopUp(), None),
@@ -504,6 +515,11 @@ def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
 )
 def test_call_that_fits_is_not_objected_to(call, job):
     assert objection(call, job, wallet=WALLET) == ""
+
+
+@pytest.mark.parametrize("moved", [replace(LYING, state=JobState.SCHEDULED), replace(LYING, state_block=2)])
+def test_end_of_a_wait_that_is_another_one_by_now_is_objected_to(moved):
+    assert "moved on" in objection(EXPIRE, moved, wallet=WALLET)
 
 
 def test_calls_about_no_job_have_no_subject():

@@ -2,8 +2,10 @@
 """Domain calls as data of transactions.
 
 Calls of one kind about jobs go into one batch, even a single one: an element that the contract refuses is then told by
-an event, with the reason, and harms no other. Plain DeepSquare has no batches, seconds, start times, evidence or
-highest prices: each call goes alone, and of what it says only that is sent which the old call can take.
+an event, with the reason, and harms no other. Only what a provider left lying is ended one by one.
+
+Plain DeepSquare has no batches, seconds, start times, evidence or highest prices: each call goes alone, and of what it
+says only that is sent which the old call can take.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from gridstead.domain.calls import (
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
+    Expire,
     Match,
     Refuse,
     Register,
@@ -77,6 +80,8 @@ def _batch(calls: Sequence[Call], contracts: Contracts) -> Payload:
             return grid.refuse_many((_number(c) for c in calls if isinstance(c, Refuse)), gas=gas)
         case Settle():
             return grid.settle_many((_settlement(c) for c in calls if isinstance(c, Settle)), gas=gas)
+        case Expire() as call:
+            return grid.expire_job(_number(call))
 
 
 def _plain(call: Call, contracts: Contracts) -> Payload:
@@ -101,6 +106,8 @@ def _plain(call: Call, contracts: Contracts) -> Payload:
             return grid.provider_set_job_status(
                 _number(call), state, minutes=minutes, error=_error(call), exit_code=exit_code
             )
+        case Expire():
+            return grid.timeout_job(_number(call))
 
 
 def _match(call: Match) -> tuple[bytes, str, int]:
@@ -116,5 +123,5 @@ def _error(call: Settle) -> str:
     return call.error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 
-def _number(call: Match | SetRunning | Refuse | Settle) -> int:
+def _number(call: Match | SetRunning | Refuse | Settle | Expire) -> int:
     return call.proof.job_id.number

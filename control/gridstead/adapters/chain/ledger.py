@@ -14,6 +14,7 @@ from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.records import JobRecord
 from gridstead.domain.billing import price_per_minute
 from gridstead.domain.events import Event
+from gridstead.domain.expiry import Timeouts
 from gridstead.domain.job import Block, Job, Provider, QueueSizes
 from gridstead.domain.lifecycle import COLD
 from gridstead.errors import ChainUnavailable
@@ -88,6 +89,16 @@ class ChainLedger:
         """Return the record of a provider that waits for approval."""
         ((_, waiting),) = self._provider_records([address], at)
         return waiting
+
+    def timeouts(self, *, at: Block) -> Timeouts:
+        """Return how long the grid waits for its providers; plain DeepSquare has an end for unclaimed matches only."""
+        constants = self._contracts.constants
+        views = [constants.claim_timeout_blocks()]
+        if self._contracts.has_batches:
+            views += [constants.start_timeout_s(), constants.settle_grace_s()]
+        claim_blocks, *ours = ask(self._node, views, at=at)
+        start_s, settle_grace_s = ours or (None, None)
+        return Timeouts(claim_blocks=claim_blocks, start_s=start_s, settle_grace_s=settle_grace_s)
 
     def _provider_records(self, addresses: Sequence[str], at: Block) -> list[tuple[Provider | None, Provider | None]]:
         manager = self._contracts.providers

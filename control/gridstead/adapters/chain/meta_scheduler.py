@@ -75,6 +75,14 @@ class MetaScheduler(Contract):
         """Give a job back."""
         return self.call("refuseJob", job_id(number))
 
+    def timeout_job(self, number: int) -> Payload:
+        """Take a job that does not run from its provider, at any time; for the matching service."""
+        return self.call("timeoutJob", job_id(number))
+
+    def expire_job(self, number: int) -> Payload:
+        """End what a provider left lying for longer than the grid waits; ours only."""
+        return self.call("expireJob", job_id(number))
+
     def provider_set_job_status(
         self, number: int, state: JobState, *, minutes: int = 0, error: str = "", exit_code: int = 0
     ) -> Payload:

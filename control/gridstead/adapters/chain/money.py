@@ -95,6 +95,18 @@ class Constants(Contract):
         """Ask for the grid's share of a bill."""
         return self.view(int, "deepsquareCut")
 
+    def claim_timeout_blocks(self) -> View[int]:
+        """Ask how many blocks a match may wait for its claim."""
+        return self.view(int, "claimJobTimeout")
+
+    def start_timeout_s(self) -> View[int]:
+        """Ask how many seconds a claimed job may wait for its start; ours only."""
+        return self.view(int, "startTimeout")
+
+    def settle_grace_s(self) -> View[int]:
+        """Ask how many seconds beyond its paid time a job may run unsettled; ours only."""
+        return self.view(int, "settleGrace")
+
 
 def _typed(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "type": kind} for name, kind in fields]

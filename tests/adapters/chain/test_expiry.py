@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What providers left lying ends by itself: the meta-scheduler and its sender on real chains, through days of time."""
+
+from __future__ import annotations
+
+import pytest
+from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.generations import on_both
+from tests.adapters.chain.office import Office, job, settlement
+
+from gridstead.adapters.journal.cursor import VolatileCursor
+from gridstead.domain.billing import paid_seconds_ceil, paid_seconds_floor
+from gridstead.domain.calls import Expire, Match
+from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S, expiry
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.sending import SendState
+from gridstead.errors import TransactionReverted
+from gridstead.services.follower import Follower
+from gridstead.services.meta_scheduler import MetaScheduler
+
+FEE_PERCENT = 20
+
+
+class Operator:
+    """The operator's services on a real chain, and everybody else as a test moves them."""
+
+    def __init__(self, chain, directory):
+        self.grid = RealGrid(chain)
+        self.grid.register()
+        self.grid.approve()
+        batch = self.grid.expected.batch
+        self.office = Office(chain, chain.operator, directory, batch=batch)
+        ledger = self.grid.ledger
+        self.service = MetaScheduler(ledger, Follower(ledger, VolatileCursor()), self.office.outbox)
+        self.timeouts = ledger.timeouts(at=ledger.head())
+
+    def tick(self):
+        """Let the service decide and its sender finish; return the calls."""
+        self.service.tick()
+        calls = [entry.call for entry in self.office.outbox.open_entries()]
+        self.office.finish()
+        assert {*self.office.states()} <= {SendState.FINAL}, self.office.reasons()
+        return calls
+
+    def matched(self):
+        """Return the number of a job that was just matched."""
+        number = self.grid.request("script")
+        (call,) = self.tick()
+        assert isinstance(call, Match)
+        return number
+
+    def claimed(self):
+        """Return the number of a claimed job, and when it was claimed."""
+        number = self.matched()
+        self.grid.claim()
+        return number, self.grid.ledger.head().timestamp
+
+    def running(self):
+        """Return a running job."""
+        number, claimed_at = self.claimed()
+        self.grid.run(number, claimed_at)
+        return job(self.grid, number)
+
+    def until(self, timestamp):
+        """Mine a block of that time."""
+        anvil = self.grid.devnet.anvil
+        anvil.rpc("evm_setNextBlockTimestamp", timestamp)
+        anvil.mine()
+
+    def until_block(self, number):
+        """Mine up to that block."""
+        self.grid.mine(number - self.grid.ledger.head().number)
+
+
+@pytest.fixture
+def operator(chain, tmp_path):
+    made = Operator(chain, tmp_path)
+    yield made
+    made.office.close()
+
+
+@on_both
+def test_a_match_that_is_not_claimed_goes_back_and_is_matched_again(operator):
+    number = operator.matched()
+    since = job(operator.grid, number).state_block
+    operator.until_block(since + 10 + MARGIN_BLOCKS)
+    assert operator.tick() == []
+    operator.grid.mine()
+
+    (call,) = operator.tick()
+
+    assert isinstance(call, Expire)
+    assert job(operator.grid, number).state is JobState.PENDING
+    (again,) = operator.tick()
+    assert (type(again), again.provider) == (Match, operator.grid.provider)
+    operator.grid.claim()
+    assert job(operator.grid, number).state is JobState.SCHEDULED
+
+
+@on_both
+def test_a_claim_that_comes_first_keeps_the_job(operator):
+    number = operator.matched()
+    operator.until_block(job(operator.grid, number).state_block + 10 + MARGIN_BLOCKS + 1)
+    operator.service.tick()
+    operator.grid.claim()
+    operator.office.finish()
+
+    assert operator.office.states() == [SendState.FINAL, SendState.REJECTED]
+    assert "moved on" in operator.office.reasons()[1]
+    assert job(operator.grid, number).state is JobState.SCHEDULED
+
+
+def test_a_claimed_job_that_never_starts_is_refunded(operator):
+    customer, provider = operator.grid.balances()
+    number, claimed_at = operator.claimed()
+    operator.until(claimed_at + operator.timeouts.start_s + MARGIN_S)
+    assert operator.tick() == []
+    operator.until(claimed_at + operator.timeouts.start_s + MARGIN_S + 1)
+
+    operator.tick()
+
+    assert job(operator.grid, number).state is JobState.PANICKED
+    assert operator.grid.balances() == (customer, provider)
+
+
+def test_a_run_that_is_never_settled_is_refunded(operator):
+    customer, provider = operator.grid.balances()
+    run = operator.running()
+    end = run.started_at + paid_seconds_ceil(run.lock, run.price_per_min) + operator.timeouts.settle_grace_s
+    operator.until(end + MARGIN_S)
+    assert operator.tick() == []
+    operator.until(end + MARGIN_S + 1)
+
+    operator.tick()
+
+    assert job(operator.grid, run.id.number).state is JobState.PANICKED
+    assert operator.grid.balances() == (customer, provider)
+
+
+@on_both
+def test_an_outage_within_the_grace_costs_a_provider_nothing(operator):
+    _, before = operator.grid.balances()
+    run = operator.running()
+    seconds = paid_seconds_floor(run.lock, run.price_per_min)
+    grace_s = operator.timeouts.settle_grace_s or 7 * 86_400
+    for days in range(1, grace_s // 86_400):
+        operator.until(run.started_at + days * 86_400)
+        assert operator.tick() == []
+    operator.until(run.started_at + seconds + grace_s)
+    assert operator.tick() == []
+    call = settlement(run, seconds=seconds)
+    operator.grid._act(operator.grid.devnet.provider, call)
+
+    ended = job(operator.grid, run.id.number)
+    assert ended.state is JobState.FINISHED
+    assert ended.final_cost == run.price_per_min * operator.grid.expected.billed_s(seconds) // 60
+    assert operator.grid.balances()[1] - before == ended.final_cost - ended.final_cost * FEE_PERCENT // 100
+
+
+@pytest.mark.parametrize("generation", ["1.2"], indirect=True)
+def test_the_old_contracts_are_not_asked_to_end_what_they_cannot(operator):
+    _, claimed_at = operator.claimed()
+    operator.until(claimed_at + 40 * 86_400)
+    assert operator.tick() == []
+    run = operator.running()
+    operator.until(run.started_at + 80 * 86_400)
+
+    assert operator.tick() == []
+
+
+def test_our_ends_are_the_contracts_own(operator):
+    """Called too soon, the contract tells when it is time."""
+    running = operator.running().id.number
+    claimed, claimed_at = operator.claimed()
+    waiting = [job(operator.grid, number) for number in (operator.matched(), claimed, running)]
+
+    told = []
+    for one in waiting:
+        call = Expire(proof=one.proof, state=one.state, state_block=one.state_block)
+        with pytest.raises(TransactionReverted, match="NotExpired") as refused:
+            operator.grid._act(operator.grid.devnet.customer, call)
+        told.append(refused.value.arguments)
+
+    ends = [expiry(one, operator.timeouts, claimed_at=claimed_at) for one in waiting]
+    assert told == [(str(number), str(end)) for number, end in zip((1, 2, 3), ends, strict=True)]

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The meta-scheduler ends what providers left lying: on fakes, whose contracts refuse what comes too soon."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.store import FakeClock, MemoryCursor, MemoryOutbox
+
+from gridstead.domain.billing import Prices, paid_seconds_ceil
+from gridstead.domain.calls import Expire, Match
+from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S, Timeouts
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.sending import SendState
+from gridstead.errors import InvalidInput
+from gridstead.services.follower import Follower
+from gridstead.services.meta_scheduler import MetaScheduler
+
+OPERATOR = "0x" + "00" * 20
+US, OTHER = "0x" + "11" * 20, "0x" + "22" * 20
+CUSTOMER = "0x" + "33" * 20
+DEAR = Prices(gpu_per_min=10**19, cpu_per_min=10**18, memory_mb_per_min=10**15)
+CLAIM_BLOCKS = 10
+
+
+class Grid:
+    """Contracts in memory, a meta-scheduler, and a provider that a test moves."""
+
+    def __init__(self):
+        self.ledger = FakeLedger(FakeClock())
+        self.outbox = MemoryOutbox()
+        self.start()
+
+    def start(self):
+        """Start the service, as a new process over the same chain and outbox."""
+        self.service = MetaScheduler(self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox)
+
+    def tick(self):
+        """Let the service decide and the sender send; return the calls."""
+        self.service.tick()
+        calls = [entry.call for entry in self.outbox.open_entries()]
+        if calls:
+            self.ledger.deliver(self.outbox, OPERATOR)
+        return calls
+
+    def lie(self):
+        """Let pass what a match may wait, and tick."""
+        self.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS + 1)
+        return self.tick()
+
+    def until(self, timestamp):
+        """Mine a block of that time."""
+        self.ledger.clock.seconds = timestamp
+        assert self.ledger.mine().timestamp == timestamp
+
+    def rejected(self):
+        return [entry for entry in self.outbox.entries() if entry.state is SendState.REJECTED]
+
+
+@pytest.fixture
+def grid():
+    return Grid()
+
+
+@pytest.fixture
+def job(grid):
+    """A job that is matched to the only provider."""
+    grid.ledger.add_provider(US)
+    made = grid.ledger.request(CUSTOMER)
+    grid.tick()
+    assert state(grid, made) is JobState.META_SCHEDULED
+    return made
+
+
+def state(grid, job):
+    return grid.ledger.job(job.id.number).state
+
+
+def expire(job):
+    return Expire(proof=job.proof, state=job.state, state_block=job.state_block)
+
+
+def test_a_match_that_is_not_claimed_is_taken_back_not_a_block_too_soon(grid, job):
+    matched = grid.ledger.job(job.id.number)
+    last = matched.state_block + CLAIM_BLOCKS + MARGIN_BLOCKS
+    grid.ledger.mine(last - grid.ledger.head().number)
+    assert grid.tick() == []
+    grid.ledger.mine()
+
+    assert grid.tick() == [expire(matched)]
+    assert state(grid, job) is JobState.PENDING
+    assert grid.rejected() == []
+
+
+def test_another_provider_gets_what_one_let_lie(grid, job):
+    grid.ledger.add_provider(OTHER, prices=DEAR)
+    grid.lie()
+    grid.tick()
+
+    assert grid.ledger.job(job.id.number).provider == OTHER
+
+
+def test_the_only_provider_gets_it_again_and_runs_it(grid, job):
+    grid.lie()
+    grid.tick()
+    assert state(grid, job) is JobState.META_SCHEDULED
+    grid.ledger.claim(US)
+
+    assert grid.lie() == []
+    assert state(grid, job) is JobState.SCHEDULED
+
+
+def test_a_provider_that_stays_away_rests_longer_each_time(grid, job):
+    grid.lie()
+    grid.tick()
+    grid.lie()
+    back = grid.ledger.head().number
+    assert grid.tick() == []
+    assert "did not claim it and will be asked again" in grid.service.pending()[job.id.slurm_name]
+
+    grid.ledger.mine(CLAIM_BLOCKS - 1)
+    assert grid.tick() == []
+    grid.ledger.mine()
+
+    assert [type(call) for call in grid.tick()] == [Match]
+    assert grid.ledger.job(job.id.number).state_block == back + CLAIM_BLOCKS + 1
+
+
+def test_an_absence_of_a_thousand_blocks_costs_few_transactions(grid, job):
+    calls = []
+    for _ in range(1000):
+        calls += grid.tick()
+        grid.ledger.mine()
+
+    assert 10 < len(calls) < 30
+    assert grid.rejected() == []
+
+
+def test_who_let_a_job_lie_is_known_after_a_restart(grid, job):
+    grid.ledger.add_provider(OTHER, prices=DEAR)
+    grid.lie()
+    grid.start()
+    grid.tick()
+
+    assert grid.ledger.job(job.id.number).provider == OTHER
+
+
+def test_a_match_waits_while_its_provider_works_through_its_queue(grid):
+    grid.ledger.add_provider(US)
+    jobs = [grid.ledger.request(CUSTOMER) for _ in range(5)]
+    grid.tick()
+    for _ in jobs:
+        grid.ledger.mine(CLAIM_BLOCKS)
+        assert grid.tick() == []
+        grid.ledger.claim(US, limit=1)
+
+    assert {state(grid, job) for job in jobs} == {JobState.SCHEDULED}
+
+
+def test_a_claimed_job_that_never_starts_is_refunded_in_full(grid, job):
+    grid.ledger.claim(US)
+    claimed_at = grid.ledger.head().timestamp
+    grid.until(claimed_at + grid.ledger.constants.start_s + MARGIN_S)
+    assert grid.tick() == []
+    grid.until(grid.ledger.head().timestamp + 1)
+    grid.tick()
+
+    assert state(grid, job) is JobState.PANICKED
+    assert grid.ledger.balance(CUSTOMER) == job.lock
+    assert grid.rejected() == []
+
+
+def test_a_run_that_is_never_settled_is_refunded_in_full(grid, job):
+    grid.ledger.claim(US)
+    run = grid.ledger.run(job.id.number)
+    paid_s = paid_seconds_ceil(run.lock, run.price_per_min)
+    grid.until(run.started_at + paid_s + grid.ledger.constants.settle_grace_s + MARGIN_S)
+    assert grid.tick() == []
+    grid.until(grid.ledger.head().timestamp + 1)
+    grid.tick()
+
+    assert state(grid, job) is JobState.PANICKED
+    assert (grid.ledger.balance(CUSTOMER), grid.ledger.balance(US)) == (job.lock, 0)
+
+
+def test_a_provider_that_is_back_within_the_grace_is_paid(grid, job):
+    grid.ledger.claim(US)
+    run = grid.ledger.run(job.id.number)
+    paid_s = paid_seconds_ceil(run.lock, run.price_per_min)
+    grid.until(run.started_at + paid_s + grid.ledger.constants.settle_grace_s)
+    assert grid.tick() == []
+    grid.ledger.settle(job.id.number, seconds=60)
+
+    assert state(grid, job) is JobState.FINISHED
+    assert grid.ledger.balance(US) == run.price_per_min * 80 // 100
+
+
+def test_contracts_that_end_no_claimed_job_are_not_asked_to(grid, job):
+    grid.ledger.constants = Timeouts(claim_blocks=CLAIM_BLOCKS)
+    grid.ledger.claim(US)
+    grid.ledger.clock.advance(10**9)
+    grid.ledger.mine()
+    assert grid.tick() == []
+    grid.ledger.run(job.id.number)
+    grid.ledger.clock.advance(10**9)
+    grid.ledger.mine()
+
+    assert grid.tick() == []
+
+
+def test_a_wait_is_told_once_and_asked_to_end_once_while_the_call_is_on_its_way(grid, job):
+    grid.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS + 1)
+    with capture_logs() as logs:
+        for _ in range(3):
+            grid.service.tick()
+            grid.ledger.mine()
+
+    assert [entry["job_id"] for entry in logs if entry["event"] == "expiry_requested"] == [job.id.number]
+    assert len(grid.outbox.open_entries()) == 1
+
+
+def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, job):
+    class Outbox(MemoryOutbox):
+        def put(self, key, call):
+            if call.proof == job.proof:
+                raise InvalidInput("cannot be stored")
+            super().put(key, call)
+
+    other = grid.ledger.request(CUSTOMER)
+    grid.tick()
+    grid.outbox = Outbox()
+    grid.start()
+    grid.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS)
+    with capture_logs() as logs:
+        calls = grid.lie()
+
+    assert [call.proof for call in calls] == [other.proof]
+    assert [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"] == ["cannot be stored"]
+
+
+def test_a_claim_whose_block_is_not_there_waits(grid, job):
+    grid.ledger.claim(US)
+    grid.ledger.clock.advance(10**9)
+    grid.ledger.mine()
+    known = grid.ledger.block
+    claimed_in = grid.ledger.job(job.id.number).state_block
+    grid.ledger.block = lambda number: None if number == claimed_in else known(number)
+
+    assert grid.tick() == []
