@@ -104,6 +104,33 @@ def test_caller_without_secrets_gets_a_script_without_logging(scene):
     assert (answer.secrets, answer.log_write_token) == ({}, "")
 
 
+STORE = {
+    "region": "eu", "bucketUrl": "s3://bucket", "path": "/x", "accessKeyId": "AKIA", "secretAccessKey": "hush",
+    "endpointUrl": "https://store.example",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_secrets_of_a_workflow_come_beside_its_script(logged):
+    scene = Scene(enableLogging=logged, input={"s3": STORE})
+
+    answer = scene.service.get_sbatch(scene.request())
+
+    assert "hush" not in answer.script
+    assert b"secret_access_key = hush\n" in answer.secrets["GRIDSTEAD_INPUT"]
+    assert ("GRIDSTEAD_LOG_TOKEN" in answer.secrets) == logged
+    assert "hush" not in repr(answer)
+
+
+def test_caller_that_cannot_take_secrets_gets_no_script_that_needs_them():
+    scene = Scene(input={"s3": STORE})
+
+    with pytest.raises(ScriptUnavailable) as caught:
+        scene.service.get_sbatch(scene.request(secrets_beside=False))
+
+    assert "the job has secrets" in caught.value.detail
+
+
 @pytest.mark.parametrize("state", sorted(HOT - {JobState.PENDING}))
 def test_matched_job_that_is_hot_gets_its_script(scene, state):
     scene.ledger.job = replace(scene.job, state=state)

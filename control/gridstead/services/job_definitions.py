@@ -14,6 +14,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -34,7 +35,7 @@ from gridstead.domain.log_access import Permit, check_key, token_end, write_toke
 from gridstead.errors import ChainUnavailable, InvalidInput, NotAllowed, ScriptUnavailable
 from gridstead.ports import Clock, Ledger, ScriptStore
 from gridstead.workflow.parse import from_graphql
-from gridstead.workflow.render import Site, render
+from gridstead.workflow.render import Site, render, secrets_of
 
 MAX_NONCES = 100_000
 NONCE_BYTES = 16
@@ -149,11 +150,14 @@ class JobDefinitions:
             InvalidWorkflow: It breaks rules; nothing is stored.
         """
         workflow = from_graphql(mapping)
+        own = secrets_of(workflow)
         record = json.dumps(
             {
                 "salt": self._random_bytes(SALT_BYTES).hex(),
                 "script": render(workflow, secrets_beside=True, site=self._site),
-                "script_without_secrets": render(workflow, secrets_beside=False, site=self._site),
+                "script_without_secrets": "" if own else render(workflow, secrets_beside=False, site=self._site),
+                "logged": workflow.enable_logging,
+                "secrets": dict(own),
             }
         )
         batch_location_hash = script_id(record)
@@ -202,15 +206,18 @@ class JobDefinitions:
             raise ChainUnavailable(f"job {request.job_number} is {said} at block {head.number}")
         return job
 
-    def _answer(self, record: Mapping[str, str], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
+    def _answer(self, record: Mapping[str, Any], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
         if not secrets_beside:
+            if record["secrets"]:
+                reason = "the job has secrets, which this provider cannot take beside its script"
+                raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=reason)
             return ScriptAnswer(script=record["script_without_secrets"], logger_url=self._logger.url)
-        logged = record["script"] != record["script_without_secrets"]
+        own = {name: text.encode() for name, text in record["secrets"].items()}
         beside = self._logger.secrets(job, now=self._clock.now())
         return ScriptAnswer(
             script=record["script"],
             logger_url=self._logger.url,
-            secrets=beside if logged else {},
+            secrets=(beside if record["logged"] else {}) | own,
             log_write_token=beside["GRIDSTEAD_LOG_TOKEN"].decode(),
         )
 
