@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60
 PERCENT = 100
+LONGEST_MIN = 10 * 365 * 24 * 60  # the longest time a lock buys; stands for "unlimited" when a job is free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,15 @@ def paid_seconds_floor(lock: int, price_per_min: int) -> int | None:
 def paid_minutes_floor(lock: int, price_per_min: int) -> int | None:
     """Return how many whole minutes the lock pays for, rounded down; None if the job is free."""
     return lock // price_per_min if price_per_min else None
+
+
+def paid_seconds_ceil(lock: int, price_per_min: int) -> int:
+    """Return the seconds after which the lock is used up, rounded up, at most those of LONGEST_MIN.
+
+    Up, because a deadline against the provider opens with it. Guarantee: equals ``Billing.paidSecondsUp``.
+    """
+    longest = LONGEST_MIN * SECONDS_PER_MINUTE
+    return min(-(-lock * SECONDS_PER_MINUTE // price_per_min), longest) if price_per_min else longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,13 @@ def test_paid_time_of_a_run_rounds_up():
     assert expiry(one_wei_more, OURS, claimed_at=None) == RUNNING.started_at + PAID_S + 1 + 86_400
 
 
+@pytest.mark.parametrize("price", [0, 1])
+def test_a_lock_at_next_to_no_price_buys_ten_years(price):
+    free = replace(RUNNING, price_per_min=price)
+
+    assert expiry(free, OURS, claimed_at=None) == RUNNING.started_at + 10 * 365 * 86_400 + 86_400
+
+
 def test_a_claim_of_unknown_time_is_not_due():
     assert not is_due(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=OURS)
 
