@@ -27,10 +27,21 @@ def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
 
 def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
     """Return who to be at each registry: variables of the job's environment; user and password on a line each."""
-    return {f"GRIDSTEAD_REGISTRY_{number}": "\n".join(key[1:]) for key, number in _accesses(workflow).items()}
+    accesses = access_numbers(containers(workflow))
+    return {f"GRIDSTEAD_REGISTRY_{number}": "\n".join(key[1:]) for key, number in accesses.items()}
 
 
-def prepare(container: ContainerRun, workflow: Workflow) -> str:
+def image_numbers(found: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
+    """Return a number for each image."""
+    return _numbered(_image_key(container) for container in found)
+
+
+def access_numbers(found: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
+    """Return a number for each name and password at a registry."""
+    return _numbered(_access_key(container) for container in found if container.username)
+
+
+def prepare(container: ContainerRun, place: Place) -> str:
     """Return the line of a step that finds its runtime and its image."""
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
@@ -38,8 +49,8 @@ def prepare(container: ContainerRun, workflow: Workflow) -> str:
         return f"find_image {runtime} {quote(SOFTWARE + path)}"
     if container.image.startswith("/"):
         return f'find_image {runtime} "$storage"{quote(posixpath.normpath("/" + container.image.lstrip("/")))}'
-    number = _images(workflow)[_image_key(container)]
-    access = _accesses(workflow).get(_access_key(container))
+    number = place.images[_image_key(container)]
+    access = place.accesses.get(_access_key(container))
     file = f'"$private/registry-{access}"' if access else "''"
     words = [runtime, str(number), quote(container.image), quote(container.registry or ""), file]
     return f"fetch_image {' '.join(words)}"
@@ -82,14 +93,6 @@ def _image_key(container: ContainerRun) -> tuple[str, ...]:
 
 def _access_key(container: ContainerRun) -> tuple[str, ...]:
     return (container.registry or "", container.username or "", container.password or "")
-
-
-def _images(workflow: Workflow) -> Mapping[tuple[str, ...], int]:
-    return _numbered(_image_key(container) for container in containers(workflow))
-
-
-def _accesses(workflow: Workflow) -> Mapping[tuple[str, ...], int]:
-    return _numbered(_access_key(container) for container in containers(workflow) if container.username)
 
 
 def _numbered(keys: Iterable[tuple[str, ...]]) -> Mapping[tuple[str, ...], int]:

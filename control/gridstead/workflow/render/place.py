@@ -16,6 +16,9 @@ class Place:
     Attributes:
         workflow: The whole.
         cache: Parent of the directories for jobs.
+        errors: Whether any step of the whole has handlers.
+        images: Numbers of the images of the whole.
+        accesses: Numbers of the names and passwords at registries.
         parts: Its numbers from the outside in, each from 1, with the names of lists that are not the usual one.
         variables: What loops around it give it: name, and the variable of the script that holds the value.
         handles: Launched steps that it can wait for: handle in lower case, and their number.
@@ -24,6 +27,9 @@ class Place:
 
     workflow: Workflow
     cache: str
+    errors: bool = False
+    images: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    accesses: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     handles: Mapping[str, str] = field(default_factory=dict)
@@ -45,18 +51,13 @@ class Place:
     @property
     def surroundings(self) -> str:
         """Words for job_environment: variables that a step has from the steps around and before it."""
-        words = ['"${error[@]}"'] if handles_errors(self.workflow.steps) else []
+        words = ['"${error[@]}"'] if self.errors else []
         words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
         return "".join(f" {word}" for word in words)
 
     def step(self, number: int, *lists: str) -> Place:
         """Return the place of a step in one of the lists of this one."""
         return replace(self, parts=(*self.parts, *lists, str(number)))
-
-
-def handles_errors(steps: tuple[Step, ...]) -> bool:
-    """Return whether any step, however deep, has a catch or a finally."""
-    return any(step.catch or step.finally_ or handles_errors(children(step)) for step in steps)
 
 
 def children(step: Step) -> tuple[Step, ...]:

@@ -28,7 +28,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
     if run.container:
         return fill(
             "run_container.sh",
-            prepare=prepare(run.container, place.workflow),
+            prepare=prepare(run.container, place),
             cache=quote(place.cache),
             words=task_words(run, place),
             **common,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gridstead.workflow.render.container import access_numbers, containers, image_numbers
 from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.words import fill, quote
@@ -31,7 +32,15 @@ class Steps:
 
 def render_steps(workflow: Workflow, *, cache: str) -> Steps:
     """Return the functions of all steps and the command that runs the job."""
-    return _list(workflow.steps, Place(workflow=workflow, cache=cache))
+    found = containers(workflow)
+    place = Place(
+        workflow=workflow,
+        cache=cache,
+        errors=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
+        images=image_numbers(found),
+        accesses=access_numbers(found),
+    )
+    return _list(workflow.steps, place)
 
 
 def helpers(workflow: Workflow) -> str:
