@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output on its way to the logger: never in the job's way, nothing lost while there is room, every gap told."""
+"""Output on its way to the logger: never in the job's way, all of it sent in order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import time
 import pytest
 
 from gridstead.adapters import log_stream
-from gridstead.adapters.log_stream import BLOCK_BYTES, MAX_LINE_BYTES, Buffer, Sender, pump
+from gridstead.adapters.log_spool import Spool
+from gridstead.adapters.log_stream import MAX_LINE_BYTES, Sender, pump
+from gridstead.domain.log import Stream
 from gridstead.errors import ConfigError, LoggerUnavailable, NotAllowed
 
 
 class Logger:
-    """Takes blocks, or is away, or refuses; ``stuck`` makes it hang."""
+    """Takes chunks, or is away, or refuses; ``stuck`` makes it hang."""
 
     def __init__(self) -> None:
         self.got = []
@@ -24,12 +26,12 @@ class Logger:
         self.stuck.set()
         self.asked = threading.Event()
 
-    def send(self, blocks):
+    def send(self, chunks):
         self.asked.set()
         self.stuck.wait(20)
         if self.error:
             raise self.error
-        self.got += [data for data, _ in blocks]
+        self.got += [chunk.data for chunk in chunks]
 
 
 @pytest.fixture
@@ -38,133 +40,99 @@ def logger():
 
 
 @pytest.fixture
-def buffer():
-    return Buffer()
+def spool(tmp_path):
+    return Spool(tmp_path / "spool")
 
 
 @pytest.fixture
-def sender(buffer, logger):
-    sender = Sender(buffer, lambda: logger.send)
+def sender(spool, logger):
+    sender = Sender(spool, lambda: logger.send)
     sender.start()
     yield sender
     logger.error = NotAllowed("the test is over")
     logger.stuck.set()
-    buffer.close()
+    spool.close()
     sender._thread.join(10)
 
 
-def end(buffer, sender):
+def end(spool, sender):
     """Close and finish; return (lines not sent, seconds)."""
     started = time.monotonic()
-    buffer.close()
+    spool.close()
     return sender.finish(), time.monotonic() - started
 
 
-def test_all_is_sent_in_order(buffer, sender, logger):
+def test_all_is_sent_in_order(spool, sender, logger):
     for number in range(100):
-        buffer.put(b"%d" % number)
+        spool.put(b"%d" % number, Stream.STDOUT)
 
-    assert end(buffer, sender)[0] == 0
+    assert end(spool, sender)[0] == 0
     assert logger.got == [b"%d" % number for number in range(100)]
 
 
-def test_what_was_not_taken_is_sent_again(buffer, sender, logger):
+def test_what_was_not_taken_is_sent_again(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
-    buffer.put(b"one")
+    spool.put(b"one", Stream.STDOUT)
     assert logger.asked.wait(10)
     logger.error = None
-    buffer.put(b"two")
+    spool.put(b"two", Stream.STDOUT)
 
-    assert end(buffer, sender)[0] == 0
+    assert end(spool, sender)[0] == 0
     assert logger.got == [b"one", b"two"]
 
 
-def test_logger_that_is_away_is_not_waited_for_long(buffer, sender, logger):
+def test_logger_that_is_away_is_not_waited_for_long(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
-    buffer.put(b"one\ntwo")
-    buffer.put(b"three")
+    spool.put(b"one\ntwo", Stream.STDOUT)
+    spool.put(b"three", Stream.STDOUT)
     assert logger.asked.wait(10)
 
-    lost, duration_s = end(buffer, sender)
+    lost, duration_s = end(spool, sender)
 
     assert lost == 3
     assert duration_s < 1
 
 
-def test_logger_that_hangs_is_not_waited_for_long(buffer, sender, logger, monkeypatch):
+def test_logger_that_hangs_is_not_waited_for_long(spool, sender, logger, monkeypatch):
     monkeypatch.setattr(log_stream, "SLOW_S", 0.1)
     logger.stuck.clear()
-    buffer.put(b"one")
+    spool.put(b"one", Stream.STDOUT)
     assert logger.asked.wait(10)
 
-    lost, duration_s = end(buffer, sender)
+    lost, duration_s = end(spool, sender)
 
     assert lost == 1
     assert duration_s < 1
 
 
-def test_logger_that_refuses_is_not_asked_again(buffer, sender, logger):
+def test_logger_that_refuses_is_not_asked_again(spool, sender, logger):
     logger.error = NotAllowed("no")
-    buffer.put(b"one")
+    spool.put(b"one", Stream.STDOUT)
     assert logger.asked.wait(10)
     logger.asked.clear()
     sender._thread.join(10)
-    buffer.put(b"two")
+    spool.put(b"two", Stream.STDOUT)
 
-    assert end(buffer, sender)[0] == 2
+    assert end(spool, sender)[0] == 2
     assert not logger.asked.is_set()
 
 
-def test_sender_that_cannot_start_loses_what_there_is(buffer):
+def test_sender_that_cannot_start_loses_what_there_is(spool):
     def connect():
         raise ConfigError("no address")
 
-    sender = Sender(buffer, connect)
+    sender = Sender(spool, connect)
     sender.start()
-    buffer.put(b"one")
+    spool.put(b"one", Stream.STDOUT)
 
-    assert end(buffer, sender)[0] == 1
-
-
-def test_full_buffer_drops_and_tells_how_many_lines_are_missing_there():
-    buffer = Buffer(max_bytes=2 * (BLOCK_BYTES + 10))
-    buffer.put(b"0123456789")
-    buffer.put(b"0123456789")
-    buffer.put(b"lost")
-    buffer.put(b"lost\nlost")
-    buffer.take()
-    buffer.put(b"after")
-    buffer.close()
-
-    blocks = [data for data, _ in buffer.take()]
-
-    assert blocks == [b"gridstead: 3 lines are missing here: the logger was away or too slow", b"after"]
-    assert buffer.take() == []
-
-
-def test_gap_at_the_end_is_told_too():
-    buffer = Buffer(max_bytes=BLOCK_BYTES + 1)
-    buffer.put(b"x")
-    buffer.put(b"y")
-    buffer.close()
-
-    assert [data for data, _ in buffer.take()][1].startswith(b"gridstead: 1 lines")
-
-
-def test_empty_lines_fill_the_buffer_too():
-    buffer = Buffer(max_bytes=10 * BLOCK_BYTES)
-    for _ in range(100):
-        buffer.put(b"")
-
-    assert buffer.waiting() == 10
+    assert end(spool, sender)[0] == 1
 
 
 class TestPump:
-    def lines(self, *chunks):
+    def pumped(self, spool, *chunks):
         source, into = os.pipe()
-        buffer = Buffer()
         null = os.open(os.devnull, os.O_WRONLY)
-        thread = threading.Thread(target=pump, args=(source, null, buffer))
+        thread = threading.Thread(target=pump, args=(source, null, spool))
         thread.start()
         for chunk in chunks:
             os.write(into, chunk)
@@ -173,8 +141,9 @@ class TestPump:
         os.close(source)
         os.close(null)
         found = []
-        while blocks := buffer.take():
-            found += [line for data, _ in blocks for line in data.split(b"\n")]
+        while chunks := spool.take():
+            found += [line for chunk in chunks for line in chunk.data.split(b"\n")]
+            spool.done()
         return found
 
     @pytest.mark.parametrize(
@@ -186,24 +155,23 @@ class TestPump:
             ([b"no end"], [b"no end"]),
         ],
     )
-    def test_lines_come_whole(self, chunks, lines):
-        assert self.lines(*chunks) == lines
+    def test_lines_come_whole(self, spool, chunks, lines):
+        assert self.pumped(spool, *chunks) == lines
 
-    def test_line_without_an_end_is_cut_and_nothing_is_lost(self):
-        found = self.lines(*[b"x" * 10_000] * 30)
+    def test_line_without_an_end_is_cut_and_nothing_is_lost(self, spool):
+        found = self.pumped(spool, *[b"x" * 10_000] * 30)
 
         assert b"".join(found) == b"x" * 300_000
         assert max(map(len, found)) < 2 * MAX_LINE_BYTES
 
-    def test_copy_that_fails_stops_only_the_copy(self):
+    def test_copy_that_fails_stops_only_the_copy(self, spool):
         source, into = os.pipe()
         full = os.open("/dev/full", os.O_WRONLY)
         os.write(into, b"one\n")
         os.close(into)
-        buffer = Buffer()
 
-        pump(source, full, buffer)
+        pump(source, full, spool)
 
-        assert [data for data, _ in buffer.take()] == [b"one"]
+        assert [chunk.data for chunk in spool.take()] == [b"one"]
         os.close(source)
         os.close(full)

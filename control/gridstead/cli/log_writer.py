@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead-log-writer FILE`: standard input to standard output, and to the grid's logger.
 
-Runs beside a job on its node. FILE has one value per line: the logger's ``host:port``, a CA file or nothing, the log's
+Runs beside a job on its node. What waits for the logger lies beside FILE; a writer that is started again after it was
+killed goes on with that. FILE has one value per line: the logger's ``host:port``, a CA file or nothing, the log's
 owner, its name, its token. Whatever happens to the logger, the input is read to its end and the exit code is 0.
 """
 
@@ -12,20 +13,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridstead.adapters.log_stream import Block, Buffer, Send, Sender, pump, write_all
-from gridstead.domain.log import Chunk
+from gridstead.adapters.log_spool import Spool
+from gridstead.adapters.log_stream import Send, Sender, pump, write_all
+from gridstead.domain.log import Chunk, Stream
 from gridstead.errors import ConfigError
 
 _STDIN, _STDOUT = 0, 1
+_SPOOL = "spool"
 _LINES = 6  # five values and what follows the last line end: nothing
 
 
 def main() -> None:
     """Run until the input ends."""
-    buffer = Buffer()
-    sender = Sender(buffer, lambda: _connect(Path(sys.argv[1])))
+    access_file = Path(sys.argv[1])
+    try:
+        spool = Spool(access_file.with_name(_SPOOL))
+    except OSError as error:
+        sys.exit(f"gridstead: no place for output on its way to the logger: {error}")
+    sender = Sender(spool, lambda: _connect(access_file))
     sender.start()
-    pump(_STDIN, _STDOUT, buffer)
+    pump(_STDIN, _STDOUT, spool, Stream.UNKNOWN)  # the script gives both streams as one
     lost = sender.finish()
     if lost:
         write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
@@ -44,8 +51,8 @@ def _connect(access_file: Path) -> Send:
     client = LoggerClient(Peer(address=address, ca=Path(ca) if ca else None))
     access = WriteAccess(owner=owner, log_name=log_name, token=token)
 
-    def send(blocks: Sequence[Block]) -> None:
-        client.write(access, [Chunk(data=data, timestamp_ns=timestamp_ns) for data, timestamp_ns in blocks])
+    def send(chunks: Sequence[Chunk]) -> None:
+        client.write(access, chunks)
 
     return send
 

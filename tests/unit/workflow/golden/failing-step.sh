@@ -36,10 +36,14 @@ ended=0 # the code of the job once a signal came: the step that runs is the last
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
-# --- Output: to Slurm's file and to the grid's logger. Should the writer be missing or die, the file is enough. ---
+# --- Output: to Slurm's file and to the grid's logger. A writer that is killed goes on; without one the file is enough. ---
 exec > >(
   trap '' INT TERM # it ends when the output does
-  /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" || exec cat
+  for _ in {1..50}; do
+    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" && exit
+    [ $? -gt 128 ] || break
+  done
+  exec cat
 ) 2>&1
 writer=$!
 

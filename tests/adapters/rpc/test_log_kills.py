@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of the logger and of the writer beside a job, at random moments while it writes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tests.fakes.definitions import Wallet
+from tests.fakes.logger_process import LoggerProcess, log_of
+
+from gridstead.adapters.logger import LoggerClient, Wanted
+
+ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
+LOGGER_EVERY = 5  # the writer is killed in the other rounds
+LINE_S = 0.001
+RESTARTS = "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 && exit; [ $? -gt 128 ] || break; done; exec cat"
+
+
+class Job:
+    """Writes numbered lines into the writer, which is started again as a job's script does it."""
+
+    def __init__(self, access_file, copy):
+        with copy.open("wb") as into:
+            self._shell = subprocess.Popen(
+                ["bash", "-c", RESTARTS, sys.executable, access_file], stdin=subprocess.PIPE, stdout=into,
+                stderr=subprocess.DEVNULL, env={"PYTHONPATH": "control", "PATH": os.environ["PATH"]},
+            )  # fmt: skip
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+        self.written = 0
+
+    def kill_writer(self):
+        shell = self._shell.pid
+        for child in Path(f"/proc/{shell}/task/{shell}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+
+    def end(self):
+        self._ending.set()
+        self._thread.join()
+        self._shell.stdin.close()
+        assert self._shell.wait(30) == 0
+
+    def _write(self):
+        while not self._ending.wait(LINE_S):
+            self.written += 1
+            self._shell.stdin.write(b"%d\n" % self.written)
+            self._shell.stdin.flush()
+
+
+def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
+    """A line is acknowledged when it is in the copy, which is Slurm's file of the job's output."""
+    rng = random.Random(7)
+    logger = LoggerProcess(tmp_path)
+    logger.start()
+    logger.wait()
+    owner = Wallet()
+    log = log_of(owner.address)
+    copy = tmp_path / "copy"
+    job = Job(logger.access_file(tmp_path / "access", log), copy)
+
+    for number in range(ROUNDS):
+        time.sleep(rng.uniform(0.0, 0.4))
+        if number % LOGGER_EVERY:
+            job.kill_writer()
+        else:
+            logger.kill()
+            logger.start()
+    logger.wait()
+    time.sleep(2.5)
+    job.end()
+
+    client = LoggerClient(logger.peer)
+    wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition, until_now=True)
+    logged = [
+        int(line) for some in client.read(wanted, now=int(time.time()), sign=owner.sign) for line in some.lines if line
+    ]
+    client.close()
+    logger.kill()
+    copied = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
+    assert len(copied) > ROUNDS
+    assert copied - set(logged) == set()
+    assert logged == sorted(set(logged))
+    assert job.written in logged

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead logger run` as a process of its own, on the loopback, that can be killed and started again."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.fakes.certificates import Authority
+
+from gridstead.adapters.channel import Peer
+from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.log import LogId, edition_of
+from gridstead.domain.log_access import Permit, write_token
+
+START_S = 20.0
+_MAIN = "from gridstead.cli.main import main; main()"
+
+
+def log_of(owner: str, number: int = 7, batch_location_hash: str = "script") -> LogId:
+    """The log of a job."""
+    job_id = JobId(chain_id=179188, contract="0x" + "5c" * 20, number=number)
+    proof = Proof(job_id=job_id, batch_location_hash=batch_location_hash)
+    return LogId(owner=owner, name=job_id.slurm_name, edition=edition_of(proof))
+
+
+class LoggerProcess:
+    """The logger, with its files in a folder."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.authority = Authority(folder)
+        files = self.authority.issue("logger")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.key = b"k" * 32
+        self.storage = folder / "storage"
+        self.storage.mkdir()
+        for name in ("token-key", "storage-key"):
+            (folder / name).write_bytes(self.key)
+        self._config = folder / "logger.toml"
+        lines = {
+            "listen": f"127.0.0.1:{self.port}", "storage_directory": self.storage,
+            "log_token_key_file": folder / "token-key", "storage_key_file": folder / "storage-key",
+        }  # fmt: skip
+        text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
+        text += "".join(f"{name} = {value}\n" for name, value in settings.items())
+        tls = f'certificate_file = "{files.certificate}"\nkey_file = "{files.key}"\n'
+        self._config.write_text(f"{text}[tls]\n{tls}")
+        self._output = folder / "output"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(address=f"localhost:{self.port}", ca=self.authority.certificate)
+
+    def token(self, log: LogId, *, expires_at: int | None = None) -> str:
+        return write_token(self.key, Permit(log=log, expires_at=expires_at or int(time.time()) + 3600))
+
+    def access_file(self, path: Path, log: LogId) -> Path:
+        """What the writer beside a job is given."""
+        path.write_text(
+            f"localhost:{self.port}\n{self.authority.certificate}\n{log.owner}\n{log.name}\n{self.token(log)}\n"
+        )
+        return path
+
+    def start(self) -> None:
+        """Begin, without waiting for it to listen."""
+        with self._output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
+                stdout=output, stderr=output, env={"PYTHONPATH": "control"},
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        """Return when it listens."""
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise AssertionError(self._output.read_text()) from None
+                time.sleep(0.02)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it as a power cut would end the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
