@@ -248,3 +248,28 @@ def test_a_claim_whose_block_is_not_there_waits(grid, job):
     grid.ledger.block = lambda number: None if number == claimed_in else known(number)
 
     assert grid.tick() == []
+
+
+def test_the_time_of_a_claim_is_read_once(grid, job):
+    grid.ledger.claim(US)
+    claimed_in = grid.ledger.job(job.id.number).state_block
+    grid.tick()
+    known, asked = grid.ledger.block, []
+    grid.ledger.block = lambda number: asked.append(number) or known(number)
+    for _ in range(3):
+        grid.ledger.mine()
+        grid.tick()
+
+    assert claimed_in not in asked
+
+
+def test_a_job_that_ended_is_not_read_again(grid, job):
+    grid.ledger.cancel(job.id.number)
+    other = grid.ledger.request(CUSTOMER)
+    grid.tick()
+    known, asked = grid.ledger.jobs, []
+    grid.ledger.jobs = lambda numbers, *, at: known(asked.extend(numbers) or numbers, at=at)
+    grid.ledger.mine()
+    grid.tick()
+
+    assert asked == [other.id.number]
