@@ -254,6 +254,8 @@ def test_the_time_of_a_claim_is_read_once(grid, job):
     grid.ledger.claim(US)
     claimed_in = grid.ledger.job(job.id.number).state_block
     grid.tick()
+    grid.ledger.mine()
+    grid.tick()  # from here on the follower has no question about that block either
     known, asked = grid.ledger.block, []
     grid.ledger.block = lambda number: asked.append(number) or known(number)
     for _ in range(3):
