@@ -123,6 +123,10 @@ class Outbox(Protocol):
         """Store a call to be sent. While an entry of this key is open, this changes nothing."""
         ...
 
+    def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
+        """Store calls to be sent, each with its key, in this order, all or none."""
+        ...
+
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries whose transaction is not final yet, oldest first."""
         ...

@@ -73,6 +73,10 @@ class MemoryOutbox:
         now = self.clock.now()
         self.stored.append(OutboxEntry(id=entry_id, key=key, call=call, state=SendState.QUEUED, created_at=now))
 
+    def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
+        for key, call in calls:
+            self.put(key, call)
+
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         return tuple(entry for entry in self.stored if entry.state in OPEN)
 

@@ -3,7 +3,7 @@ import pytest
 from tests.services.grid import CUSTOMER, US, Grid
 
 from gridstead.domain.lifecycle import JobState
-from gridstead.errors import ChainUnavailable, SchedulerUnavailable
+from gridstead.errors import ChainUnavailable, InvalidInput, SchedulerUnavailable
 
 OTHER = "0x" + "44" * 20
 
@@ -36,6 +36,25 @@ def test_the_submission_carries_proof_user_and_paid_time(grid):
     assert submission.proof == job.proof
     assert submission.user.address == CUSTOMER
     assert submission.time_limit_min == job.lock // job.price_per_min
+
+
+def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, monkeypatch):
+    numbers = [grid.request(), grid.request()]
+    grid.steps(2)
+    for attempt in grid.slurm.attempts():
+        grid.slurm.start(attempt.slurm_job_id)
+    refused = grid.ledger.job(numbers[0]).proof
+    put = grid.outbox.put
+
+    def picky(key, call):
+        if getattr(call, "proof", None) == refused:
+            raise InvalidInput("cannot be stored")
+        put(key, call)
+
+    monkeypatch.setattr(grid.outbox, "put", picky)
+    grid.steps()
+
+    assert [grid.state(number) for number in numbers] == [JobState.SCHEDULED, JobState.RUNNING]
 
 
 def test_a_closed_gate_is_asked_again_and_nothing_is_submitted(grid):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
@@ -127,24 +127,37 @@ class MetaScheduler:
         if not pending:
             return reasons
         providers = self._ledger.providers(sorted(self._providers), at=head)
+        matches: list[Match] = []
         for job in pending:
-            number = job.id.number
             try:
                 choice = self._choose(job, providers.values(), head, timeouts)
-                if choice.provider is not None:
-                    self._put(job, choice.provider, choice.price_per_min)
-                    continue
             except GridsteadError as error:
                 choice = Choice(provider=None, reason=str(error))
-            reasons[number] = choice.reason
-            if self._reasons.get(number) != choice.reason:
-                log.info("job_unmatched", job_id=number, reason=choice.reason)
+            if choice.provider is None:
+                reasons[job.id.number] = choice.reason
+                continue
+            # At no more than the price that the provider was chosen for.
+            price = choice.price_per_min
+            matches.append(Match(proof=job.proof, provider=choice.provider, max_price_per_min=price))
+        reasons |= self._put(matches)
+        for number, reason in reasons.items():
+            if self._reasons.get(number) != reason:
+                log.info("job_unmatched", job_id=number, reason=reason)
         return reasons
 
-    def _put(self, job: Job, provider: str, price: int) -> None:
-        """Ask for the match at no more than the price that the provider was chosen for."""
-        call = Match(proof=job.proof, provider=provider, max_price_per_min=price)
-        self._outbox.put(f"match:{job.proof}", call)
+    def _put(self, matches: Sequence[Match]) -> dict[int, str]:
+        """Store calls in one write, or one by one if that fails; return by number why one cannot be stored."""
+        calls = [(f"match:{call.proof}", call) for call in matches]
+        reasons: dict[int, str] = {}
+        try:
+            self._outbox.put_all(calls)
+        except GridsteadError:
+            for key, call in calls:
+                try:
+                    self._outbox.put(key, call)
+                except GridsteadError as error:
+                    reasons[call.proof.job_id.number] = str(error)
+        return reasons
 
     def _choose(self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts) -> Choice:
         """Return who gets the job; without a script's id no provider could ever run it."""

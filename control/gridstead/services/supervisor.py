@@ -8,8 +8,9 @@ each act that leaves this process, so a crash on any line leaves a plan whose re
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -101,12 +102,9 @@ class Supervisor:
         snapshot = self._gather()
         actions = plan(snapshot, self._rules)
         for action in actions:
-            if isinstance(action, Submit):
-                continue
-            try:
-                self._act(action)
-            except GridsteadError as error:
-                log.warning("action_failed", action=type(action).__name__, code=error.code, reason=str(error))
+            if not isinstance(action, Submit | Put):
+                self._try(type(action).__name__, partial(self._act, action))
+        self._put([action for action in actions if isinstance(action, Put)])
         # Last, as they take longest. How many there are at once is a matter of the claim limit.
         self._submitter.submit([action for action in actions if isinstance(action, Submit)])
         if actions:
@@ -224,15 +222,30 @@ class Supervisor:
         horizon = self._peers.clock.now() - REPORT_MEMORY_S
         memory.reports = [report for report in memory.reports if report.at > horizon]
 
-    def _act(self, action: Note | Put | Cancel | Extend) -> None:
+    def _try(self, name: str, act: Callable[[], None]) -> None:
+        """Act; a failure is logged, and what was to be done is planned again."""
+        try:
+            act()
+        except GridsteadError as error:
+            log.warning("action_failed", action=name, code=error.code, reason=str(error))
+
+    def _put(self, wanted: Sequence[Put]) -> None:
+        """Store calls together: one write, and the sender finds all of them at once. One by one if that fails."""
+        for one in wanted:
+            self._at(f"before_{type(one.call).__name__}")
+        try:
+            self._peers.outbox.put_all([(one.key, one.call) for one in wanted])
+        except GridsteadError:
+            for one in wanted:
+                self._try(Put.__name__, partial(self._peers.outbox.put, one.key, one.call))
+        for one in wanted:
+            log.info("call_queued", key=one.key)
+
+    def _act(self, action: Note | Cancel | Extend) -> None:
         match action:
             case Note(entry=entry):
                 self._note([entry])
                 log.info("job_noted", job_id=entry.proof.job_id.number, state=entry.kind.value, reason=entry.reason)
-            case Put(key=key, call=call):
-                self._at(f"before_{type(call).__name__}")
-                self._peers.outbox.put(key, call)
-                log.info("call_queued", key=key)
             case Cancel(slurm_job_id=slurm_job_id, proof=proof, reason=reason):
                 self._peers.scheduler.cancel(slurm_job_id, proof=str(proof))
                 log.info("attempt_cancelled", job_id=proof.job_id.number, slurm_job_id=slurm_job_id, reason=reason)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.domain.billing import Prices
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, Refuse, Register, Settle
+from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, Register, Settle
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.job import Block, Hardware, Label
 from gridstead.domain.journal import Entry, EntryKind
@@ -163,6 +163,17 @@ def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
     assert [one.id for one in entries] == sorted(one.id for one in entries)
     assert {one.state for one in entries} == {SendState.QUEUED}
     assert {one.created_at for one in entries} == {store.clock.now()}
+
+
+def test_outbox_stores_calls_together_but_those_whose_key_is_open(store):
+    store.outbox.put("claim", ClaimJobs(limit=1))
+
+    store.outbox.put_all([("settle", SETTLE), ("claim", ClaimJobs(limit=2)), ("top-up", ClaimTopUp())])
+    store.outbox.put_all([])
+    store.restart()
+
+    kept = [(one.key, one.call) for one in store.outbox.open_entries()]
+    assert kept == [("claim", ClaimJobs(limit=1)), ("settle", SETTLE), ("top-up", ClaimTopUp())]
 
 
 def test_outbox_takes_a_key_once_while_it_is_open(store):

@@ -40,16 +40,16 @@ class SqlOutbox:
 
     def put(self, key: str, call: Call) -> None:
         """Store a call to be sent."""
-        row = {
-            "key": to_key(key),
-            "call": to_text(call),
-            "state": SendState.QUEUED.value,
-            "created_at": self._clock.now(),
-            "reason": "",
-        }
+        self.put_all([(key, call)])
+
+    def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
+        """Store calls to be sent, in one write."""
+        shared = {"state": SendState.QUEUED.value, "created_at": self._clock.now(), "reason": ""}
+        rows = [{"key": to_key(key), "call": to_text(call)} | shared for key, call in calls]
+        if not rows:
+            return
         with self._database.begin() as connection:
-            statement = _INSERT[connection.dialect.name](OUTBOX).values(row)
-            connection.execute(statement.on_conflict_do_nothing())
+            connection.execute(_INSERT[connection.dialect.name](OUTBOX).on_conflict_do_nothing(), rows)
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries that are not final."""
