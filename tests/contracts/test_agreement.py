@@ -6,11 +6,23 @@ import random
 import pytest
 from web3.exceptions import ContractLogicError
 
-from gridstead.domain.billing import Prices, Resources, cost_floor, paid_minutes_floor, price_per_minute, settle
-from gridstead.domain.lifecycle import JobState, is_legal
+from gridstead.adapters.chain.abi import reason
+from gridstead.domain.billing import (
+    LONGEST_MIN,
+    MAX_CPUS,
+    MAX_GPUS,
+    MAX_MEMORY_MB,
+    Prices,
+    Resources,
+    cost_floor,
+    paid_seconds_ceil,
+    price_per_minute,
+    settle,
+    told_minutes_floor,
+)
+from gridstead.domain.lifecycle import COLD, JobState, is_legal
 
 SAMPLES = 200
-MAX_MINUTES = 5_256_000
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +47,24 @@ def test_the_table_of_moves_is_the_same(solidity, from_state):
     assert python == [solidity.isLegal(from_state, to_state).call() for to_state in JobState]
 
 
+def expected_refusal(from_state, to_state):
+    if from_state is to_state:
+        return "SameStatusError", ()
+    if from_state in COLD:
+        return "JobHotStatusOnly", (str(int(from_state)),)
+    return "InvalidTransition", (str(int(from_state)), str(int(to_state)))
+
+
 @pytest.mark.parametrize("from_state", JobState)
-def test_the_contract_refuses_exactly_the_illegal_moves(solidity, from_state):
+def test_the_contract_refuses_exactly_the_illegal_moves_with_the_most_telling_error(solidity, from_state):
     for to_state in JobState:
         if is_legal(from_state, to_state):
             solidity.check(from_state, to_state).call()
-        else:
-            with pytest.raises(ContractLogicError):
-                solidity.check(from_state, to_state).call()
+            continue
+        with pytest.raises(ContractLogicError) as refused:
+            solidity.check(from_state, to_state).call()
+
+        assert reason(bytes.fromhex(refused.value.data[2:])) == expected_refusal(from_state, to_state)
 
 
 def test_a_cost_is_the_same(solidity, numbers):
@@ -76,10 +98,39 @@ def test_a_bill_is_divided_the_same_way(solidity, numbers):
         assert bill.provider + bill.fee + bill.refund == lock
 
 
-def test_the_minutes_of_a_lock_are_the_same_up_to_the_longest_time(solidity, numbers):
+def some_locks(numbers):
+    """Yield locks and prices: any, and those around the longest time and around whole minutes."""
     for _ in range(SAMPLES):
-        lock, price = any_number(numbers, 128), any_number(numbers, 96)
-        python = paid_minutes_floor(lock, price)
+        price = any_number(numbers, 96)
+        yield any_number(numbers, 128), price
+        longest = min(LONGEST_MIN * price, 2**128 - 2)
+        yield from ((max(0, longest + more), price) for more in (-1, 0, 1))
+        yield max(0, numbers.randint(1, 10**6) * price + numbers.choice([-1, 0, 1])), price
+    yield from ((lock, price) for lock in (0, 1, 2**128 - 1) for price in (0, 1, 2**96 - 1))
 
-        expected = MAX_MINUTES if python is None else min(python, MAX_MINUTES)
-        assert expected == solidity.minutesDown(lock, price).call()
+
+def test_the_minutes_of_a_lock_are_the_same(solidity, numbers):
+    for lock, price in some_locks(numbers):
+        assert told_minutes_floor(lock, price) == solidity.minutesDown(lock, price).call()
+
+
+def test_the_seconds_of_a_lock_are_the_same(solidity, numbers):
+    for lock, price in some_locks(numbers):
+        assert paid_seconds_ceil(lock, price) == solidity.paidSecondsUp(lock, price).call()
+
+
+def around(numbers, bound):
+    return numbers.choice([0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, any_number(numbers, 64)])
+
+
+def test_the_same_resources_are_valid(solidity, numbers):
+    seen = set()
+    for _ in range(5 * SAMPLES):
+        gpus, tasks = around(numbers, MAX_GPUS), numbers.choice([0, 1, 7, any_number(numbers, 22)])
+        cpus = around(numbers, MAX_CPUS // max(1, tasks))
+        memory = around(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
+        resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
+
+        assert resources.is_valid == solidity.isValid((gpus, memory, cpus, tasks, "", 0, [], [])).call()
+        seen.add(resources.is_valid)
+    assert seen == {True, False}

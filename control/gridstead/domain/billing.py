@@ -13,6 +13,11 @@ SECONDS_PER_MINUTE = 60
 PERCENT = 100
 LONGEST_MIN = 10 * 365 * 24 * 60  # the longest time a lock buys; stands for "unlimited" when a job is free
 
+# More is refused, so that no product overflows in a contract.
+MAX_GPUS = 1 << 20
+MAX_CPUS = 1 << 20
+MAX_MEMORY_MB = 1 << 39
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
@@ -49,6 +54,15 @@ class Resources:
         """Memory of the whole job, MB."""
         return self.cpus * self.memory_per_cpu_mb
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether the contracts take it: something is asked for, and no more than the bounds.
+
+        Guarantee: equals ``Definitions.isValid`` in contracts/src/libraries/Definitions.sol.
+        """
+        is_something = self.tasks > 0 and self.cpus_per_task > 0 and self.memory_per_cpu_mb > 0
+        return is_something and self.gpus <= MAX_GPUS and self.cpus <= MAX_CPUS and self.memory_mb <= MAX_MEMORY_MB
+
 
 def price_per_minute(resources: Resources, prices: Prices) -> int:
     """Return what a minute of the job costs, wei."""
@@ -72,6 +86,15 @@ def paid_seconds_floor(lock: int, price_per_min: int) -> int | None:
 def paid_minutes_floor(lock: int, price_per_min: int) -> int | None:
     """Return how many whole minutes the lock pays for, rounded down; None if the job is free."""
     return lock // price_per_min if price_per_min else None
+
+
+def told_minutes_floor(lock: int, price_per_min: int) -> int:
+    """Return the minutes that the chain tells a provider of a lock: the whole ones it pays for, at most LONGEST_MIN.
+
+    Guarantee: equals ``Billing.minutesDown`` in contracts/src/libraries/Billing.sol for every input.
+    """
+    paid = paid_minutes_floor(lock, price_per_min)
+    return LONGEST_MIN if paid is None else min(paid, LONGEST_MIN)
 
 
 def paid_seconds_ceil(lock: int, price_per_min: int) -> int:

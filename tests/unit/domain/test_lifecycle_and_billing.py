@@ -4,13 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridstead.domain.billing import (
+    LONGEST_MIN,
+    MAX_CPUS,
+    MAX_GPUS,
+    MAX_MEMORY_MB,
+    SECONDS_PER_MINUTE,
     Prices,
     Resources,
     cost_floor,
     paid_minutes_floor,
+    paid_seconds_ceil,
     paid_seconds_floor,
     price_per_minute,
     settle,
+    told_minutes_floor,
 )
 from gridstead.domain.lifecycle import COLD, HOT, LEGAL, JobState, is_legal
 
@@ -67,3 +74,39 @@ def test_paid_time_never_costs_more_than_the_lock(lock, price):
 def test_a_free_job_has_no_end_of_its_paid_time():
     assert paid_seconds_floor(5, 0) is None
     assert paid_minutes_floor(5, 0) is None
+
+
+@given(lock=WEI, price=st.integers(1, 10**30))
+def test_what_a_provider_is_told_is_the_paid_time_up_to_ten_years(lock, price):
+    assert told_minutes_floor(lock, price) == min(paid_minutes_floor(lock, price), LONGEST_MIN)
+
+
+@given(lock=WEI, price=WEI)
+def test_a_deadline_is_never_before_the_end_of_the_paid_time(lock, price):
+    told_s = told_minutes_floor(lock, price) * SECONDS_PER_MINUTE
+
+    assert told_s <= paid_seconds_ceil(lock, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
+
+
+def test_a_free_job_is_told_ten_years():
+    assert told_minutes_floor(5, 0) == LONGEST_MIN
+    assert paid_seconds_ceil(5, 0) == LONGEST_MIN * SECONDS_PER_MINUTE
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tasks", "cpus", "memory", "valid"),
+    [
+        (0, 1, 1, 1, True),
+        (0, 0, 1, 1, False),
+        (0, 1, 0, 1, False),
+        (0, 1, 1, 0, False),
+        (MAX_GPUS, 1, 1, 1, True),
+        (MAX_GPUS + 1, 1, 1, 1, False),
+        (0, 2, MAX_CPUS // 2, 1, True),
+        (0, 2, MAX_CPUS // 2 + 1, 1, False),
+        (0, 2, 2, MAX_MEMORY_MB // 4, True),
+        (0, 2, 2, MAX_MEMORY_MB // 4 + 1, False),
+    ],
+)
+def test_resources_are_valid_within_the_bounds(gpus, tasks, cpus, memory, valid):
+    assert Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory).is_valid is valid
