@@ -50,13 +50,28 @@ the variables of the workflow and of Slurm it has:
 | `CPUS`, `MEM` | CPU threads and memory (MB) of the whole job. |
 """
 
+_NODES = """\
+## What a provider's nodes need
+
+| for | on the nodes |
+|---|---|
+| every job | Slurm, bash 5, util-linux, coreutils |
+| data on the web | `curl`; `python3`, `tar`, `gzip`, `bzip2`, `xz`, `unrar` and `7z` for what is packed in these ways |
+| data in an S3 store | `rclone` 1.60 or later |
+| containers | `apptainer` 1.1 or later, or `enroot` 3.4 or later |
+| `mapUid`, `mapGid` | user namespaces for everybody |
+
+A step that needs what is not there fails with 127, as a command that is not there does. The project's tests run
+scripts with stand-ins for `srun`, `apptainer` and `enroot`, and with one for `rclone`.
+"""
+
 _TYPES = {bool: "true or false", int: "whole number", str: "text"}
 
 
 def markdown() -> str:
     """Return the text of docs/reference/workflow.md."""
     sections = [_section(model) for model in _models(Workflow)]
-    return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _later()])
+    return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _NODES, _later()])
 
 
 def _models(model: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> Iterator[type[BaseModel]]:

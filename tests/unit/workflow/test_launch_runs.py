@@ -9,6 +9,8 @@ import signal
 import pytest
 from tests.unit.workflow.node import steps, wait_for, workflow
 
+from gridstead.workflow.render import render
+
 
 class TestLaunch:
     def test_launched_step_runs_beside_the_rest_and_can_be_waited_for(self, node):
@@ -64,6 +66,15 @@ class TestLaunch:
         assert code == 0
         assert output.endswith("after\n" if number == 9 else "got\nafter\n")
         assert ("got" in output) == (number != 9)
+
+    def test_srun_takes_one_interrupt_where_a_launch_sends_it(self):
+        loop = {"for": {"parallel": False, "items": ["a"], "steps": steps("true")}}
+        interrupted = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}
+
+        text = render(workflow(interrupted, {"launch": {"steps": steps("true")}}, "true"))
+
+        assert text.count("exec srun ") == 4
+        assert text.count(" --quit-on-interrupt ") == 2
 
     def test_launched_step_without_a_signal_is_awaited(self, node):
         launch = {"launch": {"signalOnParentStepExit": 0, "steps": steps("sleep 0.3; echo launched")}}

@@ -247,6 +247,8 @@ class TestSignals:
     ],
 )
 def test_example_does_what_it_says(node, example, code, expected):
+    node.add("sleep", "#!/bin/sh\nexec /bin/sleep 0.1\n")
+
     status, output = node.run(parse_workflow(Path(f"examples/{example}.yaml").read_text()))
 
     assert status == code
