@@ -78,8 +78,9 @@ def chain(devnets, generation):
 
 
 @pytest.fixture
-def site(chain, tmp_path):
+def site(chain, tmp_path, monkeypatch):
     """A chain where nobody has deployed yet as this administrator, and a place for the file."""
+    monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
     chain.anvil.fund(ADMIN.address)
     made = Site(chain, tmp_path / "deployment.json")
     yield made
@@ -90,6 +91,7 @@ def site(chain, tmp_path):
 @pytest.fixture
 def desk(chain, tmp_path, monkeypatch, capsys):
     """Somebody who administers the contracts at a terminal."""
+    monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
     opened = []
 
     def open_node(url):

@@ -72,9 +72,13 @@ class Site:
         return self.deployment().plan(operator=OPERATOR.address, supply=COIN)
 
     def crash(self, at, *, sent):
-        """Run until transaction number ``at`` kills the run; a node that mines at once has then mined it."""
+        """Run until transaction number ``at`` kills the run."""
         with pytest.raises(Crash):
             self.run(self.node(MortalNode, at, sent=sent))
+        self.settle()
+
+    def settle(self):
+        """Wait until a node that mines at once has mined what it has."""
         end = time.monotonic() + 10
         while self.chain.anvil.rpc("anvil_getAutomine") and self.used() < self.used("pending"):
             assert time.monotonic() < end

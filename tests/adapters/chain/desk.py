@@ -30,11 +30,10 @@ class Desk:
 
     def read(self, *arguments, contract=None, **options):
         """Run a command without a wallet; return exit code, stdout and stderr."""
-        where = {
-            "rpc-url": self.chain.anvil.url,
-            "contract": contract or self.chain.addresses["MetaScheduler"],
-        } | options
-        words = [*arguments, *(f"--{key}={value}" for key, value in where.items() if value is not None)]
+        where = {"rpc-url": self.chain.anvil.url} | options
+        if "deployment" not in where:
+            where["contract"] = contract or self.chain.addresses["MetaScheduler"]
+        words = [*arguments, *(f"--{key}={value}" for key, value in where.items())]
         self._patch.setattr(sys, "argv", ["gridstead", "contracts", *map(str, words)])
         with pytest.raises(SystemExit) as end:
             main()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.adapters.chain.deploying import ADMIN, OPERATOR, SENDING, STEPS, MiningNode
+from tests.adapters.chain.deploying import ADMIN, OPERATOR, SENDING, STEPS, Crash, MiningNode, MortalNode
 from tests.devnet import COIN
 
 from gridstead.adapters.chain import deploy as deploying
@@ -19,7 +19,7 @@ from gridstead.adapters.chain.deployment_file import InUse, alone, read
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import create_wallet
-from gridstead.errors import ChainUnavailable
+from gridstead.errors import ChainUnavailable, TransactionReverted
 
 COMMAND = Path(sys.executable).with_name("gridstead")
 
@@ -180,3 +180,32 @@ def test_a_run_that_waited_for_another_does_not_deploy_once_more(site):
     assert late.run(operator=OPERATOR.address, supply=COIN) == addresses
 
     site.check(addresses)
+
+
+class StingyNode(Node):
+    """A node that says of a creation that it takes less gas than it does."""
+
+    def batch(self, requests):
+        answers = super().batch(requests)
+        is_creation = [m == "eth_estimateGas" and "to" not in params[0] for m, params in requests]
+        return [hex(600_000) if stingy else answer for stingy, answer in zip(is_creation, answers, strict=True)]
+
+
+class StingyMortalNode(StingyNode, MortalNode):
+    """The same, and its client dies."""
+
+
+def test_a_creation_that_failed_is_told_and_done_again(site):
+    with pytest.raises(TransactionReverted, match="creation of Credit"):
+        site.run(site.node(StingyNode))
+    assert (site.created(), read(site.path).intents) == ([], [])
+
+    site.check(site.run(), others=1)
+
+
+def test_a_creation_that_failed_after_its_run_had_died_is_done_again(site):
+    with pytest.raises(Crash):
+        site.run(site.node(StingyMortalNode, 1, sent=True))
+    site.settle()
+
+    site.check(site.run(), others=1)
