@@ -220,7 +220,7 @@ class TestSignals:
     @pytest.mark.parametrize("logging", [False, True])
     def test_end_by_slurm_leaves_nothing_and_keeps_the_last_line(self, node, logging):
         """Slurm signals every process of the job."""
-        command = "trap 'echo last; exit 9' TERM; echo started >started; sleep 20 & wait"
+        command = "trap 'echo last; exit 9' TERM; echo started >started; while true; do sleep 0.05; done"
         running = node.start(job(command, logging=logging))
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
