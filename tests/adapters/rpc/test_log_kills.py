@@ -20,6 +20,7 @@ from gridstead.adapters.logger import LoggerClient, Wanted
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_EVERY = 5  # the writer is killed in the other rounds
 LINE_S = 0.001
+PATIENCE_S = 30
 RESTARTS = "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 && exit; [ $? -gt 128 ] || break; done; exec cat"
 
 
@@ -42,9 +43,11 @@ class Job:
         for child in Path(f"/proc/{shell}/task/{shell}/children").read_text().split():
             os.kill(int(child), signal.SIGKILL)
 
-    def end(self):
+    def say_no_more(self):
         self._ending.set()
         self._thread.join()
+
+    def end(self):
         self._shell.stdin.close()
         assert self._shell.wait(30) == 0
 
@@ -73,19 +76,24 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
         else:
             logger.kill()
             logger.start()
-    logger.wait()
-    time.sleep(2.5)
-    job.end()
+    job.say_no_more()
 
     client = LoggerClient(logger.peer)
-    wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition, until_now=True)
-    logged = [
-        int(line) for some in client.read(wanted, now=int(time.time()), sign=owner.sign) for line in some.lines if line
-    ]
+
+    def logged():
+        wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition, until_now=True)
+        read = client.read(wanted, now=int(time.time()), sign=owner.sign)
+        return [int(line) for some in read for line in some.lines]
+
+    logger.wait()
+    deadline = time.monotonic() + PATIENCE_S
+    while job.written not in (found := logged()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    job.end()
     client.close()
     logger.kill()
     copied = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
     assert len(copied) > ROUNDS
-    assert copied - set(logged) == set()
-    assert logged == sorted(set(logged))
-    assert job.written in logged
+    assert copied - set(found) == set()
+    assert found == sorted(set(found))
+    assert job.written in found

@@ -55,10 +55,26 @@ class TestWriter:
         assert out == b"one\n\ntwo\r\nno end"
         assert read(client, owner, clock) == ["one", "", "two", "no end"]
 
-    def test_end_is_quick(self, access_file):
-        _, duration_s = self.run(access_file(), b"x\n" * 1000)
+    def test_end_is_quick(self, access_file, client, owner, clock):
+        """Measured from when the first line has arrived; the best of three, as the machine may be busy."""
+        durations = []
+        for number in range(1, 4):
+            writer = subprocess.Popen(
+                [sys.executable, "-m", "gridstead.cli.log_writer", access_file()],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={"PYTHONPATH": "control"},
+            )  # fmt: skip
+            writer.stdin.write(b"first\n")
+            writer.stdin.flush()
+            while read(client, owner, clock).count("first") < number:
+                time.sleep(0.02)
+            writer.stdin.write(b"x\n" * 1000)
+            writer.stdin.close()
+            ended = time.monotonic()
+            writer.wait(20)
+            durations.append(time.monotonic() - ended)
 
-        assert duration_s < 0.5
+        assert min(durations) < 0.5
+        assert len(read(client, owner, clock)) == 3 * 1001
 
     def test_logger_that_is_away_costs_little_and_no_output(self, access_file):
         data = b"line\n" * 10_000

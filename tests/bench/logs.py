@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How much output a logger takes, how soon a follower sees a line, and what an open stream costs.
+
+The logger is a process of its own with TLS on the loopback, logs sealed on disk; lines are acknowledged when they are
+durable. Writers are processes that send what the writer beside a job sends: chunks of 64 KiB, 4 MiB to a call. It ends
+with 1 if a bar is missed.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+os.chdir(CHECKOUT)
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
+
+from tests.fakes.definitions import Wallet  # noqa: E402
+from tests.fakes.logger_process import LoggerProcess, log_of  # noqa: E402
+
+from gridstead.adapters.channel import Peer  # noqa: E402
+from gridstead.adapters.logger import Lines, LoggerClient, Wanted, WriteAccess  # noqa: E402
+from gridstead.domain.log import Chunk, Stream  # noqa: E402
+
+MIB = 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+CHUNKS_PER_CALL = 64
+LINE = b"2026-11-21 01:00:00 step 1234 of 9999, loss 0.12345, 99 tokens a second, all is well so far, go on"
+WRITE_BAR = 50.0  # MB/s
+FOLLOW_BAR_S = 0.2
+ADDED_BAR_S = 0.5
+SAMPLES = 100
+FOLLOWERS = 500
+JOBS = 5
+
+
+def chunk(sequence: int) -> Chunk:
+    """Return a full chunk of lines."""
+    data = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
+    return Chunk(data=data, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence)
+
+
+def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
+    """Write so many chunks; what a writer's process does after a line on its standard input."""
+    client = LoggerClient(Peer(address=address, ca=ca))
+    sys.stdin.readline()
+    for first in range(1, count + 1, CHUNKS_PER_CALL):
+        client.write(access, [chunk(n) for n in range(first, min(first + CHUNKS_PER_CALL, count + 1))], timeout_s=60)
+
+
+def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
+    """Return MB/s (1e6) of so many writers together, each with a log of its own."""
+    count = mib * MIB // CHUNK_BYTES
+    processes = []
+    for _ in range(writers):
+        log = log_of(Wallet().address)
+        arguments = [logger.peer.address, logger.peer.ca, log.owner, log.name, logger.token(log), str(count)]
+        processes.append(
+            subprocess.Popen([sys.executable, __file__, "--as-writer", *arguments], stdin=subprocess.PIPE, text=True)
+        )
+    time.sleep(2 * writers)  # they import
+    started = time.monotonic()
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        raise SystemExit("bench: a writer failed")
+    return writers * count * len(chunk(1).data) / 1e6 / (time.monotonic() - started)
+
+
+def latency(logger: LoggerProcess) -> list[float]:
+    """Return seconds from a line's writing until a follower has it, many times."""
+    owner = Wallet()
+    log = log_of(owner.address)
+    client = LoggerClient(logger.peer)
+    access = WriteAccess(owner=log.owner, log_name=log.name, token=logger.token(log))
+    delays: list[float] = []
+    done = threading.Event()
+
+    def follow() -> None:
+        wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition)
+        for lines in LoggerClient(logger.peer).read(wanted, now=int(time.time()), sign=owner.sign):
+            delays.append((time.time_ns() - lines.timestamp_ns) / 1e9)
+            if len(delays) == SAMPLES:
+                done.set()
+                return
+
+    threading.Thread(target=follow, daemon=True).start()
+    time.sleep(1)
+    for number in range(1, SAMPLES + 1):
+        client.write(access, [Chunk(data=LINE, timestamp_ns=time.time_ns(), writer=1, sequence=number)])
+        time.sleep(0.02)
+    if not done.wait(10):
+        raise SystemExit("bench: the follower missed lines")
+    return delays
+
+
+def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
+    """Return KiB of the logger per open stream: each with a connection of its own, and all over one."""
+    client = LoggerClient(logger.peer)
+    owners = [Wallet() for _ in range(FOLLOWERS)]
+    for owner in owners:
+        log = log_of(owner.address)
+        access = WriteAccess(owner=log.owner, log_name=log.name, token=logger.token(log))
+        client.write(access, [Chunk(data=LINE, timestamp_ns=1)])
+    before = resident(logger)
+    own = [follow_with(LoggerClient(logger.peer), owner) for owner in owners]
+    between = resident(logger)
+    shared = [follow_with(client, owner) for owner in owners]
+    after = resident(logger)
+    for stream in own + shared:
+        stream.close()
+    return (between - before) / FOLLOWERS, (after - between) / FOLLOWERS
+
+
+def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
+    """Return a stream that is open: it has given its first line."""
+    log = log_of(owner.address)
+    wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition)
+    stream = client.read(wanted, now=int(time.time()), sign=owner.sign)
+    next(stream)
+    return stream
+
+
+def added(logger: LoggerProcess, folder: Path, lines: int) -> float:
+    """Return seconds from the end of a job's output to the end of its writer; the median of several jobs."""
+    times = []
+    for _ in range(JOBS):
+        access_file = logger.access_file(folder / "access", log_of(Wallet().address))
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "gridstead.cli.log_writer", access_file], stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, env={"PYTHONPATH": "control"},
+        )  # fmt: skip
+        time.sleep(1.0)
+        writer.stdin.write((LINE + b"\n") * lines)
+        writer.stdin.close()
+        ended = time.monotonic()
+        writer.wait()
+        times.append(time.monotonic() - ended)
+        shutil.rmtree(folder / "spool")
+    return statistics.median(times)
+
+
+def resident(logger: LoggerProcess) -> float:
+    """Return KiB of memory that the logger's process has, once it is at rest."""
+    time.sleep(3)
+    status = Path(f"/proc/{logger.process.pid}/status").read_text()
+    return float(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
+def main() -> int:
+    """Measure, print, and return an exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=200, help="What each writer writes.")
+    parser.add_argument("--as-writer", nargs=6, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.as_writer:
+        address, ca, owner, name, token, count = options.as_writer
+        write(address, Path(ca), WriteAccess(owner=owner, log_name=name, token=token), int(count))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        logger = LoggerProcess(Path(folder), max_log_mib=4096)
+        logger.start()
+        logger.wait()
+        one, two = (throughput(logger, writers=writers, mib=options.mib) for writers in (1, 2))
+        print(f"write: one writer {one:.0f} MB/s, two {two:.0f} MB/s (bar {WRITE_BAR:.0f})")
+        delays = sorted(latency(logger))
+        middle, longest = statistics.median(delays), delays[-1]
+        print(f"follow: median {middle * 1000:.0f} ms, longest of {SAMPLES} {longest * 1000:.0f} ms (bar 200)")
+        ends = {lines: added(logger, Path(folder), lines) for lines in (1, 100_000)}
+        for lines, seconds in ends.items():
+            print(f"a job whose last words are {lines} lines ends {seconds * 1000:.0f} ms later (bar 500)")
+        own, shared = memory_per_stream(logger)
+        print(f"memory per open stream: {own:.0f} KiB with a connection each, {shared:.0f} KiB over one connection")
+        logger.kill()
+    good = max(ends.values()) <= ADDED_BAR_S and max(one, two) >= WRITE_BAR and delays[-1] <= FOLLOW_BAR_S
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
