@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be called: each function of the contracts beside what the model does for it, and one call on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tests.contracts.ledger import access, constants, credit, meta_scheduler, providers
+from tests.contracts.ledger.world import World
+
+from gridstead.adapters.chain.abi import artifact
+
+Act = Callable[..., None]
+
+
+def _roles(contract: str) -> dict[str, Act]:
+    return {
+        "grantRole": partial(access.grant_role, contract=contract),
+        "revokeRole": partial(access.revoke_role, contract=contract),
+        "renounceRole": partial(access.renounce_role, contract=contract),
+    }
+
+
+def _ownership(contract: str) -> dict[str, Act]:
+    return {
+        "offerOwnership": partial(access.offer_ownership, contract=contract),
+        "acceptOwnership": partial(access.accept_ownership, contract=contract),
+        "transferOwnership": partial(access.transfer_ownership, contract=contract),
+        "renounceOwnership": partial(access.renounce_ownership, contract=contract),
+    }
+
+
+_NO_WRITER = partial(access.refuse_strangers, contract="JobRepository", role=access.META_SCHEDULER_ROLE)
+_NO_COUNTER = partial(access.refuse_strangers, contract="ProviderManager", role=access.CONTRACT_ROLE)
+_NO_OWNER = partial(access.refuse_non_owners, contract="ProviderJobQueues")
+
+MODEL: dict[str, dict[str, Act]] = {
+    "MetaScheduler": {
+        "requestNewJob": meta_scheduler.request,
+        "requestNewJobWithPermit": meta_scheduler.request_with_permit,
+        "cancelJob": meta_scheduler.cancel,
+        "topUpJob": meta_scheduler.top_up,
+        "topUpJobDelegate": meta_scheduler.top_up_delegate,
+        "setDelegateSpendingAuthority": meta_scheduler.set_delegates,
+        "metaSchedule": meta_scheduler.match,
+        "metaScheduleAtMost": meta_scheduler.match,
+        "metaScheduleMany": partial(meta_scheduler.each, act=meta_scheduler.match),
+        "timeoutJob": meta_scheduler.time_out,
+        "panicJob": meta_scheduler.panic,
+        "claimNextJob": meta_scheduler.claim_next,
+        "claimJobs": meta_scheduler.claim_many,
+        "claimNextCancellingJob": meta_scheduler.claim_next_cancellation,
+        "claimCancellations": meta_scheduler.claim_cancellations,
+        "claimNextTopUpJob": meta_scheduler.claim_next_top_up,
+        "claimTopUps": meta_scheduler.claim_top_ups,
+        "refuseJob": meta_scheduler.refuse,
+        "refuseMany": meta_scheduler.refuse_many,
+        "setJobRunning": meta_scheduler.start,
+        "setRunningMany": partial(meta_scheduler.each, act=meta_scheduler.start),
+        "settleJob": meta_scheduler.settle,
+        "settleMany": partial(meta_scheduler.each, act=meta_scheduler.settle),
+        "providerSetJobStatus": meta_scheduler.set_status,
+        "expireJob": meta_scheduler.expire,
+        "setEnableRequestNewJob": meta_scheduler.open_or_close,
+        "withdrawAdmin": meta_scheduler.withdraw,
+        **_roles("MetaScheduler"),
+    },
+    "ProviderManager": {
+        "register": providers.register,
+        "setPrices": providers.set_prices,
+        "setDraining": providers.set_draining,
+        "approve": providers.approve,
+        "remove": providers.remove,
+        "ban": providers.ban,
+        "unban": providers.unban,
+        "incJobCount": _NO_COUNTER,
+        **_roles("ProviderManager"),
+    },
+    "JobRepository": {
+        **dict.fromkeys(
+            (
+                *("create", "setMatched", "setUnmatched", "setClaimed", "setRunning", "setEnded"),
+                *("setCancelRequested", "setDelegateSpendingAuthority", "addTopUp", "takeTopUp"),
+            ),
+            _NO_WRITER,
+        ),
+        **_roles("JobRepository"),
+    },
+    "ProviderJobQueues": {"push": _NO_OWNER, "pop": _NO_OWNER, **_ownership("ProviderJobQueues")},
+    "Constants": {
+        **{constants.setter(name): partial(constants.change, name=name) for name in constants.DEFAULTS},
+        **_ownership("Constants"),
+    },
+    "Credit": {
+        "transfer": credit.transfer,
+        "transferFrom": credit.transfer_from,
+        "approve": credit.approve,
+        "increaseAllowance": credit.increase_allowance,
+        "decreaseAllowance": credit.decrease_allowance,
+        "mint": credit.mint,
+        "permit": credit.use_permit,
+        **_ownership("Credit"),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, as the model and as the chain take it: the arguments are those of the wire.
+
+    Attributes:
+        wait: Seconds from the block before to the one of this call.
+        blocks: How many blocks further it is mined, at least 1.
+    """
+
+    sender: str
+    contract: str
+    function: str
+    arguments: tuple[Any, ...] = ()
+    wait: int = 0
+    blocks: int = 1
+
+    def __str__(self) -> str:
+        when = f"+{self.wait} s, +{self.blocks} blocks" if self.blocks > 1 else f"+{self.wait} s"
+        return f"{when}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
+
+    def play(self, world: World) -> tuple[str, tuple[str, ...]] | None:
+        """Let time pass and call the model; return the error, if it is refused: then nothing else changed."""
+        world.now += self.wait
+        world.block += self.blocks
+        world.sender = self.sender
+        world.events.clear()
+        act = MODEL[self.contract][self.function]
+        refused = world.attempt(lambda: act(world, *self.arguments))
+        return None if refused is None else refused.reason
+
+    def data(self) -> str:
+        """Return what the chain is sent: 0x and hexadecimal digits."""
+        return artifact(self.contract).functions[self.function].encode(*self.arguments)
+
+
+def describe(value: Any) -> str:
+    """Return a value in few words: ids as numbers, long texts cut."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, bytes) and len(value) == 32:
+        number = int.from_bytes(value)
+        return f"#{number}" if number < 2**32 else f"0x{value.hex()[:8]}.."
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:20]}..{text[-5:]}"

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contracts' side: signed transactions, one per block, their receipts, their reasons, and what views answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tests.contracts.ledger.calls import Call
+from tests.contracts.ledger.views import View
+from tests.contracts.ledger.world import Event
+
+from gridstead.adapters.chain.abi import artifact, reason
+from gridstead.adapters.chain.account import to_fields
+from gridstead.adapters.chain.encode import Payload
+from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.domain.sending import Fees
+
+GAS = 20_000_000
+FEES = Fees(max_fee=10**12, tip=10**9)
+_TOP_CALL = {"tracer": "callTracer", "tracerConfig": {"onlyTopCall": True}}
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """What became of a call: its error, if it was refused; block, time of the block, events."""
+
+    reason: tuple[str, tuple[str, ...]] | None
+    block: int
+    time: int
+    events: tuple[Event, ...]
+
+
+class Chain:
+    """A chain that mines a block for each transaction.
+
+    Args:
+        node: anvil.
+        chain_id: Its id.
+        wallets: Who may send, by address.
+    """
+
+    def __init__(self, node: Node, chain_id: int, wallets: Iterable[Wallet]) -> None:
+        self._node = node
+        self._chain_id = chain_id
+        self._wallets = {wallet.address: wallet for wallet in wallets}
+        self._nonces = dict.fromkeys(self._wallets, 0)
+        self._addresses: dict[str, str] = {}
+        self._saved: tuple[str, dict[str, int]] | None = None
+
+    def head(self) -> tuple[int, int]:
+        """Return number and time of the newest block."""
+        block = self._node.ask("eth_getBlockByNumber", "latest", False)
+        return int(block["number"], 16), int(block["timestamp"], 16)
+
+    def create(self, sender: str, name: str, *arguments: Any) -> str:
+        """Deploy a contract and return its address, lower case."""
+        receipt = self._transact(sender, "", artifact(name).creation(*arguments))
+        self._addresses[name] = receipt["contractAddress"].lower()
+        return self._addresses[name]
+
+    def send(self, call: Call, *, time: int) -> Mined:
+        """Mine a call in a block of that time, after the blocks that it waits for."""
+        self._node.ask("evm_setNextBlockTimestamp", time)
+        for _ in range(call.blocks - 1):
+            self._node.ask("evm_mine")
+            self._node.ask("evm_setNextBlockTimestamp", time)
+        receipt = self._transact(call.sender, self._addresses[call.contract], call.data())
+        return Mined(
+            reason=None if int(receipt["status"], 16) else self._reason(receipt["transactionHash"]),
+            block=int(receipt["blockNumber"], 16),
+            time=_number(receipt["blockTimestamp"]),
+            events=tuple(self._event(log) for log in receipt["logs"]),
+        )
+
+    def read(self, views: list[View]) -> list[tuple[Any, ...]]:
+        """Return what the views answer in the newest block."""
+        requests = []
+        for one in views:
+            data = _data(one.contract, one.function, one.arguments)
+            requests.append(("eth_call", [{"to": self._addresses[one.contract], "data": data}, "latest"]))
+        return [_answer(view, raw) for view, raw in zip(views, self._node.batch(requests), strict=True)]
+
+    def save(self) -> None:
+        """Keep the chain as it is now."""
+        self._saved = (self._node.ask("evm_snapshot"), dict(self._nonces))
+
+    def restore(self) -> None:
+        """Bring back what was kept."""
+        snapshot, self._nonces = self._saved
+        self._node.ask("evm_revert", snapshot)
+        self.save()
+
+    def _transact(self, sender: str, to: str, data: str) -> Mapping[str, Any]:
+        payload = Payload(to=to, data=data, gas=None)
+        fields = to_fields(payload, chain_id=self._chain_id, nonce=self._nonces[sender], gas=GAS, fees=FEES)
+        self._nonces[sender] += 1
+        return self._node.ask("eth_sendRawTransactionSync", self._wallets[sender].sign_transaction(fields).raw)
+
+    def _reason(self, transaction_hash: str) -> tuple[str, tuple[str, ...]]:
+        trace = self._node.ask("debug_traceTransaction", transaction_hash, _TOP_CALL)
+        return reason(bytes.fromhex(trace.get("output", "0x")[2:]))
+
+    def _event(self, log: Mapping[str, Any]) -> Event:
+        names = {address: name for name, address in self._addresses.items()}
+        contract = names[log["address"].lower()]
+        (kind,) = (one for one in artifact(contract).events.values() if one.topic == log["topics"][0])
+        values = tuple(kind.decode(log).values())
+        if kind.name == "BatchElementSkipped":
+            job_id, refusal = values
+            values = (job_id, reason(refusal))
+        return Event(contract, kind.name, values)
+
+
+@lru_cache(maxsize=4096)
+def _data(contract: str, function: str, arguments: tuple[Any, ...]) -> str:
+    return artifact(contract).functions[function].encode(*arguments)
+
+
+def _answer(view: View, raw: str | RpcError) -> tuple[Any, ...]:
+    assert isinstance(raw, str), f"{view.function}{view.arguments} did not answer: {raw}"
+    return _decoded(view.contract, view.function, raw)
+
+
+@lru_cache(maxsize=4096)
+def _decoded(contract: str, function: str, raw: str) -> tuple[Any, ...]:
+    return artifact(contract).functions[function].decode(bytes.fromhex(raw[2:]))
+
+
+def _number(value: int | str) -> int:
+    return value if isinstance(value, int) else int(value, 16)

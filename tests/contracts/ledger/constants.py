@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants: the numbers that the owner may change, each within bounds."""
+
+from __future__ import annotations
+
+from tests.contracts.ledger.access import require_owner
+from tests.contracts.ledger.world import World, demand
+
+HOUR, DAY = 3600, 86400
+TEN_YEARS_MIN = 10 * 365 * 24 * 60
+
+DEFAULTS = {
+    "minimumAmount": 100 * 10**18,
+    "cancellationFeeMinute": 5,
+    "billDurationDeltaMinute": 15,
+    "claimJobTimeout": 10,
+    "topUpSliceDurationMin": 30,
+    "deepsquareCut": 20,
+    "startTimeout": 7 * DAY,
+    "settleGrace": 7 * DAY,
+}
+
+BOUNDS = {
+    "minimumAmount": (1, 2**128 - 1),
+    "cancellationFeeMinute": (0, TEN_YEARS_MIN),
+    "billDurationDeltaMinute": (0, TEN_YEARS_MIN),
+    "claimJobTimeout": (1, 10**6),
+    "topUpSliceDurationMin": (1, TEN_YEARS_MIN),
+    "deepsquareCut": (0, 100),
+    "startTimeout": (HOUR, 90 * DAY),
+    "settleGrace": (4 * DAY, 30 * DAY),
+}
+
+
+def setter(name: str) -> str:
+    """Return the name of the function that sets a constant."""
+    return f"set{name[0].upper()}{name[1:]}"
+
+
+def change(world: World, value: int, *, name: str) -> None:
+    """Set a constant."""
+    require_owner(world, "Constants")
+    least, most = BOUNDS[name]
+    demand(least <= value <= most, "Constants: value out of bounds")
+    world.state.constants[name] = value
+    world.emit("Constants", "ConstantChanged", name, value)

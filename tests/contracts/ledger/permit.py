@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signed allowances: the EIP-712 text of ERC-2612, its signature, and whose it is."""
+
+from __future__ import annotations
+
+from eth_abi.abi import encode
+from eth_keys import keys
+from eth_keys.exceptions import BadSignature, ValidationError
+from eth_utils.crypto import keccak
+
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+HALF_ORDER = ORDER // 2
+PERMIT = keccak(text="Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)")
+DOMAIN = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+_WORD, _RECOVERY_BASE = "bytes32", 27
+
+
+def digest(credit: str, chain_id: int, allowed: tuple[str, str, int, int, int]) -> bytes:
+    """Return what is signed to allow (owner, spender, value, nonce, deadline)."""
+    domain = (DOMAIN, keccak(text="Credit"), keccak(text="1"), chain_id, credit)
+    separator = keccak(encode([_WORD, _WORD, _WORD, "uint256", "address"], domain))
+    types = [_WORD, "address", "address", "uint256", "uint256", "uint256"]
+    return keccak(b"\x19\x01" + separator + keccak(encode(types, (PERMIT, *allowed))))
+
+
+def sign(key: bytes, message: bytes) -> tuple[int, bytes, bytes]:
+    """Return v, r and s."""
+    signature = keys.PrivateKey(key).sign_msg_hash(message)
+    return signature.v + _RECOVERY_BASE, signature.r.to_bytes(32), signature.s.to_bytes(32)
+
+
+def signer(message: bytes, v: int, r: bytes, s: bytes) -> str | None:
+    """Return whose signature it is, None if it is nobody's."""
+    try:
+        signature = keys.Signature(vrs=(v - _RECOVERY_BASE, int.from_bytes(r), int.from_bytes(s)))
+        return signature.recover_public_key_from_msg_hash(message).to_address()
+    except (BadSignature, ValidationError):
+        return None

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays each call on both sides and compares everything that can be seen of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import zip_longest
+from typing import Any
+
+from tests.contracts.ledger.calls import Call, describe
+from tests.contracts.ledger.chain import Chain, Mined
+from tests.contracts.ledger.views import View, of_every_call, of_everything_else, to_wire
+from tests.contracts.ledger.world import Event, World
+
+
+class Disagreement(AssertionError):
+    """Model and contracts differ."""
+
+
+class Replay:
+    """Both sides, in step.
+
+    Args:
+        world: The model, as the chain is now.
+        chain: The contracts.
+        accounts: Whose credits and records are compared.
+
+    Attributes:
+        refusals: How often each error was seen, by its reason: name and arguments; those of batch elements too.
+        told: How often each event was seen, by contract and name.
+        moves: How often each move between two states was seen.
+        called: How often each function was called, by contract and name.
+        accepted: How often it did not fail.
+    """
+
+    def __init__(self, world: World, chain: Chain, accounts: Iterable[str]) -> None:
+        self.world = world
+        self.chain = chain
+        self.accounts = tuple(accounts)
+        self.refusals: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self.told: Counter[tuple[str, str]] = Counter()
+        self.moves: Counter[tuple[int, int]] = Counter()
+        self.called: Counter[tuple[str, str]] = Counter()
+        self.accepted: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def calls(self) -> int:
+        """How many calls were played."""
+        return self.called.total()
+
+    def play(self, call: Call) -> None:
+        """Play one call.
+
+        Raises:
+            Disagreement: The contracts did something else than the model.
+        """
+        refusal = call.play(self.world)
+        mined = self.chain.send(call, time=self.world.now)
+        _same("block and time", (self.world.block, self.world.now), (mined.block, mined.time))
+        _same("outcome", refusal, mined.reason)
+        for expected, told in zip_longest(map(_plain, self.world.events), map(_plain, mined.events)):
+            _same("events", expected, told)
+        views = list(of_every_call(self.world, self.accounts))
+        if call.contract != "MetaScheduler":
+            views += of_everything_else(self.world, self.accounts)
+        self.compare(views)
+        self._count(call, mined)
+
+    def compare_all(self) -> None:
+        """Compare everything that is known."""
+        self.compare([*of_every_call(self.world, self.accounts), *of_everything_else(self.world, self.accounts)])
+
+    def compare(self, views: list[View]) -> None:
+        """Ask the contracts and compare their answers."""
+        for view, answer in zip(views, self.chain.read(views), strict=True):
+            _same(f"{view.contract}.{view.function}{describe(view.arguments)}", view.answer, answer)
+
+    def _count(self, call: Call, mined: Mined) -> None:
+        self.called[call.contract, call.function] += 1
+        if mined.reason is None:
+            self.accepted[call.contract, call.function] += 1
+        else:
+            self.refusals[mined.reason] += 1
+        for event in mined.events:
+            self.told[event.contract, event.name] += 1
+            if event.name == "JobTransitionEvent":
+                self.moves[event.values[1:]] += 1
+            if event.name == "BatchElementSkipped":
+                self.refusals[event.values[1]] += 1
+
+
+def _same(what: str, model: Any, contracts: Any) -> None:
+    if model != contracts:
+        raise Disagreement(f"{what} differ\n  model:     {describe(model)}\n  contracts: {describe(contracts)}")
+
+
+def _plain(event: Event) -> tuple[Any, ...]:
+    return event.contract, event.name, *to_wire(event.values)

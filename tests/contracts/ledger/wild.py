@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any function by anybody with anything: arguments by their types, drawn from values at the edges."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.contracts.ledger import founding, permit
+from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE
+from tests.contracts.ledger.calls import MODEL, Call
+from tests.contracts.ledger.founding import Cast
+from tests.contracts.ledger.state import NOBODY
+from tests.contracts.ledger.world import MAX_UINT, World
+from tests.devnet import COIN
+
+from gridstead.adapters.chain.abi import artifact
+
+DEFINITION = "(uint64,uint64,uint64,uint64,string,uint8,(string,string)[],((string,string),bytes2)[])"
+HARDWARE = "(uint64,uint64[],uint64[],uint64[])"
+PRICES = "(uint256,uint256,uint256)"
+LABELS = "(string,string)[]"
+# What only contracts of the grid may write: with a role there the admin could break what the model takes for granted.
+INNER = ("JobRepository", "ProviderJobQueues")
+
+SCRIPT = "abcdefghijklmnopqrstuv"
+WORKED = (1, 100, 2, 3, SCRIPT, 4, (), ())
+LABELLED = (0, 1, 1, 1, SCRIPT, 0, (("os", "linux"),), ((("cpus", "64"), b">="),))
+DEFINITIONS = (
+    WORKED,
+    LABELLED,
+    (0, 1, 1, 1, "", 0, (), ()),
+    (2**20, 2**19, 2**10, 2**10, "x" * 128, 1, (("k" * 64, "v" * 64),) * 16, ()),
+    (0, 7, 3, 5, SCRIPT, 2, (), ((("ö", "日本"), b"in"),) * 16),
+)
+BAD_DEFINITIONS = (
+    (1, 0, 2, 3, SCRIPT, 4, (), ()),
+    (1, 100, 0, 3, SCRIPT, 4, (), ()),
+    (1, 100, 2, 0, SCRIPT, 4, (), ()),
+    (2**20 + 1, 100, 2, 3, SCRIPT, 4, (), ()),
+    (1, 1, 2**10, 2**10 + 1, SCRIPT, 4, (), ()),
+    (1, 2**19 + 1, 2**10, 2**10, SCRIPT, 4, (), ()),
+    (2**64 - 1, 2**64 - 1, 2**64 - 1, 2**64 - 1, SCRIPT, 4, (), ()),
+    (1, 100, 2, 3, SCRIPT, 5, (), ()),
+    (1, 100, 2, 3, "x" * 129, 4, (), ()),
+    (1, 100, 2, 3, SCRIPT, 4, (("k", "v"),) * 17, ()),
+    (1, 100, 2, 3, SCRIPT, 4, (("k", "v" * 65),), ()),
+    (1, 100, 2, 3, SCRIPT, 4, (), ((("k" * 65, "v"), b"<="),)),
+)
+HARDWARES = (
+    founding.HARDWARE,
+    (1, (0,), (1,), (1,)),
+    (0, (), (), ()),
+    (2, (1,), (64, 64), (10, 10)),
+    (1, (1,), (64, 64), (10,)),
+    (1, (1,), (64,), ()),
+    (1, (1,), (0,), (10,)),
+    (1, (1,), (64,), (0,)),
+    (2, (2**64 - 1,) * 2, (2**64 - 1,) * 2, (2**64 - 1,) * 2),
+)
+PRICE_LISTS = (
+    founding.WORKED,
+    founding.ODD,
+    founding.FREE,
+    (2**72 - 1, 2**72 - 1, 2**56 - 1),
+    (2**72, 0, 0),
+    (0, 2**72, 0),
+    (0, 0, 2**56),
+)
+UINTS = (0, 1, 5, 20, 100, 101, 14 * COIN, 100 * COIN, 2**128 - 1, 2**128, MAX_UINT)
+SECONDS = (0, 1, 59, 60, 61, 3600, 86400, 2**32, 2**64 - 1)
+TEXTS = ("", "out of memory", "ä" * 40, "x" * 300)
+
+
+class Wild:
+    """Draws calls.
+
+    Args:
+        random: Where chance comes from.
+        world: The model, for what exists.
+        cast: Who plays.
+    """
+
+    def __init__(self, random: Random, world: World, cast: Cast) -> None:
+        self._random = random
+        self._world = world
+        self._cast = cast
+        self._functions = [(contract, name) for contract, acts in MODEL.items() for name in acts]
+
+    def call(self) -> Call:
+        """Return a call of any function by anybody."""
+        contract, function = self._random.choice(self._functions)
+        return Call(self._sender(contract, function), contract, function, self.arguments(contract, function))
+
+    def arguments(self, contract: str, function: str) -> tuple:
+        """Return arguments of a function."""
+        inputs = artifact(contract).functions[function].inputs
+        values = tuple(self._value(kind, function) for kind in inputs)
+        return values[:4] + self.permission(values[1]) if function.endswith("WithPermit") else values
+
+    def job_id(self) -> bytes:
+        """Return a job's id, now and then one of no job."""
+        known = list(self._world.state.jobs)
+        if known and self._random.random() < 0.9:
+            return self._random.choice(known)
+        return self._random.choice([0, len(known) + 1, 2**64 + 1, MAX_UINT]).to_bytes(32)
+
+    def account(self) -> str:
+        """Return somebody."""
+        return self._random.choice(self._cast.wallets).address
+
+    def permission(self, value: int, owner: str = "") -> tuple[int, int, bytes, bytes]:
+        """Return deadline and signature of a permit for the grid: of the owner, or of chance."""
+        deadline = self._world.now + self._random.choice([0, 10**6, 10**6, 10**6])
+        anybody = self._random.choice(self._cast.wallets)
+        wallet = next((one for one in self._cast.wallets if one.address == owner), anybody)
+        used = self._world.state.permits_used.get(wallet.address, 0)
+        allowed = (wallet.address, self._world.grid, value, used, deadline)
+        digest = permit.digest(self._world.addresses["Credit"], self._world.chain_id, allowed)
+        v, r, s = permit.sign(self._cast.key_of(wallet), digest)
+        if not owner and self._random.random() < 0.3:
+            s = (permit.ORDER - int.from_bytes(s)).to_bytes(32)
+        return deadline, v, r, s
+
+    def _value(self, kind: str, function: str) -> Any:
+        """Return a value of a type."""
+        pool = self._pools(function).get(kind)
+        if pool is not None:
+            return self._random.choice(pool)
+        if kind == "bytes32":
+            return self.job_id()
+        if kind == "address":
+            return self._random.choice([self.account(), self.account(), NOBODY, self._world.grid])
+        if kind.endswith("[]"):
+            return tuple(self._value(kind[:-2], function) for _ in range(self._random.randint(0, 4)))
+        return tuple(self._value(one, function) for one in kind.strip("()").split(","))
+
+    def _pools(self, function: str) -> dict[str, tuple]:
+        pools: dict[str, tuple] = {
+            "bool": (True, False),
+            "uint8": tuple(range(9 if function == "setEnded" else 11)),
+            "uint64": SECONDS,
+            "uint256": UINTS,
+            "int64": (0, 1, 256, -1, 2**63 - 1, -(2**63)),
+            "string": TEXTS,
+            DEFINITION: DEFINITIONS * 2 + BAD_DEFINITIONS,
+            HARDWARE: HARDWARES,
+            PRICES: PRICE_LISTS,
+            LABELS: ((), founding.LABELS),
+        }
+        if function in ("push", "pop"):
+            pools["uint8"] = (0, 1, 2)
+        if function.endswith("Role"):
+            pools["bytes32"] = (ADMIN_ROLE, META_SCHEDULER_ROLE)
+        return pools
+
+    def _sender(self, contract: str, function: str) -> str:
+        if contract in INNER or function == "incJobCount":
+            return self._random.choice(self._cast.wallets[1:]).address
+        return self._random.choice([self.account(), self.account(), self._cast.admin.address])
