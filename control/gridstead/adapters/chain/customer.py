@@ -16,7 +16,7 @@ from gridstead.adapters.chain.milestones import Milestone, read_milestones
 from gridstead.adapters.chain.money import Permit
 from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.domain.billing import Resources
+from gridstead.domain.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
 from gridstead.domain.job import Affinity, Label
 from gridstead.errors import InvalidInput, UnexpectedOutput
 
@@ -25,10 +25,7 @@ T = TypeVar("T")
 STORED_BY_GRID = 0
 NAME_BYTES = 32
 PERMIT_S = 3600  # how long a permit that is not used yet can be
-MAX_CPUS = 1 << 20  # these six are bounds of Definitions.sol
-MAX_MEMORY_MB = 1 << 39
-MAX_GPUS = 1 << 20
-MAX_HASH_BYTES = 128
+MAX_HASH_BYTES = 128  # these three are bounds of Definitions.sol
 MAX_LABELS = 16
 MAX_LABEL_BYTES = 64
 
