@@ -53,6 +53,6 @@ class Campaign:
                 played.append(call)
                 self.replay.play(call)
             self.replay.compare_all()
-        except Disagreement as err:
+        except AssertionError as err:
             alone = f"GRIDSTEAD_LEDGER_SEED={seed} GRIDSTEAD_LEDGER_SEQUENCES=1"
             raise Disagreement("\n".join([alone, *map(str, played), str(err)])) from err
