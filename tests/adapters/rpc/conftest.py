@@ -9,11 +9,12 @@ from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.adapters.channel import Peer
+from gridstead.adapters.channel import Peer, open_channel
 from gridstead.adapters.logger import LoggerClient, WriteAccess
 from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.domain.log import LogId
 from gridstead.domain.log_access import Permit, write_token
+from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 from gridstead.rpc.graphql import GraphqlServer
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.logger import LoggerServer
@@ -154,3 +155,9 @@ def permit(log, clock):
 @pytest.fixture
 def access(owner, clock):
     return access_to(owner.address, clock)
+
+
+@pytest.fixture
+def stub(peer):
+    with open_channel(peer) as channel:
+        yield LoggerAPIStub(channel)

@@ -10,21 +10,13 @@ import pytest
 from tests.adapters.rpc.conftest import EDITION, MAX_BYTES, NAME, access_to
 from tests.fakes.definitions import Wallet
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import Peer
 from gridstead.adapters.logger import LoggerClient, Wanted, WriteAccess
 from gridstead.adapters.logs import Limits
 from gridstead.domain.log import MAX_LINE_BYTES, Chunk, Stream
 from gridstead.domain.log_access import read_text, watch_text
-from gridstead.errors import ConfigError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
+from gridstead.errors import InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
-from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
-from gridstead.rpc.logger import LoggerServer
-
-
-@pytest.fixture
-def stub(peer):
-    with open_channel(peer) as channel:
-        yield LoggerAPIStub(channel)
 
 
 def line(data, at=1, **fields):
@@ -304,12 +296,3 @@ class TestReaders:
         with pytest.raises(LoggerUnavailable):
             away.names(owner.address, now=clock.now(), sign=owner.sign)
         away.close()
-
-
-def test_port_that_is_taken_is_the_operators(address, server_tls, service):
-    server = LoggerServer(address.replace("localhost", "127.0.0.1"), server_tls, service)
-
-    with pytest.raises(ConfigError, match="could not listen"):
-        server.start()
-
-    server.stop()

@@ -13,7 +13,7 @@ import pytest
 from gridstead.adapters.channel import Peer
 from gridstead.adapters.logger import LoggerClient, Wanted
 from gridstead.domain.log import Chunk
-from gridstead.errors import LoggerUnavailable
+from gridstead.errors import ConfigError, LoggerUnavailable
 from gridstead.rpc import log_reading
 from gridstead.rpc import logger as rpc_logger
 from gridstead.rpc.log_reading import Readers
@@ -146,4 +146,13 @@ def test_logger_with_too_many_streams_is_one_to_come_back_to(  # noqa: PLR0917 #
 
     lines.close()
     client.close()
+    server.stop()
+
+
+def test_port_that_is_taken_is_the_operators(address, server_tls, service):
+    server = LoggerServer(address.replace("localhost", "127.0.0.1"), server_tls, service)
+
+    with pytest.raises(ConfigError, match="could not listen"):
+        server.start()
+
     server.stop()
