@@ -73,6 +73,16 @@ def test_every_command_and_option_is_explained(words):
     assert [p.name for p in command.params if not getattr(p, "help", None)] == []
 
 
-@pytest.mark.parametrize("words", [words for words in ALL if words[-1] not in SERVICES_RUN], ids=" ".join)
+JSON_ALONE = {("workflow", "schema")}
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in ALL if words[-1] not in SERVICES_RUN and words not in JSON_ALONE], ids=" ".join
+)
 def test_every_command_but_the_services_can_answer_in_json(words):
     assert any("--json" in p.opts for p in ALL[words].params)
+
+
+@pytest.mark.parametrize("words", sorted(JSON_ALONE), ids=" ".join)
+def test_what_is_json_alone_needs_no_option(gridstead, words):
+    assert json.loads(gridstead(*words).out)
