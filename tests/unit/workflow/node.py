@@ -126,7 +126,8 @@ class Node:
         secrets = {**SECRETS, **secrets_of(workflow)}
         script.chmod(0o700)
         return subprocess.Popen(
-            [script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            ["env", "--default-signal", script],  # as Slurm starts it, though our own shell may ignore some
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             cwd=self.home, start_new_session=True,
             env={
                 "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
