@@ -78,8 +78,8 @@ class StepAsyncLaunch(Model):
     handle_name: Handle | None = Field(
         default=None, description="Name for `dependsOn`: letters, digits and `_`. Case does not count."
     )
-    signal_on_parent_step_exit: Annotated[int, AfterValidator(_signal), shown_as(minimum=0, maximum=MAX_SIGNAL)] = (
-        Field(default=TERM, description="Number of the signal. 0: none, so that they run to their end.")
+    signal_on_parent_step_exit: Signal = Field(
+        default=TERM, description="Number of the signal. 0: none, so that they run to their end."
     )
     steps: Steps = Field(description="What runs.", min_length=1)
 
