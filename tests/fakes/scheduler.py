@@ -158,11 +158,6 @@ class FakeScheduler:
         self._change(job)
         return slurm_job_id
 
-    def drain_dbd(self) -> None:
-        """Let slurmdbd hear of everything at once."""
-        now = self._clock.now()
-        self._dbd = [(min(visible_at, now), attempt) for visible_at, attempt in self._dbd]
-
     def attempt(self, slurm_job_id: int) -> Attempt:
         """Return a job as slurmctld has it."""
         return self._history[slurm_job_id][-1][1]
