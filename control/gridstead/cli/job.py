@@ -163,7 +163,7 @@ def logs(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Print a job's output, stdout and stderr as they were; only a workflow with `enableLogging: true` has one."""
+    """Print a job's output, control characters as escapes; only a workflow with `enableLogging: true` has one."""
     wanted = parse_job_number(number)
     client = open_client(config)
     job = client.job(wanted)
