@@ -188,16 +188,19 @@ def hand_over(state: GridState, sender: str, heir: str) -> tuple[Change, ...]:
 def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
     """Return what the new admin must do: accept what is offered, then take the old one's role.
 
-    The old admin is, contract by contract, who gave the heir its role. An admin to whom the heir gave the role stays.
+    The old admin is, contract by contract, who gave the heir its role. Admins whom the heir made since stay; with any
+    other one the contracts are not taken over, and when nothing is left to send that is said.
 
     Raises:
-        NotAllowed: The present admin has not handed over everything yet; nothing is to be sent then.
+        NotAllowed: The present admin has not handed over everything yet, or it is not known who that is, nothing is to
+            be sent then; or somebody else is still admin.
     """
     hint = "The present administrator runs `gridstead contracts hand-over` again."
     for contract in ROLE_CONTRACTS:
         if not state.holds(contract, Role.ADMIN, heir):
             raise NotAllowed(f"{heir} is not admin of {contract}", detail="it was not handed over", hint=hint)
-    givers = {c: next(_givers(state, c, heir), "") for c in ROLE_CONTRACTS}
+    _check_known(state)
+    givers = {c: _giver(state, c, heir) for c in ROLE_CONTRACTS}
     changes = []
     for contract in HANDED_OVER:
         ownership = state.ownership(contract)
@@ -209,15 +212,40 @@ def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
             raise NotAllowed(f"{heir} cannot take over yet", detail=detail, hint=hint)
     for contract, old in givers.items():
         changes += [one for one in _revoke(state, Role.ADMIN, old) if one.contract == contract]
+    if not changes:
+        _check_alone(state, heir)
     return tuple(changes)
 
 
-def _givers(state: GridState, contract: str, heir: str) -> Iterator[str]:
-    """Yield who made the heir admin, unless it is the heir itself or was in turn made admin by the heir."""
-    admins = {one.account: one.given_by for one in state.holders if (one.contract, one.role) == (contract, Role.ADMIN)}
-    giver = admins[heir]
-    if giver in admins and heir not in {giver, admins[giver]}:
-        yield giver
+def _giver(state: GridState, contract: str, heir: str) -> str:
+    """Return who made the heir admin and is one still, empty if nobody."""
+    giver = next(h.given_by for h in state.holders if (h.contract, h.role, h.account) == (contract, Role.ADMIN, heir))
+    return "" if giver in _appointed(state, contract, heir) else giver
+
+
+def _appointed(state: GridState, contract: str, heir: str) -> set[str]:
+    """Return the heir and the admins who have their role from it: given by it, or by one of those, since it has it."""
+    admins = [one for one in state.holders if (one.contract, one.role) == (contract, Role.ADMIN)]
+    appointed: set[str] = set()
+    for one in admins:
+        if one.account == heir or one.given_by in appointed:
+            appointed.add(one.account)
+    return appointed
+
+
+def _check_known(state: GridState) -> None:
+    if state.first_block is None:
+        detail = "the events of these contracts could not be searched from their beginning"
+        hint = "Give --first-block, the block of their deployment or one before it, or ask a node that keeps events."
+        raise NotAllowed("cannot take over from an administrator who is not known", detail=detail, hint=hint)
+
+
+def _check_alone(state: GridState, heir: str) -> None:
+    for contract in ROLE_CONTRACTS:
+        for other in state.accounts(contract, Role.ADMIN):
+            if other not in _appointed(state, contract, heir):
+                hint = f"Run `gridstead contracts revoke admin {other}`, if it is not to stay admin beside you."
+                raise NotAllowed(f"{other} is still admin of {contract}", hint=hint)
 
 
 def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:

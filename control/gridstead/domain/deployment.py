@@ -112,9 +112,9 @@ class GridState:
         chain_id: EIP-155 chain id.
         block: Height of the block.
         version: Of our generation; empty for plain DeepSquare 1.2.
-        first_block: Where the set begins; None if the node could not search its events.
+        first_block: Where the set begins; None if its events could not be searched from there on.
         placed: The contracts, MetaScheduler first.
-        holders: Who holds roles; complete only if events could be searched.
+        holders: Who holds roles, whose gift is newer last; complete only if events could be searched.
         owners: Of the contracts with one owner.
         constants: Values by name, those that this generation has.
         accepts_jobs: Whether new jobs may be requested.

@@ -169,6 +169,27 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
     assert look(chain).accounts("MetaScheduler", Role.ADMIN) == (new.address,)
 
 
+def test_who_takes_over_knows_from_whom_or_is_told_how(desk, chain):
+    """A search that begins too late does not see who was admin before; the old one must not stay unseen."""
+    old, new = wallet(ADMIN).address, wallet(HEIR).address
+    middle = chain.node.ask("eth_blockNumber")
+    assert desk.run("hand-over", new)[0] == 0
+    late = {"first-block": int(middle, 16) + 1}
+    before = desk.sent(HEIR)
+
+    for options in (late, {"first-block": late["first-block"] + 100}):
+        code, _, err = desk.run("take-over", by=HEIR, **options)
+        assert (code, "Give --first-block" in err, desk.sent(HEIR)) == (REFUSED, True, before)
+
+    assert (old in {one for _, one in holders(desk.status("--first-block", late["first-block"])[1], "admin")}) is True
+    assert desk.run("grant", "admin", wallet(POOR).address)[0] == 0
+    code, _, err = desk.run("take-over", by=HEIR)
+    assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (REFUSED, True)
+    assert desk.run("revoke", "admin", wallet(POOR).address, by=HEIR)[0] == 0
+    assert desk.run("take-over", by=HEIR)[0] == 0
+    assert holders(desk.status()[1], "admin") == {(one, new) for one in ROLE_CONTRACTS}
+
+
 def bad(desk):
     """Return commands that cannot be right, their exit code, and words of the one error."""
     good = wallet(HEIR).address

@@ -236,3 +236,39 @@ def test_what_a_third_party_owns_does_not_keep_anybody_from_taking_over():
 
 def test_the_first_admin_has_nobody_to_take_over_from():
     assert take_over(replace(state(), owners=state().owners), OLD) == ()
+
+
+def test_nobody_takes_over_while_it_is_not_known_from_whom():
+    """Else the old administrator would stay in power and nobody would know."""
+    with pytest.raises(NotAllowed, match="who is not known") as refusal:
+        take_over(replace(handed_over(), first_block=None), NEW)
+
+    assert "--first-block" in refusal.value.hint
+
+
+def test_who_gets_its_grid_back_takes_the_role_from_whom_it_had_given_it():
+    there = after(handed_over(), take_over(handed_over(), NEW), NEW)
+    offered = after(there, hand_over(there, NEW, OLD), NEW)
+
+    done = after(offered, take_over(offered, OLD), OLD)
+
+    assert all(done.accounts(contract, Role.ADMIN) == (OLD,) for contract in ROLE_CONTRACTS)
+
+
+def test_an_admin_that_stays_beside_the_new_one_is_told_in_the_end():
+    found = given(handed_over(), "JobRepository", Role.ADMIN, STRANGER, by=OLD)
+    done = after(found, take_over(found, NEW), NEW)
+
+    with pytest.raises(NotAllowed, match=f"{STRANGER} is still admin of JobRepository") as refusal:
+        take_over(done, NEW)
+
+    assert refusal.value.hint.startswith(f"Run `gridstead contracts revoke admin {STRANGER}`")
+    assert take_over(without(done, "JobRepository", Role.ADMIN, STRANGER), NEW) == ()
+
+
+def test_an_admin_whom_the_new_ones_own_admin_made_stays():
+    done = after(handed_over(), take_over(handed_over(), NEW), NEW)
+    for contract in ROLE_CONTRACTS:
+        done = given(given(done, contract, Role.ADMIN, OLD, by=NEW), contract, Role.ADMIN, STRANGER, by=OLD)
+
+    assert take_over(done, NEW) == ()

@@ -16,7 +16,7 @@ from gridstead.adapters.chain.contracts import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.records import to_address
 from gridstead.adapters.chain.steps import role_id
-from gridstead.domain.deployment import SEATS, Role
+from gridstead.domain.deployment import ROLE_CONTRACTS, SEATS, Role
 from gridstead.domain.job import Block
 
 SMALLEST_RANGE = 256  # a node that will not search so few blocks has no events for us
@@ -41,6 +41,12 @@ class History:
 
     gifts: tuple[Gift, ...]
     first_block: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it goes back to the creation of each contract with roles, where its creator becomes admin."""
+        first = {one.contract: one for one in reversed(self.gifts) if one.role is Role.ADMIN}
+        return all(name in first and first[name].account == first[name].given_by for name in ROLE_CONTRACTS)
 
 
 def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None) -> History | None:

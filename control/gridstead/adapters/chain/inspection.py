@@ -75,14 +75,16 @@ class Inspector:
             ],
             head,
         )
+        gifts, owners = (history.gifts if history else ()), self._owners(head)
+        matter = {*accounts, *(one.given_by for one in gifts), *(one.owner for one in owners)}
         return GridState(
             chain_id=self._contracts.chain_id,
             block=head.number,
             version=self._contracts.version,
-            first_block=history.first_block if history else None,
+            first_block=history.first_block if history and history.is_whole else None,
             placed=tuple(self._placed(name, head) for name in self._all),
-            holders=self._holders(history.gifts if history else (), accounts, head),
-            owners=self._owners(head),
+            holders=self._holders(gifts, sorted(matter), head),
+            owners=owners,
             constants=self._constants(head),
             accepts_jobs=bool(accepts),
             fees=fees,
@@ -111,7 +113,9 @@ class Inspector:
         """Return who holds a role now: of those who were ever given it, and of the accounts that matter."""
         givers: dict[Any, str] = {}
         for gift in gifts:
-            givers[gift.contract, gift.role, gift.account] = gift.given_by
+            key = (gift.contract, gift.role, gift.account)
+            givers.pop(key, None)  # the newest last
+            givers[key] = gift.given_by
         for contract, role in SEATS:
             for account in (*accounts, self._contracts.meta_scheduler.address):
                 givers.setdefault((contract, role, account), "")
