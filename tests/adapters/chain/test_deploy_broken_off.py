@@ -48,7 +48,7 @@ def test_a_run_that_dies_at_every_step_is_finished_in_the_end(site):
     site.check(site.run())
 
 
-@pytest.mark.parametrize("at", [1, 6, 8])
+@pytest.mark.parametrize("at", range(1, STEPS + 1))
 def test_a_transaction_that_still_waits_in_the_pool_is_waited_for(site, at):
     for _ in range(at - 1):
         site.crash(1, sent=True)
@@ -60,6 +60,30 @@ def test_a_transaction_that_still_waits_in_the_pool_is_waited_for(site, at):
 
     site.check(addresses)
     assert read(site.path).intents[at - 1].hashes == hashes
+
+
+@pytest.mark.parametrize("at", range(1, STEPS + 1))
+def test_a_transaction_that_is_mined_while_the_next_run_looks_at_it_is_found(site, at):
+    """The plan was made before the block, the transaction is estimated after it."""
+    for _ in range(at - 1):
+        site.crash(1, sent=True)
+    site.chain.anvil.rpc("evm_setAutomine", False)
+    site.crash(1, sent=True)
+    hashes = read(site.path).intents[-1].hashes
+
+    class LateNode(MiningNode):
+        def batch(self, requests):
+            if any(method == "eth_getTransactionReceipt" for method, _ in requests):
+                return super().batch(requests)
+            if any(method == "eth_estimateGas" for method, _ in requests) and self.planned:
+                Node.batch(self, [("evm_mine", [])])
+            self.planned |= any(method == "eth_getBalance" for method, _ in requests)
+            return super().batch(requests)
+
+        planned = False
+
+    site.check(site.run(site.node(LateNode)))
+    assert read(site.path).intents[at - 1].hashes[0] == hashes[0]
 
 
 def test_a_transaction_that_became_too_cheap_is_replaced_and_creates_the_same_contract(site):

@@ -84,12 +84,18 @@ class DirectSender:
             nonce: Its place.
             name: Of what it does, for errors.
             earlier: Gas limit and fees of an earlier one of this nonce. This one is then the same, if that still
-                does, or offers so much more that nodes take it in the other's place.
+                does, or offers so much more that nodes take it in the other's place. The contract may refuse it now
+                because the earlier one waits in the pool or was just mined, so its gas limit is kept then.
 
         Raises:
-            TransactionReverted: The contract would refuse it as the chain stands.
+            TransactionReverted: The contract would refuse it as the chain stands, and there is no earlier one.
         """
-        gas = estimate(self._node, self.address, payload, name)
+        try:
+            gas = estimate(self._node, self.address, payload, name)
+        except TransactionReverted:
+            if earlier is None:
+                raise
+            gas = earlier[0]
         if earlier is None:
             return self._sign(payload, gas, self.fees(), nonce)
         least, offered = earlier
