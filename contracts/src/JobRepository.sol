@@ -199,10 +199,10 @@ contract JobRepository is IJobRepository, Roles {
     function resources(JobId jobId)
         external
         view
-        returns (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks)
+        returns (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 maxCost)
     {
         Record storage record = _existing(jobId);
-        return (record.gpus, record.memPerCpu, record.cpusPerTask, record.ntasks);
+        return (record.gpus, record.memPerCpu, record.cpusPerTask, record.ntasks, record.maxCost);
     }
 
     /// @inheritdoc IJobRepository

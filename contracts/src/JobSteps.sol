@@ -44,9 +44,11 @@ abstract contract JobSteps is IMetaScheduler {
     function _match(JobId jobId, address provider, uint256 maxPrice) internal {
         (bool valid, ProviderPrices memory prices) = providerManager.schedulingTerms(provider);
         if (!valid) revert ProviderNotJoined();
-        (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks) = jobs.resources(jobId);
+        (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 lock) =
+            jobs.resources(jobId);
         uint256 price = Definitions.pricePerMinute(gpus, memPerCpu, cpusPerTask, ntasks, prices);
         if (price > maxPrice) revert PriceAboveLimit(price, maxPrice);
+        if (price > lock) revert InsufficientFunds(lock, price);
 
         jobs.setMatched(jobId, provider, price);
         emit JobMatched(jobId, provider, price);

@@ -95,7 +95,8 @@ contract MetaScheduler is JobSteps, Roles {
         ) {
             revert CustomerMetaSchedulerProviderOnly();
         }
-        if (!job.delegateSpendingAuthority) revert NoSpendingAuthority();
+        // Who cancels takes the authority back: a provider that goes on is not to be paid for it.
+        if (!job.delegateSpendingAuthority || job.hasCancelRequest) revert NoSpendingAuthority();
         _checkProlongable(job.status);
         uint256 slice = constants.topUpSliceDurationMin();
         uint256 remaining = _remainingMinutes(job);

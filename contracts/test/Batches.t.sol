@@ -63,6 +63,22 @@ contract BatchesTest is Grid {
         assertStatus(matches[1].jobId, JobStatus.META_SCHEDULED);
     }
 
+    function test_a_match_whose_lock_does_not_pay_a_minute_is_skipped_and_told() public {
+        Match[] memory matches = new Match[](1);
+        matches[0] = Match(request(ALICE, LOCK), PROVIDER, type(uint256).max);
+        vm.prank(PROVIDER);
+        providers.setPrices(ProviderPrices(LOCK + 1, 0, 0));
+
+        _expectSkipped(
+            matches[0].jobId,
+            abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, LOCK, LOCK + 1)
+        );
+        vm.prank(MATCHER);
+        meta.metaScheduleMany(matches);
+
+        assertStatus(matches[0].jobId, JobStatus.PENDING);
+    }
+
     function test_claiming_many_from_an_empty_queue_claims_none() public {
         vm.prank(PROVIDER);
         assertEq(meta.claimJobs(5), 0, "claimed");

@@ -268,7 +268,7 @@ contract SettlementTest is Grid {
         cut = bound(cut, 0, 100);
         constants.setDeepsquareCut(cut);
         vm.prank(PROVIDER);
-        providers.setPrices(ProviderPrices(bound(gpuPrice, 0, 1e21), 7, 3));
+        providers.setPrices(ProviderPrices(bound(gpuPrice, 0, lock < 1e21 ? lock - 1e4 : 1e21), 7, 3));
         JobId jobId = running(lock);
         pass(bound(elapsed, 0, 365 days));
 

@@ -125,6 +125,22 @@ contract TopUpsTest is Grid {
         meta.topUpJobDelegate(jobId);
     }
 
+    function test_a_cancelled_run_is_topped_up_by_nobody_for_the_customer() public {
+        JobId jobId = _delegated(100e18);
+        vm.prank(ALICE);
+        meta.cancelJob(jobId);
+        uint256 left = credit.balanceOf(ALICE);
+
+        address[3] memory callers = [PROVIDER, MATCHER, ALICE];
+        for (uint256 i = 0; i < callers.length; ++i) {
+            expectError(IMetaScheduler.NoSpendingAuthority.selector);
+            vm.prank(callers[i]);
+            meta.topUpJobDelegate(jobId);
+        }
+
+        assertEq(credit.balanceOf(ALICE), left, "customer");
+    }
+
     function test_authority_is_the_customers_to_give() public {
         JobId jobId = running(100e18);
 

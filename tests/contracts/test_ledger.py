@@ -11,7 +11,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from tests.contracts.ledger import providers, records, steps
+from tests.contracts.ledger import meta_scheduler, providers, records, steps
 from tests.contracts.ledger.campaign import Campaign
 from tests.contracts.ledger.coverage import gaps
 from tests.contracts.ledger.replay import Disagreement
@@ -64,6 +64,8 @@ WRONG_RULES = {
     "a deadline is rounded down": (steps, "paid_seconds_ceil", lambda lock, price: paid_seconds_ceil(lock, price) - 1),
     "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
     "a banned provider may claim": (providers, "is_joined", lambda world, one: providers.standing(world, one).approved),
+    "a cancelled job spends its customer's credits": (meta_scheduler, "may_spend", lambda job: job.delegates),
+    "a lock need not pay a minute": (meta_scheduler, "pays_a_minute", lambda *_: True),
     "a queue skips nothing": (records, "is_live", lambda *_: True),
 }
 

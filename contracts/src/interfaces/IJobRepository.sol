@@ -71,11 +71,12 @@ interface IJobRepository {
     /// @notice Several records without their texts. Reverts with InvalidJob if one is missing.
     function termsMany(JobId[] calldata jobIds) external view returns (JobTerms[] memory);
 
-    /// @notice The counts that a price is made of. Reverts with InvalidJob if there is none.
+    /// @notice The counts that a price is made of, and the lock that pays it. Reverts with InvalidJob if there is
+    /// none.
     function resources(JobId jobId)
         external
         view
-        returns (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks);
+        returns (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 maxCost);
 
     /// @notice The price of the whole job per minute, in wei, as fixed at its match; 0 before a match.
     function pricePerMinute(JobId jobId) external view returns (uint256);

@@ -103,7 +103,9 @@ interface IMetaScheduler {
     /// Warning: what is left over goes to the customer, not to the caller.
     function topUpJob(JobId jobId, uint256 amount) external;
 
-    /// @notice Locks the price of one slice more, from the customer's allowance, when less than a slice remains.
+    /// @notice Locks the price of one slice more, from the customer's allowance, when no more than a slice remains.
+    /// Delegating lets the job's provider spend that allowance, slice by slice, for as long as it says that the job
+    /// runs. A request to cancel ends the authority (NoSpendingAuthority), for the customer's own call too.
     function topUpJobDelegate(JobId jobId) external;
 
     /// @notice Sets whether provider and matching service may top up the caller's job.
@@ -111,7 +113,8 @@ interface IMetaScheduler {
 
     // For the matching service (METASCHEDULER_ROLE).
 
-    /// @notice Gives a PENDING job to a provider and fixes the price.
+    /// @notice Gives a PENDING job to a provider and fixes the price. Reverts with InsufficientFunds(lock, price) if
+    /// the lock does not pay one minute at that price.
     function metaSchedule(JobId jobId, address provider) external;
 
     /// @notice metaSchedule, unless the price of the whole job per minute is above a limit: providers change their

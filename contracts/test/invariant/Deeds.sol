@@ -66,8 +66,10 @@ abstract contract Deeds is World {
             _job(seed, seed % 2 == 0 ? JobStatus.SCHEDULED : JobStatus.RUNNING);
         address who = _who(seed, _part(seed, "role") % 2 == 0 ? b.provider : matcher);
         uint256 before = token.balanceOf(who);
+        bool cancelled = b.customer != address(0) && repository.terms(id).hasCancelRequest;
         bool ok = _by(who, abi.encodeCall(meta.topUpJobDelegate, (id)));
         _expect(!ok || who == b.customer || who == b.provider || who == matcher, "who tops up for another");
+        _expect(!ok || !cancelled || _isInterrupted, "no delegated top-up of a cancelled job");
         bool isQuiet = _isHonest && !_isInterrupted;
         _expect(!isQuiet || who == b.customer || token.balanceOf(who) == before, "the customer pays");
         _saw(ok, "delegated top-up");

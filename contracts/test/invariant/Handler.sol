@@ -125,6 +125,7 @@ contract Handler is Deeds {
         Witness.Book memory later = witness.book(uint256(JobId.unwrap(id)));
         bool isMatched = b.status == JobStatus.PENDING && later.status == JobStatus.META_SCHEDULED;
         _expect(!isMatched || seed % 3 == 0 || later.price <= most, "no match above its price");
+        _expect(!isMatched || later.price <= later.locked, "a lock pays a minute at least");
         _saw(isMatched && later.price == 0, "match at price 0");
         _saw(!isMatched && !isValid, "match of an unfit provider refused");
         bool isTooDear = b.status == JobStatus.PENDING && !isMatched && isValid && who == matcher;

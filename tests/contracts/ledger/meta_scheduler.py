@@ -66,7 +66,7 @@ def top_up_delegate(world: World, job_id: bytes) -> None:
     job = records.find(world, job_id)
     if world.sender not in (job.customer, job.provider) and not has_role(world, GRID, META_SCHEDULER_ROLE):
         raise Refused("CustomerMetaSchedulerProviderOnly")
-    if not job.delegates:
+    if not may_spend(job):
         raise Refused("NoSpendingAuthority")
     steps.toppable(job)
     slice_min = world.state.constants["topUpSliceDurationMin"]
@@ -93,6 +93,8 @@ def match(world: World, job_id: bytes, provider: str, limit: int = MAX_UINT) -> 
     price = price_per_minute(job.resources, providers.standing(world, provider).prices)
     if price > limit:
         raise Refused("PriceAboveLimit", price, limit)
+    if not pays_a_minute(job, price):
+        raise Refused("InsufficientFunds", job.lock, price)
     records.move(world, job, JobState.META_SCHEDULED, provider=provider, price=price)
     world.emit(GRID, "JobMatched", job_id, provider, price)
     records.push(world, Kind.CLAIMABLE, replace(job, provider=provider))
@@ -215,6 +217,16 @@ def each(world: World, elements: Iterable[tuple], *, act: Callable[..., None]) -
 def refuse_many(world: World, job_ids: Iterable[bytes]) -> None:
     """Do ``refuse`` for each."""
     each(world, [(job_id,) for job_id in job_ids], act=refuse)
+
+
+def may_spend(job: Job) -> bool:
+    """Return whether its customer's credits may prolong a job: he said so, and has not asked to cancel it since."""
+    return job.delegates and not job.cancel_requested
+
+
+def pays_a_minute(job: Job, price: int) -> bool:
+    """Return whether the lock of a job pays a minute at a price, without which it is not matched."""
+    return price <= job.lock
 
 
 def _own(world: World, job_id: bytes) -> Job:
