@@ -79,7 +79,7 @@ class Chain(Settings):
     ]
     contract: Annotated[Address, Field(description="Address of the MetaScheduler; the others are read from it.")]
     confirmations: Annotated[
-        NaturalInt, Field(description="Blocks on top of a block before it counts as final.", examples=[6])
+        PositiveInt, Field(description="Blocks on top of a block before it counts as final.", examples=[6])
     ]
     first_block: Annotated[
         NaturalInt, Field(description="Block of the contracts' deployment; events are not looked for before it.")

@@ -289,6 +289,18 @@ def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid,
     assert len(grid.slurm.submissions) == 1
 
 
+def test_a_node_that_reads_its_way_up_to_a_claim_undoes_none(grid, monkeypatch):
+    number, slurm_job_id = grid.running()
+    for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
+        monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
+        grid.supervisor.tick()
+        assert [a.slurm_job_id for a in grid.slurm.attempts(where=lambda a: a.alive)] == [slurm_job_id]
+    monkeypatch.undo()
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+
+
 def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid):
     number = grid.request()
     grid.steps(2)

@@ -38,6 +38,7 @@ def test_an_address_is_lowered(tmp_path):
         ("0xABab", "0xZZ", "chain.contract"),
         ('"control:8445"', '"control"', "logger.endpoint"),
         ("179188", "-1", "chain.chain_id"),
+        ("confirmations = 6", "confirmations = 0", "chain.confirmations"),
         ("http://127", "ftp://127", "chain.rpc_url"),
     ],
 )

@@ -67,7 +67,8 @@ class Snapshot:
         accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
         reports: What nodes said, newest last.
         open_keys: Keys of outbox entries that are not mined yet.
-        unclaimed_since: By proof: first block of the last run of blocks at which the chain did not give us an open job.
+        unclaimed_since: By proof: first block of the last run of blocks at which the chain did not give us an open job;
+            blocks as old as the claim do not count.
     """
 
     now: int
@@ -129,16 +130,24 @@ def is_claimed(job: Job, proof: Proof, provider: str) -> bool:
     return job.proof == proof and job.provider == provider and hot
 
 
+def knows_claim(record: JobRecord, head: Block) -> bool:
+    """Return whether a chain with this newest block would have the claim of a record: it is younger than the claim."""
+    return head.timestamp > (record.claimed_at or 0)
+
+
 def _not_ours(record: JobRecord, job: Job | None, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Cold, given back, not claimed (any more), another job's number now, or unknown to the chain.
 
     A reorg, or a node that lags behind, shows the same for a few blocks and then the claim again. So nothing is undone
     before it lasted for the confirmations, unless the job of our own claim is cold: then nobody pays for what runs.
+    Blocks older than the claim, of a node that still reads its way up to it, are no confirmations of anything.
     """
     proof = record.proof
     settled = job is not None and job.proof == proof and job.provider == rules.provider and job.state in COLD
-    since = snapshot.unclaimed_since.get(proof, snapshot.head.number)
-    lasts = snapshot.head.number - since >= rules.confirmations
+    since = snapshot.unclaimed_since.get(proof)
+    lasts = (
+        since is not None and knows_claim(record, snapshot.head) and snapshot.head.number - since >= rules.confirmations
+    )
     if settled or lasts:
         reason = "the chain does not give it to us" if job is None else f"the chain says {job.state.name}"
         for attempt in _alive_with(proof, snapshot):

@@ -21,7 +21,7 @@ from gridstead.domain.ids import Proof
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import Rules, Snapshot, is_claimed, plan
+from gridstead.domain.reconcile import Rules, Snapshot, is_claimed, knows_claim, plan
 from gridstead.domain.sending import SendState
 from gridstead.errors import ChainUnavailable, GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
@@ -171,8 +171,9 @@ class Supervisor:
         before = self._memory.unclaimed_since
         self._memory.unclaimed_since = {
             proof: min(before.get(proof, head.number), head.number)
-            for proof in self._memory.records.by_proof
+            for proof, record in self._memory.records.by_proof.items()
             if (job := jobs.get(proof.job_id.number)) is None or not is_claimed(job, proof, self._rules.provider)
+            if knows_claim(record, head)
         }
         return self._memory.unclaimed_since
 

@@ -143,7 +143,7 @@ def test_first_block_above_the_chain_is_told(chain):
         rpc_url=chain.anvil.url,
         chain_id=chain.contracts.chain_id,
         contract=chain.addresses["MetaScheduler"],
-        confirmations=0,
+        confirmations=1,
         first_block=newest,
     )
 

@@ -24,7 +24,7 @@ job_definitions_url = "https://127.0.0.1:{port}/graphql"
 rpc_url = "{rpc_url}"
 chain_id = {chain_id}
 contract = "{contract}"
-confirmations = 0
+confirmations = 1
 [wallet]
 keystore_file = "{folder}/key"
 password_file = "{folder}/password"

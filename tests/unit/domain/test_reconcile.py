@@ -383,6 +383,16 @@ def test_a_claim_that_a_reorg_undid_or_a_lagging_node_hides_is_waited_for(now_on
     assert plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES) == ()
 
 
+@pytest.mark.parametrize("now_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER)])
+def test_blocks_as_old_as_the_claim_undo_nothing(now_on_chain):
+    """A node that still reads its way up to the claim."""
+    j = job()
+    jobs = [now_on_chain] if now_on_chain else []
+    behind = snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since={j.proof: 1})
+
+    assert plan(replace(behind, head=replace(behind.head, timestamp=T0)), RULES) == ()
+
+
 @pytest.mark.parametrize("now_on_chain", UNCLAIMED)
 def test_an_attempt_of_a_claim_that_stays_undone_is_ended_and_remembered(now_on_chain):
     j = job()
