@@ -95,7 +95,8 @@ def _steps(steps: Iterable[Step]) -> list[dict[str, object]]:
 
 
 def _call(step: Step) -> str:
-    return f"{step.contract}.{step.function}({', '.join(step.arguments)})"
+    called = f"{step.contract}.{step.function}" if step.contract else step.function
+    return f"{called}({', '.join(step.arguments)})"
 
 
 def _summary(state: GridState) -> dict[str, object]:

@@ -17,6 +17,7 @@ from gridstead.adapters.chain import deploy as deploying
 from gridstead.adapters.chain.blueprint import BLUEPRINT, address_of
 from gridstead.adapters.chain.deployment_file import InUse, alone, read
 from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.errors import ChainUnavailable, TransactionReverted
@@ -112,6 +113,31 @@ def test_a_nonce_that_another_program_took_is_not_mistaken_for_ours(site):
     assert other["contractAddress"].lower() not in addresses.values()
     assert len(set(addresses.values())) == len(BLUEPRINT)
     assert site.used() == STEPS + 1
+
+
+@pytest.mark.parametrize("at", [1, 7])
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_gap_that_a_lost_transaction_of_another_program_left_is_filled(site, at, is_lost):
+    """And nothing is deployed twice, whether ours still waits behind the gap or is lost with it."""
+    for _ in range(at - 1):
+        site.crash(1, sent=True)
+    site.chain.anvil.rpc("evm_setAutomine", False)
+    before = site.used()
+    other = DirectSender(site.chain.node, ADMIN).draft(
+        Payload(to=OPERATOR.address, data="0x", gas=None), nonce=before, name="somebody else's"
+    )
+    site.chain.anvil.rpc("eth_sendRawTransaction", other.raw)
+    site.crash(1, sent=True)
+    intent = read(site.path).intents[-1]
+    assert intent.nonce == before + 1
+    for one in (other.hash, *(intent.hashes if is_lost else ())):
+        site.chain.anvil.rpc("anvil_dropTransaction", one)
+    assert site.plan()[0].nonce == before
+
+    addresses = site.run(site.node(MiningNode))
+
+    site.check(addresses, others=1)
+    assert read(site.path).intent(intent.step).nonce == before + 1
 
 
 def test_without_receipts_the_code_tells_what_was_created(site):

@@ -19,7 +19,7 @@ from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alo
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.adapters.chain.steps import Step, role_id, to_steps
+from gridstead.adapters.chain.steps import Step, filling, role_id, to_steps
 from gridstead.adapters.chain.survey import Survey, check_release, creation_of, survey
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.administration import Change
@@ -157,13 +157,23 @@ class Deployment:
         return steps, {name: addresses[name] for name in BLUEPRINT}
 
     def _placed(self, steps: Iterable[Step], found: Survey) -> Iterable[Step]:
-        """Yield steps with the nonces that were meant for them, or else free ones."""
-        free = found.free
+        """Yield steps with the nonces that were meant for them, or else free ones, and before them what fills gaps.
+
+        Another program's transaction may be gone from the pool after ours was signed with the next nonce. Ours keeps
+        its nonce: with a lower one it could be mined twice.
+        """
+        placed, free = [], found.free
         for step in steps:
             nonce = self._reserved(step.title, found)
             if nonce is None:
                 nonce, free = free, free + 1
-            yield replace(step, nonce=nonce)
+            placed.append(replace(step, nonce=nonce))
+        taken = {one.nonce for one in placed}
+        gaps = [one for one in found.gaps if one not in taken]
+        for step in placed:
+            while gaps and gaps[0] < step.nonce:
+                yield filling(gaps.pop(0), self._admin.address)
+            yield step
 
     def _reserved(self, title: str, found: Survey) -> int | None:
         intent = self._record.intent(title)

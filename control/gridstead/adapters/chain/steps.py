@@ -79,6 +79,12 @@ def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: 
     )
 
 
+def filling(nonce: int, sender: str) -> Step:
+    """Return a transaction that does nothing but use a nonce up: a transfer of no coins to the sender itself."""
+    title = f"nonce {nonce} is used, which nothing else waits with"
+    return Step(title=title, contract="", to=sender, function="transfer", arguments=(), data="0x", nonce=nonce)
+
+
 def to_json(step: Step) -> dict[str, Any]:
     """Return a step for machines; the code of a creation is told by its hash, it is in this release."""
     told: dict[str, Any] = {"title": step.title, "contract": step.contract, "to": step.to or None}

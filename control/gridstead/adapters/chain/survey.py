@@ -21,12 +21,14 @@ class Survey:
         known: Addresses of the contracts that are there, by name.
         used: How many nonces the admin has used up.
         free: The first nonce that nothing was sent with or meant for.
+        gaps: Nonces before it with which nothing waits at the node, so that nothing after them is ever mined.
     """
 
     head: Block
     known: dict[str, str]
     used: int
     free: int
+    gaps: tuple[int, ...]
 
 
 def creation_of(contract: str) -> str:
@@ -54,7 +56,9 @@ def survey(node: Node, record: Record) -> Survey:
     record.contracts = dict(known)
     waiting = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
     meant = [one.nonce + 1 for one in record.intents if one.nonce >= used]
-    return Survey(head=head, known=known, used=used, free=max(used, waiting, *meant))
+    free = max(used, waiting, *meant)
+    gaps = tuple(one for one in range(max(used, waiting), free) if not _waits(node, record, one))
+    return Survey(head=head, known=known, used=used, free=free, gaps=gaps)
 
 
 def check_release(node: Node, found: Survey) -> None:
@@ -84,6 +88,12 @@ def _confirm(node: Node, record: Record, used: int) -> None:
         else:
             kept.append(intent)
     record.intents = kept
+
+
+def _waits(node: Node, record: Record, nonce: int) -> bool:
+    """Return whether the node has a transaction that was meant for a nonce."""
+    hashes = [one for intent in record.intents if intent.nonce == nonce for one in intent.hashes]
+    return any(isinstance(one, dict) for one in node.batch([("eth_getTransactionByHash", [one]) for one in hashes]))
 
 
 def _candidates(record: Record) -> list[tuple[str, str, bool]]:
