@@ -94,6 +94,9 @@ class MemoryOutbox:
         return tuple(e for e in self.open_entries() if e.state is not SendState.QUEUED or e.id in queued)
 
     def add(self, account: str, *transactions: Transaction) -> None:
+        again = {(account, one.nonce) for one in transactions} & self.closed
+        self.signed = [(owner, one) for owner, one in self.signed if (owner, one.nonce) not in again]
+        self.closed -= again
         for transaction in transactions:
             self.signed.append((account, transaction))
             for entry_id in transaction.entry_ids:

@@ -278,6 +278,19 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(5, withdrawn=True), transaction(6))
 
 
+def test_transaction_of_a_closed_nonce_may_be_signed_again(store):
+    """The chain went back by more than the confirmations: the same call, nonce and fees are the same bytes."""
+    store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
+    store.outbox.add(ACCOUNT, transaction(4, 1))
+    store.outbox.mark_sent(ACCOUNT, ["0x41"], at=99)
+    store.outbox.record(ACCOUNT, changes=[], withdrawn=[4], closed=[4])
+    store.outbox.add(ACCOUNT, transaction(4, 2))
+    store.restart()
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, 2),)
+    assert [entry.state for entry in store.outbox.open_entries()] == [SendState.SENT, SendState.SENT]
+
+
 def test_cursor_in_memory_keeps_the_same_contract():
     cursor = VolatileCursor()
     assert (cursor.load(), cursor.history()) == (None, ())

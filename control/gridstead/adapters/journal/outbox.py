@@ -83,7 +83,11 @@ class SqlOutbox:
         return tuple(_transaction(row) for row in rows)
 
     def add(self, account: str, *transactions: Transaction) -> None:
-        """Store transactions that are about to be sent."""
+        """Store transactions that are about to be sent.
+
+        After a chain went back by more than the confirmations, the same call under the same nonce may be signed to
+        the same bytes as in a closed row: that row makes room.
+        """
         rows = [
             {
                 "hash": one.hash,
@@ -100,7 +104,9 @@ class SqlOutbox:
             for one in transactions
         ]
         carried = [entry_id for one in transactions for entry_id in one.entry_ids]
+        again = TRANSACTIONS.c.hash.in_([one.hash for one in transactions])
         with self._database.begin() as connection:
+            connection.execute(delete(TRANSACTIONS).where(TRANSACTIONS.c.account == account, again))
             connection.execute(insert(TRANSACTIONS), rows)
             sent = update(OUTBOX).where(OUTBOX.c.id.in_(carried), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
