@@ -148,6 +148,27 @@ def close(
     sender.carry_out(grid, lambda s, me: plans.set_open(s, me, is_open=False))
 
 
+@app.command()
+def seal(
+    rpc_url: RpcUrl,
+    admin_keystore: Sender,
+    admin_password_file: AdminPassword,
+    contract: Contract = None,
+    deployment: Deployment = None,
+    chain_id: ChainId = None,
+    first_block: FirstBlock = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Leave JobRepository without an admin, for good: nobody can name a second writer and reach the escrow.
+
+    MetaScheduler stays its writer; all else goes on, hand-over and take-over too. There is no way back.
+    """
+    sender = _Sender(admin_keystore, admin_password_file, dry_run, as_json)
+    grid = find(rpc_url, chain_id, contract, deployment, first_block)
+    sender.carry_out(grid, plans.seal)
+
+
 @app.command("hand-over")
 def hand_over(
     address: Account,

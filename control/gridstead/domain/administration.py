@@ -2,7 +2,7 @@
 """What an administrator's wish changes in a set of contracts: the transactions that are still missing, in their order.
 
 Rule 1: what is already so is not sent again, so every plan can be made anew after a break and is then the rest.
-Rule 2: each contract has an admin after every single step.
+Rule 2: each contract has an admin after every single step, but for a JobRepository that is sealed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gridstead.domain.deployment import HANDED_OVER, NOBODY, ROLE_CONTRACTS, SEATS, GridState, Role
+from gridstead.domain.deployment import HANDED_OVER, NOBODY, SEALABLE, SEATS, GridState, Role
 from gridstead.errors import InvalidInput, NotAllowed
 
 MINUTES = 5_256_000  # in ten years
@@ -185,6 +185,28 @@ def hand_over(state: GridState, sender: str, heir: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
+def seal(state: GridState, sender: str) -> tuple[Change, ...]:
+    """Return what leaves JobRepository without an admin for good, so that MetaScheduler stays its only writer.
+
+    Raises:
+        NotAllowed: The sender is not its admin, or the writers are not as they must stay, or not known.
+    """
+    _check_known(state, f"cannot seal {SEALABLE} while its writers are not known")
+    writers, grid = state.accounts(SEALABLE, Role.CONTRACT), state.addresses["MetaScheduler"]
+    if state.is_sealed:
+        return ()
+    if writers != (grid,):
+        detail = f"its writers are {', '.join(writers) or 'nobody'}, and that would be for good"
+        hint = "Run `gridstead contracts status`: it says what to do first."
+        raise NotAllowed(f"cannot seal {SEALABLE}", detail=detail, hint=hint)
+    others = [one for one in state.accounts(SEALABLE, Role.ADMIN) if one != sender]
+    changes = [one for other in others for one in _revoke(state, Role.ADMIN, other) if one.contract == SEALABLE]
+    role, title = SEATS[SEALABLE, Role.ADMIN], f"nobody can name a writer to {SEALABLE} any more"
+    changes.append(Change(contract=SEALABLE, function="renounceRole", arguments=(role, sender), title=title))
+    _check_admin(state, sender, changes)
+    return tuple(changes)
+
+
 def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
     """Return what the new admin must do: accept what is offered, then take the old one's role.
 
@@ -196,11 +218,11 @@ def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
             be sent then; or somebody else is still admin.
     """
     hint = "The present administrator runs `gridstead contracts hand-over` again."
-    for contract in ROLE_CONTRACTS:
+    for contract in state.governed:
         if not state.holds(contract, Role.ADMIN, heir):
             raise NotAllowed(f"{heir} is not admin of {contract}", detail="it was not handed over", hint=hint)
-    _check_known(state)
-    givers = {c: _giver(state, c, heir) for c in ROLE_CONTRACTS}
+    _check_known(state, "cannot take over from an administrator who is not known")
+    givers = {c: _giver(state, c, heir) for c in state.governed}
     changes = []
     for contract in HANDED_OVER:
         ownership = state.ownership(contract)
@@ -233,15 +255,15 @@ def _appointed(state: GridState, contract: str, heir: str) -> set[str]:
     return appointed
 
 
-def _check_known(state: GridState) -> None:
+def _check_known(state: GridState, refusal: str) -> None:
     if state.first_block is None:
         detail = "the events of these contracts could not be searched from their beginning"
         hint = "Give --first-block, the block of their deployment or one before it, or ask a node that keeps events."
-        raise NotAllowed("cannot take over from an administrator who is not known", detail=detail, hint=hint)
+        raise NotAllowed(refusal, detail=detail, hint=hint)
 
 
 def _check_alone(state: GridState, heir: str) -> None:
-    for contract in ROLE_CONTRACTS:
+    for contract in state.governed:
         for other in state.accounts(contract, Role.ADMIN):
             if other not in _appointed(state, contract, heir):
                 hint = f"Run `gridstead contracts revoke admin {other}`, if it is not to stay admin beside you."
@@ -250,7 +272,8 @@ def _check_alone(state: GridState, heir: str) -> None:
 
 def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:
     for (contract, seat), name in SEATS.items():
-        if seat is role and not state.holds(contract, role, account):
+        is_over = role is Role.ADMIN and contract not in state.governed
+        if seat is role and not is_over and not state.holds(contract, role, account):
             title = f"{account} is {role.value} of {contract}"
             yield Change(contract=contract, function="grantRole", arguments=(name, account), title=title)
 

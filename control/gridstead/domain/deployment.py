@@ -16,6 +16,7 @@ from gridstead.errors import InvalidInput
 NOBODY = "0x" + "00" * 20
 ROLE_CONTRACTS = ("MetaScheduler", "JobRepository", "ProviderManager")
 OWNED_CONTRACTS = ("Constants", "Credit", "ProviderJobQueues")
+SEALABLE = "JobRepository"  # works without an admin, who could name a second writer and so reach the escrow
 HANDED_OVER = ("Constants", "Credit")  # the queues belong to MetaScheduler for good
 
 
@@ -141,6 +142,16 @@ class GridState:
         """The contracts' addresses by name."""
         return {one.contract: one.address for one in self.placed}
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether nobody can name a writer to JobRepository any more: its last admin resigned."""
+        return self.first_block is not None and not self.accounts(SEALABLE, Role.ADMIN)
+
+    @property
+    def governed(self) -> tuple[str, ...]:
+        """The contracts with roles that have an admin: all of them, without JobRepository once that is sealed."""
+        return tuple(one for one in ROLE_CONTRACTS if one != SEALABLE or not self.is_sealed)
+
     def accounts(self, contract: str, role: Role) -> tuple[str, ...]:
         """Return who holds a role in a contract."""
         return tuple(one.account for one in self.holders if (one.contract, one.role) == (contract, role))
@@ -243,7 +254,7 @@ def _roles(state: GridState) -> Iterator[Finding]:
                 text = f"{account} may write to {contract} as if it were MetaScheduler"
                 hint = f"Run `gridstead contracts revoke contract {account}` at once."
                 yield Finding(kind=Kind.POWER, text=text, hint=hint)
-        elif not accounts and state.first_block is not None:
+        elif not accounts and state.first_block is not None and (role, contract) != (Role.ADMIN, SEALABLE):
             hint = f"Run `gridstead contracts grant {role.value} ADDRESS`." if role is Role.MATCHER else ""
             yield Finding(kind=Kind.WIRING, text=f"nobody is {role.value} of {contract}", hint=hint)
     if state.first_block is None:
@@ -253,8 +264,8 @@ def _roles(state: GridState) -> Iterator[Finding]:
             hint="Give --first-block, or ask a node that keeps them.",
         )
     for role in GRANTABLE:
-        holders = {c: frozenset(state.accounts(c, role)) for c, r in SEATS if r is role}
-        if len(set(holders.values())) > 1:
+        seats = [c for c, r in SEATS if r is role and (role is not Role.ADMIN or c in state.governed)]
+        if len({frozenset(state.accounts(c, role)) for c in seats}) > 1:
             hint = "Repeat the command that was cut short: grant, revoke, hand-over or take-over."
             yield Finding(kind=Kind.NOTE, text=f"the contracts differ in who is {role.value}", hint=hint)
 

@@ -190,6 +190,20 @@ def test_who_takes_over_knows_from_whom_or_is_told_how(desk, chain):
     assert holders(desk.status()[1], "admin") == {(one, new) for one in ROLE_CONTRACTS}
 
 
+def test_a_repository_is_sealed_and_the_grid_goes_on(desk, chain):
+    assert desk.run("seal", by=HEIR)[0] == REFUSED
+    before = desk.sent()
+
+    assert desk.run("seal")[0] == desk.run("seal")[0] == 0
+
+    assert desk.sent() == before + 1
+    assert (judge(look(chain)), look(chain).is_sealed) == ((), True)
+    assert desk.status()[0] == 0
+    RealGrid(chain).request("script-1")
+    assert desk.run("hand-over", wallet(HEIR).address)[0] == desk.run("take-over", by=HEIR)[0] == 0
+    assert (judge(look(chain)), look(chain).is_sealed) == ((), True)
+
+
 def bad(desk):
     """Return commands that cannot be right, their exit code, and words of the one error."""
     good = wallet(HEIR).address

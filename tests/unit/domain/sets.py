@@ -62,12 +62,13 @@ def given(found, contract, role, account, by=OLD):
 
 def apply(found, change, sender):
     """Return the set after a change, if the contracts let its sender make it."""
-    if change.function in {"grantRole", "revokeRole"}:
+    if change.function in {"grantRole", "revokeRole", "renounceRole"}:
         name, account = change.arguments
         role = ROLE_OF[change.contract, name]
         assert found.holds(change.contract, Role.ADMIN, sender)
         if change.function == "grantRole":
             return given(found, change.contract, role, account, by=sender)
+        assert change.function == "revokeRole" or account == sender
         return without(found, change.contract, role, account)
     before = found.ownership(change.contract) if change.contract != "MetaScheduler" else None
     if change.function == "offerOwnership":
