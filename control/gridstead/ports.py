@@ -46,8 +46,8 @@ class Ledger(Protocol):
         """Return the jobs that exist at that block by number; an unknown number is left out."""
         ...
 
-    def events(self, *, first: int, last: int) -> tuple[Event, ...]:
-        """Return the grid's events in blocks first to last, both included, in chain order.
+    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+        """Return the grid's events from a height to a block, both included, in chain order, of that block's history.
 
         A ledger may be made for the claims of one provider; then these are all that it must return.
         """

@@ -149,6 +149,6 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
 def job_number(ledger):
     """Return the number of the newest job."""
     head = ledger.head()
-    events = ledger.events(first=max(0, head.number - REORG_BLOCKS), last=head.number)
+    events = ledger.events(first=max(0, head.number - REORG_BLOCKS), end=head)
     (number,) = {event.job_number for event in events if event.kind.name == "JOB_REQUESTED"}
     return number

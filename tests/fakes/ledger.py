@@ -99,9 +99,9 @@ class FakeLedger:
         jobs = self._at(at).jobs
         return {number: jobs[number] for number in numbers if number in jobs}
 
-    def events(self, *, first: int, last: int) -> tuple[Event, ...]:
-        self._answer()
-        return tuple(event for _, _, events in self._history[first : last + 1] for event in events)
+    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+        self._at(end)
+        return tuple(event for _, _, events in self._history[first : end.number + 1] for event in events)
 
     def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:
         state = self._at(at)
@@ -245,7 +245,8 @@ class FakeLedger:
         job = self.job(number)
         if job.state in COLD:
             raise self._revert("cancelJob", "JobHotStatusOnly")
-        self._state.jobs[number] = replace(job, cancel_requested=True)
+        asked_at = job.cancel_requested_at or self._next_time()
+        self._state.jobs[number] = replace(job, cancel_requested=True, cancel_requested_at=asked_at)
         if job.provider and not job.cancel_requested:
             self._state.cancelling[job.provider].append(number)
         if job.state is not JobState.RUNNING:
@@ -329,6 +330,8 @@ class FakeLedger:
         price = price_per_minute(job.resources, record.prices)
         if price > limit:
             raise self._revert("metaSchedule", "PriceAboveLimit", str(price), str(limit))
+        if price > job.lock:
+            raise self._revert("metaSchedule", "InsufficientFunds", str(job.lock), str(price))
         self._state.jobs[number] = replace(job, provider=provider, price_per_min=price)
         self._state.claimable[provider].append(number)
 

@@ -183,8 +183,8 @@ def test_reorg_during_a_tick_is_left_to_the_next(ledger, cursor, length):
     ledger.request(CUSTOMER)
     answer = ledger.events
 
-    def events(*, first, last):
-        found = answer(first=first, last=last)
+    def events(*, first, end):
+        found = answer(first=first, end=end)
         ledger.events = answer
         ledger.reorg(2, length=length)
         return found

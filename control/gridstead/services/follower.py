@@ -53,7 +53,7 @@ class Follower:
         while first <= head.number:
             last = min(first + self._blocks_per_read - 1, head.number)
             end = head if last == head.number else self._block(last)
-            events = self._ledger.events(first=first, last=last)
+            events = self._ledger.events(first=first, end=end)
             # A reorg may have come between the two answers above; then the events may belong to neither history.
             if self._block(last).hash != end.hash:
                 raise ChainUnavailable("could not read the chain's events", detail="it was reorganised meanwhile")

@@ -9,6 +9,7 @@ import structlog
 
 from gridstead.domain.accounts import customers, missing
 from gridstead.domain.events import Event
+from gridstead.errors import ChainUnavailable
 from gridstead.ports import Directory, Ledger
 from gridstead.services.follower import Follower
 
@@ -46,12 +47,15 @@ class LdapConnector:
 
     def _reconcile(self) -> None:
         wanted: set[str] = set()
-        head = self._ledger.head().number
-        for first in range(self._start, head + 1, BLOCKS_PER_READ):
-            last = min(first + BLOCKS_PER_READ - 1, head)
-            wanted |= customers(self._ledger.events(first=first, last=last))
+        head = self._ledger.head()
+        for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
+            last = first + BLOCKS_PER_READ - 1
+            end = self._ledger.block(last) if last < head.number else head
+            if end is None:
+                raise ChainUnavailable(f"could not read block {last}", detail="the chain is shorter now")
+            wanted |= customers(self._ledger.events(first=first, end=end))
         self._ensure(missing(wanted, self._directory.users()))
-        log.info("directory_reconciled", block=head, users=len(wanted))
+        log.info("directory_reconciled", block=head.number, users=len(wanted))
 
     def _make(self, events: Iterable[Event]) -> None:
         self._ensure(sorted(customers(events)))

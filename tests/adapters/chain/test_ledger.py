@@ -158,7 +158,7 @@ def test_events_tell_the_life_of_a_job_in_order(joined):
     joined.claim()
     joined.refuse(number)
 
-    events = joined.ledger.events(first=first, last=joined.ledger.head().number)
+    events = joined.ledger.events(first=first, end=joined.ledger.head())
 
     telling = [event for event in events if event.kind is not EventKind.JOB_TRANSITION]
     assert [(event.kind, event.job_number, event.customer, event.provider) for event in telling] == [
@@ -175,7 +175,7 @@ def test_events_tell_of_providers(grid):
     grid.register()
     grid.approve()
 
-    events = grid.ledger.events(first=first, last=grid.ledger.head().number)
+    events = grid.ledger.events(first=first, end=grid.ledger.head())
 
     assert [(event.kind, event.provider) for event in events] == [(EventKind.PROVIDER_CHANGED, grid.provider)] * 2
 

@@ -67,7 +67,7 @@ def test_newest_log_is_not_hidden_by_a_server_that_lags(grid, chain, wanted, beh
     node = Servers(chain.node, height, behind)
 
     with pytest.raises(ChainUnavailable):
-        read_logs(node, wanted, first=height, last=height + 1)
+        read_logs(node, wanted, first=height, end=grid.ledger.head())
 
 
 def test_older_log_is_not_hidden_by_a_server_that_lags_far(grid, chain, wanted):
@@ -77,23 +77,39 @@ def test_older_log_is_not_hidden_by_a_server_that_lags_far(grid, chain, wanted):
     node = Servers(chain.node, height, {LOGS, BLOCKS})
 
     with pytest.raises(ChainUnavailable):
-        read_logs(node, wanted, first=height, last=grid.ledger.head().number)
+        read_logs(node, wanted, first=height, end=grid.ledger.head())
 
 
 def test_logs_of_two_histories_are_not_mixed(grid, chain, wanted):
-    head = grid.ledger.head().number
+    head = grid.ledger.head()
     real = chain.node.batch
 
     def forked(requests):
         answers = real(requests)
         return [
-            {**a, "parentHash": "0x00"} if isinstance(a, dict) and int(a["number"], 16) == head else a for a in answers
+            {**a, "parentHash": "0x00"} if isinstance(a, dict) and int(a["number"], 16) == head.number else a
+            for a in answers
         ]
 
     node = type("Forked", (), {"batch": staticmethod(forked)})()
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
-        read_logs(node, wanted, first=0, last=head)
+        read_logs(node, wanted, first=0, end=head)
+
+
+def test_log_of_a_block_is_not_hidden_by_a_server_on_another_fork_of_its_height(grid, chain, wanted):
+    before = grid.ledger.head()
+    grid.request("script-1")
+    head = grid.ledger.head()
+    assert read_logs(chain.node, wanted, first=before.number, end=head)
+    grid.reorg(head.number - before.number)
+    grid.mine(max(0, head.number - grid.ledger.head().number))
+    other = grid.ledger.block(head.number)
+    assert other is not None
+    assert other.hash != head.hash
+
+    with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
+        read_logs(chain.node, wanted, first=before.number, end=head)
 
 
 @pytest.mark.parametrize(("per_read", "pinned"), [(1, 1), (3, 2), (5, 7), (1000, 1), (1000, 50)])
@@ -101,13 +117,13 @@ def test_pages_are_the_whole(grid, chain, wanted, monkeypatch, per_read, pinned)
     for place in range(3):
         grid.request(f"script-{place}")
         grid.mine(place)
-    head = grid.ledger.head().number
-    whole = chain.node.ask(LOGS, {**wanted, "fromBlock": "0x0", "toBlock": hex(head)})
+    head = grid.ledger.head()
+    whole = chain.node.ask(LOGS, {**wanted, "fromBlock": "0x0", "toBlock": hex(head.number)})
     monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
     monkeypatch.setattr(logs_module, "PINNED_BLOCKS", pinned)
 
-    assert read_logs(chain.node, wanted, first=0, last=head) == whole
-    assert read_logs(chain.node, wanted, first=head + 1, last=head) == []
+    assert read_logs(chain.node, wanted, first=0, end=head) == whole
+    assert read_logs(chain.node, wanted, first=head.number + 1, end=head) == []
 
 
 @on_both
@@ -128,7 +144,7 @@ def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
     stranger._direct.transact(claim.to, claim.data, name="claim")
 
     ledger = ChainLedger(chain.node, chain.contracts, claims_of=grid.provider)
-    events = ledger.events(first=0, last=ledger.head().number)
+    events = ledger.events(first=0, end=ledger.head())
 
     wanted = [(mine, grid.provider)] if expected.own_events else [(mine, grid.provider), (theirs, other.address)]
     assert [(event.job_number, event.provider) for event in events] == wanted

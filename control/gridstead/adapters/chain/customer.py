@@ -195,7 +195,7 @@ class Customer:
         event = artifact("ProviderManager").events["ProviderWaitingForApproval"]
         wanted = {"address": self._contracts.providers.address, "topics": [event.topic]}
         head = to_block(self._node.ask("eth_getBlockByNumber", "latest", False))
-        logs = read_logs(self._node, wanted, first=self._first_block, last=head.number)
+        logs = read_logs(self._node, wanted, first=self._first_block, end=head)
         return tuple(dict.fromkeys(str(event.decode(log)["addr"]).lower() for log in logs))
 
     def approve_provider(self, address: str) -> None:

@@ -58,9 +58,9 @@ class ChainLedger:
             self._kept = at.hash, known
         return {number: known[number] for number in wanted if number in known}
 
-    def events(self, *, first: int, last: int) -> tuple[Event, ...]:
+    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
         """Return the grid's events."""
-        logs = read_logs(self._node, self._events.filter(), first=first, last=last)
+        logs = read_logs(self._node, self._events.filter(), first=first, end=end)
         return tuple(event for log in logs if (event := self._events.read(log)) is not None)
 
     def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:

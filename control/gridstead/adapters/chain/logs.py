@@ -3,7 +3,8 @@
 
 Behind one endpoint there may be several servers, and one that lags answers a range as if the blocks that it lacks were
 empty. So the newest blocks of a range are asked for one by one, by their hashes, which only a server that has them can
-answer, and the older ones in one request with the block at their end.
+answer, and the older ones in one request with the block at their end. Those servers may also stand on different forks
+of one height: the newest block must be the one that the reader means, and the others must be below it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridstead.adapters.chain.node import Node, Request, RpcError, unavailable
+from gridstead.domain.job import Block
 from gridstead.errors import ChainUnavailable
 
 BLOCKS_PER_READ = 1000
@@ -21,20 +23,20 @@ PINNED_BLOCKS = 16
 Log = dict[str, Any]
 
 
-def read_logs(node: Node, wanted: Mapping[str, Any], *, first: int, last: int) -> list[Log]:
-    """Return the log entries in blocks first to last, both included, in chain order.
+def read_logs(node: Node, wanted: Mapping[str, Any], *, first: int, end: Block) -> list[Log]:
+    """Return the log entries from a height to a block, both included, in chain order, of that block's history.
 
     Args:
         node: The chain.
         wanted: Addresses and topics, as eth_getLogs takes them.
         first: Height.
-        last: Height.
+        end: The newest block.
 
     Raises:
         ChainUnavailable: A block is missing, there was no answer, or the chain was reorganised meanwhile.
     """
-    pinned = max(first, last - PINNED_BLOCKS + 1)
-    logs = _read_ranges(node, wanted, first, pinned - 1) + _read_pinned(node, wanted, pinned, last)
+    pinned = max(first, end.number - PINNED_BLOCKS + 1)
+    logs = _read_ranges(node, wanted, first, pinned - 1) + _read_pinned(node, wanted, pinned, end)
     return sorted(logs, key=lambda log: (int(log["blockNumber"], 16), int(log["logIndex"], 16)))
 
 
@@ -48,10 +50,11 @@ def _read_ranges(node: Node, wanted: Mapping[str, Any], first: int, last: int) -
     return [log for page in answers[1::2] for log in page]
 
 
-def _read_pinned(node: Node, wanted: Mapping[str, Any], first: int, last: int) -> list[Log]:
-    heights: list[Request] = [("eth_getBlockByNumber", [hex(n), False]) for n in range(first, last + 1)]
+def _read_pinned(node: Node, wanted: Mapping[str, Any], first: int, end: Block) -> list[Log]:
+    heights: list[Request] = [("eth_getBlockByNumber", [hex(n), False]) for n in range(first, end.number + 1)]
     blocks = list(_good(node, heights))
-    if any(block["parentHash"] != parent["hash"] for parent, block in itertools.pairwise(blocks)):
+    is_broken = any(block["parentHash"] != parent["hash"] for parent, block in itertools.pairwise(blocks))
+    if is_broken or (blocks and blocks[-1]["hash"] != end.hash):
         raise ChainUnavailable("could not read the chain's events", detail="it was reorganised meanwhile")
     by_hash: list[Request] = [("eth_getLogs", [{**wanted, "blockHash": block["hash"]}]) for block in blocks]
     return [log for page in _good(node, by_hash) for log in page]

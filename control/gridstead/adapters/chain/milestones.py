@@ -65,18 +65,14 @@ def read_milestones(node: Node, contracts: Contracts, number: int, *, first: int
     if contracts.has_batches:
         events = {e.topic: e for name, e in artifact("MetaScheduler").events.items() if name in _OURS}
         wanted = {"address": contracts.meta_scheduler.address, "topics": [sorted(events), f"0x{number:064x}"]}
-        logs = read_logs(node, wanted, first=first, last=head.number)
+        logs = read_logs(node, wanted, first=first, end=head)
         times = _times(node, logs)
         return tuple(_told(events[log["topics"][0]], log, times) for log in logs)
     requested = artifact("MetaScheduler").events["NewJobRequestEvent"]
     moved = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
     wanted = {"address": addresses, "topics": [[requested.topic, moved.topic]]}
-    found = [
-        log
-        for log in read_logs(node, wanted, first=first, last=head.number)
-        if log["data"][2:66] == job_id(number).hex()
-    ]
+    found = [log for log in read_logs(node, wanted, first=first, end=head) if log["data"][2:66] == job_id(number).hex()]
     (record,) = ask(node, [contracts.jobs.get(number)], at=head)
     return tuple(_concluded(moved, found, _times(node, found), lock=record.lock, cost=record.final_cost))
 
