@@ -27,7 +27,7 @@ WAITS = (
     "|---|---|---|---|",
     "| META_SCHEDULED | PENDING | `claimJobTimeout` blocks in which its provider claimed nothing | the same |",
     "| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | stays |",
-    "| RUNNING | PANICKED, refunded | its paid time and `settleGrace` seconds after its start | stays |\n",
+    "| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or a request to cancel it | stays |\n",
     f"The meta-scheduler asks for it {MARGIN_BLOCKS} blocks or {MARGIN_S} seconds after the contracts would allow it.",
 )
 

@@ -9,7 +9,7 @@ contract Constants is IConstants, Owned {
     uint256 public constant MAX_CUT = 100;
     uint64 public constant MAX_MINUTES = 5_256_000;
     uint64 public constant MAX_CLAIM_BLOCKS = 1_000_000;
-    uint64 public constant MIN_START_TIMEOUT = 1 hours;
+    uint64 public constant MIN_START_TIMEOUT = 4 days;
     uint64 public constant MAX_START_TIMEOUT = 90 days;
     uint64 public constant MIN_SETTLE_GRACE = 4 days;
     uint64 public constant MAX_SETTLE_GRACE = 30 days;
@@ -67,7 +67,7 @@ contract Constants is IConstants, Owned {
         emit ConstantChanged("deepsquareCut", _deepsquareCut);
     }
 
-    /// @notice Sets startTimeout: one hour to 90 days.
+    /// @notice Sets startTimeout: four days to 90 days.
     function setStartTimeout(uint64 _startTimeout) external onlyOwner {
         _bound(_startTimeout, MIN_START_TIMEOUT, MAX_START_TIMEOUT);
         startTimeout = _startTimeout;

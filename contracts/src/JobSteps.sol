@@ -126,7 +126,7 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     function _expire(JobId jobId, JobTerms memory job) internal {
-        uint256 expiry = _expiry(job);
+        uint256 expiry = _expiry(jobId, job);
         uint256 current = job.status == JobStatus.META_SCHEDULED ? block.number : block.timestamp;
         if (current <= expiry) revert NotExpired(job.status, expiry);
 
@@ -172,12 +172,16 @@ abstract contract JobSteps is IMetaScheduler {
         if (!ok) emit BatchElementSkipped(jobId, reason);
     }
 
-    function _expiry(JobTerms memory job) private view returns (uint256) {
+    function _expiry(JobId jobId, JobTerms memory job) private view returns (uint256) {
         if (job.status == JobStatus.META_SCHEDULED) return job.stateBlock + constants.claimJobTimeout();
         if (job.status == JobStatus.SCHEDULED) return job.claimTime + constants.startTimeout();
         if (job.status == JobStatus.PENDING) return NEVER;
-        uint256 paid = Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
-        return job.startTime + paid + constants.settleGrace();
+        uint256 end = job.startTime + Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
+        if (job.hasCancelRequest) {
+            uint256 asked = jobs.get(jobId).time.cancelRequestTimestamp;
+            if (asked < end) end = asked;
+        }
+        return end + constants.settleGrace();
     }
 
     /// @dev The whole minutes that are paid and not yet run; 0 for a job that is overdue.

@@ -110,7 +110,7 @@ contract BasicsTest is Grid {
         _expectBounds(constants.setClaimJobTimeout.selector, 1, 1_000_000);
         _expectBounds(constants.setTopUpSliceDurationMin.selector, 1, 5_256_000);
         _expectBounds(constants.setDeepsquareCut.selector, 0, 100);
-        _expectBounds(constants.setStartTimeout.selector, 1 hours, 90 days);
+        _expectBounds(constants.setStartTimeout.selector, 4 days, 90 days);
         _expectBounds(constants.setSettleGrace.selector, 4 days, 30 days);
     }
 

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {Billing} from "../src/libraries/Billing.sol";
-import {Job, JobId, JobStatus} from "../src/Types.sol";
+import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice Every way in which an escrow ends without a settlement: cancel, panic, expiry; and the admin's fees.
@@ -200,6 +200,33 @@ contract EndingsTest is Grid {
 
         assertStatus(jobId, JobStatus.PANICKED);
         assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+    }
+
+    function test_a_run_that_is_to_be_cancelled_expires_the_grace_after_the_request() public {
+        vm.prank(PROVIDER);
+        providers.setPrices(ProviderPrices(0, 0, 1)); // The lock buys ten years and more.
+        JobId jobId = running(LOCK);
+        pass(3 days);
+        _cancel(jobId);
+        pass(1 days);
+        _cancel(jobId); // Asked again: the first time counts.
+        vm.warp(T0 + 10 days);
+        _expectNotExpired(jobId, JobStatus.RUNNING, T0 + 10 days);
+        pass(1);
+
+        vm.prank(STRANGER);
+        meta.expireJob(jobId);
+
+        assertStatus(jobId, JobStatus.PANICKED);
+        assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
+    }
+
+    function test_a_request_to_cancel_an_overdue_run_gives_no_more_time() public {
+        JobId jobId = running(LOCK);
+        pass(Billing.paidSecondsUp(LOCK, PRICE) + 1 days);
+        _cancel(jobId);
+
+        _expectNotExpired(jobId, JobStatus.RUNNING, T0 + Billing.paidSecondsUp(LOCK, PRICE) + 7 days);
     }
 
     function test_a_provider_that_returns_within_the_grace_is_paid_in_full() public {

@@ -191,7 +191,7 @@ interface IMetaScheduler {
 
     /// @notice Ends what its provider left lying: an unclaimed match goes back to PENDING after claimJobTimeout
     /// blocks; a claimed job that did not start in startTimeout seconds and a running one that was not settled
-    /// settleGrace seconds after its paid time become PANICKED with a full refund.
+    /// settleGrace seconds after its paid time, or after a request to cancel it, become PANICKED with a full refund.
     function expireJob(JobId jobId) external;
 
     // For the admin (DEFAULT_ADMIN_ROLE).

@@ -155,7 +155,7 @@ contract Handler is Deeds {
         uint256 value = _part(seed, "value");
         if (seed % 5 == 0) constants.setDeepsquareCut(value % 101);
         if (seed % 5 == 1) constants.setSettleGrace(uint64(4 days + value % 26 days));
-        if (seed % 5 == 2) constants.setStartTimeout(uint64(1 hours + value % 89 days));
+        if (seed % 5 == 2) constants.setStartTimeout(uint64(4 days + value % 86 days));
         if (seed % 5 == 3) constants.setClaimJobTimeout(uint64(1 + value % 20));
         if (seed % 5 == 4) constants.setTopUpSliceDurationMin(uint64(1 + value % 5_256_000));
     }

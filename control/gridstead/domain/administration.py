@@ -15,7 +15,7 @@ from gridstead.domain.deployment import HANDED_OVER, NOBODY, SEALABLE, SEATS, Gr
 from gridstead.errors import InvalidInput, NotAllowed
 
 MINUTES = 5_256_000  # in ten years
-HOUR, DAY = 3_600, 86_400
+DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ CONSTANTS = (
     Constant(name="deepsquareCut", unit="percent", least=0, most=100, meaning="the grid's fee, of a job's cost"),
     Constant(name="claimJobTimeout", unit="blocks", least=1, most=10**6, meaning="a match unclaimed so long expires"),
     Constant(
-        name="startTimeout", unit="s", least=HOUR, most=90 * DAY, meaning="a claimed job unstarted so long expires"
+        name="startTimeout", unit="s", least=4 * DAY, most=90 * DAY, meaning="a claimed job unstarted so long expires"
     ),
     Constant(
         name="settleGrace",
         unit="s",
         least=4 * DAY,
         most=30 * DAY,
-        meaning="a job unsettled so long after its paid time expires",
+        meaning="a job unsettled so long after its paid time or cancellation expires",
     ),
     Constant(name="topUpSliceDurationMin", unit="min", least=1, most=MINUTES, meaning="what a delegated top-up buys"),
     Constant(name="billDurationDeltaMinute", unit="min", least=0, most=MINUTES, meaning="kept for old readers, unused"),

@@ -36,7 +36,8 @@ class Timeouts:
     Attributes:
         claim_blocks: Blocks that a match may wait for its claim.
         start_s: Seconds that a claimed job may wait for its start; None on contracts that do not end it.
-        settle_grace_s: Seconds beyond its paid time that a job may run unsettled; None on contracts that do not end it.
+        settle_grace_s: Seconds that a run may stay unsettled beyond its paid time or a request to cancel it; None on
+            contracts that do not end it.
     """
 
     claim_blocks: int
@@ -63,7 +64,9 @@ def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | Non
         case JobState.SCHEDULED if timeouts.start_s is not None and claimed_at is not None:
             return claimed_at + timeouts.start_s
         case JobState.RUNNING if timeouts.settle_grace_s is not None:
-            return job.started_at + paid_seconds_ceil(job.lock, job.price_per_min) + timeouts.settle_grace_s
+            paid_end = job.started_at + paid_seconds_ceil(job.lock, job.price_per_min)
+            end = min(paid_end, job.cancel_requested_at) if job.cancel_requested else paid_end
+            return end + timeouts.settle_grace_s
         case _:
             return None
 

@@ -63,6 +63,7 @@ class Job:
         ended_at: Unix seconds; 0 while it is hot.
         state_block: Number of the block of its last change of state.
         cancel_requested: Whether the customer asked to cancel it.
+        cancel_requested_at: When, Unix seconds; 0 if never.
         name: The customer's name for it. Untrusted text.
         exit_code: Wait status as Slurm has it (code << 8 | signal); 0 while it is hot.
         last_error: What its provider or the grid said of it. May be empty.
@@ -84,6 +85,7 @@ class Job:
     ended_at: int = 0
     state_block: int
     cancel_requested: bool = False
+    cancel_requested_at: int = 0
     name: str = ""
     exit_code: int = 0
     last_error: str = ""

@@ -171,8 +171,11 @@ def test_the_old_contracts_are_not_asked_to_end_what_they_cannot(operator):
 def test_our_ends_are_the_contracts_own(operator):
     """Called too soon, the contract tells when it is time."""
     running = operator.running().id.number
+    stopping = operator.running().id.number
+    operator.grid.cancel(stopping)
     claimed, claimed_at = operator.claimed()
-    waiting = [job(operator.grid, number) for number in (operator.matched(), claimed, running)]
+    waiting = [job(operator.grid, number) for number in (operator.matched(), claimed, running, stopping)]
+    assert waiting[3].cancel_requested_at
 
     told = []
     for one in waiting:
@@ -182,4 +185,4 @@ def test_our_ends_are_the_contracts_own(operator):
         told.append(refused.value.arguments)
 
     ends = [expiry(one, operator.timeouts, claimed_at=claimed_at) for one in waiting]
-    assert told == [(str(number), str(end)) for number, end in zip((1, 2, 3), ends, strict=True)]
+    assert told == [(str(number), str(end)) for number, end in zip((1, 2, 3, 3), ends, strict=True)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.contracts.ledger.access import require_owner
 from tests.contracts.ledger.world import World, demand
 
-HOUR, DAY = 3600, 86400
+DAY = 86400
 TEN_YEARS_MIN = 10 * 365 * 24 * 60
 
 DEFAULTS = {
@@ -27,7 +27,7 @@ BOUNDS = {
     "claimJobTimeout": (1, 10**6),
     "topUpSliceDurationMin": (1, TEN_YEARS_MIN),
     "deepsquareCut": (0, 100),
-    "startTimeout": (HOUR, 90 * DAY),
+    "startTimeout": (4 * DAY, 90 * DAY),
     "settleGrace": (4 * DAY, 30 * DAY),
 }
 

@@ -128,9 +128,15 @@ def expiry(world: World, job: Job) -> int:
         case JobState.SCHEDULED:
             return job.claimed_at + constants["startTimeout"]
         case JobState.RUNNING:
-            return job.started_at + paid_seconds_ceil(job.lock, job.price) + constants["settleGrace"]
+            return awaited_end(job) + constants["settleGrace"]
         case _:
             return MAX_UINT
+
+
+def awaited_end(job: Job) -> int:
+    """Return when a run must be over: its lock is used up, or its customer asked to cancel it before that."""
+    paid = job.started_at + paid_seconds_ceil(job.lock, job.price)
+    return min(paid, job.cancel_requested_at) if job.cancel_requested else paid
 
 
 def remaining_minutes(world: World, job: Job) -> int:

@@ -80,6 +80,15 @@ def test_a_lock_at_next_to_no_price_buys_ten_years(price):
     assert expiry(free, OURS, claimed_at=None) == RUNNING.started_at + 10 * 365 * 86_400 + 86_400
 
 
+@pytest.mark.parametrize(("asked", "end"), [(0, 0), (PAID_S - 1, PAID_S - 1), (PAID_S + 1, PAID_S)])
+@pytest.mark.parametrize("price", [0, 3 * CREDIT])
+def test_a_run_that_is_to_be_cancelled_waits_from_the_request_on(asked, end, price):
+    since = RUNNING.started_at
+    run = replace(RUNNING, price_per_min=price, cancel_requested=True, cancel_requested_at=since + asked)
+
+    assert expiry(run, OURS, claimed_at=None) == since + (asked if price == 0 else end) + 86_400
+
+
 def test_a_claim_of_unknown_time_is_not_due():
     assert not is_due(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=OURS)
 

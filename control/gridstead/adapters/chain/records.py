@@ -81,6 +81,7 @@ class JobRecord:
             ended_at=time[2],
             state_block=time[4],
             cancel_requested=cancel,
+            cancel_requested_at=time[3],
             name=to_name(name),
             exit_code=exit_code,
             last_error=text(last_error),
