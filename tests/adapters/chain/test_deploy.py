@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.adapters.chain.deploying import ADMIN, OPERATOR, STEPS
+from tests.adapters.chain.deploying import ADMIN, OPERATOR, STEPS, MiningNode
 from tests.devnet import COIN
 
 from gridstead.adapters.chain import deploy as deploying
 from gridstead.adapters.chain.blueprint import address_of
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
-from gridstead.adapters.chain.deployment_file import read
+from gridstead.adapters.chain.deployment_file import Origin, Record, read, set_aside, write
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.domain.deployment import Kind, judge
@@ -99,7 +99,40 @@ def test_a_development_chain_that_began_anew_gets_a_new_set_and_the_old_file_is_
     addresses = site.run(renew=True)
 
     site.check(addresses)
-    assert json.loads(site.path.with_name("deployment.json.179188-abcdef01").read_text()) == old
+    aside = f"deployment.json.179188-abcdef01-{ADMIN.address[2:10]}"
+    assert json.loads(site.path.with_name(aside).read_text()) == old
+
+
+def test_every_file_that_is_set_aside_is_kept(site):
+    """Also of one chain with several administrators, and of the same administrator once more."""
+    origins = [Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40) for digit in "121"]
+    records = [Record(origin=one, contracts={}, intents=[]) for one in origins]
+    names = []
+    for record in records:
+        write(site.path, record)
+        names.append(set_aside(site.path, record))
+
+    assert [one.name.removeprefix("deployment.json.1-abcdef01-") for one in names] == [
+        "11111111",
+        "22222222",
+        "11111111-2",
+    ]
+    assert [read(one) for one in names] == records
+
+
+def test_another_supply_than_credit_was_created_with_is_told(site):
+    """When it waits in the pool, and when it is there."""
+    site.chain.anvil.rpc("evm_setAutomine", False)
+    site.crash(1, sent=True)
+    words = f"Credit was created with {COIN} wei before, so a supply of 5 wei changes nothing"
+
+    site.deployment(site.node(MiningNode)).run(operator=OPERATOR.address, supply=5)
+    assert site.told.count(words) == 1
+    site.deployment().run(operator=OPERATOR.address, supply=5)
+    assert site.told.count(words) == 2
+
+    site.check(site.run())
+    assert site.told.count(words) == 2
 
 
 def test_a_file_of_an_earlier_release_is_taken_as_it_is(site):

@@ -116,7 +116,7 @@ class Deployment:
                     raise ChainUnavailable(f"could not see the end of {steps[0].title}", detail=detail)
                 steps = self.plan(operator=operator, supply=supply)
                 total = max(total, len(steps))
-            self._finish()
+            self._finish(supply)
             return dict(self._record.contracts)
 
     def _load(self) -> Record:
@@ -241,10 +241,19 @@ class Deployment:
             self._record.contracts[done.contract] = done.creates
         self._write()
 
-    def _finish(self) -> None:
-        """Write what was found without being sent by this run."""
+    def _finish(self, supply: int) -> None:
+        """Write what was found without being sent by this run, and tell if an earlier one gave the admin other credits.
+
+        It may have sent the creation of Credit, whose place another one can take only if it is not mined first.
+        """
         if read(self._path) != self._record:
             self._write()
+        created = self._record.intent(creation_of("Credit"))
+        asked = [("eth_getTransactionByHash", [one]) for one in (created.hashes if created else ())]
+        for answer in self._node.batch(asked):
+            if isinstance(answer, dict) and answer.get("blockNumber") and int(answer["input"][-64:], 16) != supply:
+                given = int(answer["input"][-64:], 16)
+                self._tell(f"Credit was created with {given} wei before, so a supply of {supply} wei changes nothing")
 
     def _write(self) -> None:
         if self._old is not None:

@@ -9,6 +9,7 @@ Rule 2: a step whose nonce is not used up keeps that nonce; whatever is mined of
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -125,8 +126,11 @@ def write(path: Path, record: Record) -> None:
 
 
 def set_aside(path: Path, record: Record) -> Path:
-    """Keep the file of another chain under a name that tells it, and return that name."""
-    aside = path.with_name(f"{path.name}.{record.origin.chain_id}-{record.origin.genesis[2:10]}")
+    """Keep the file of another chain or admin under a name that tells both and is new, and return that name."""
+    origin = record.origin
+    name = f"{path.name}.{origin.chain_id}-{origin.genesis[2:10]}-{origin.admin[2:10]}"
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    aside = next(one for one in map(path.with_name, names) if not one.exists())
     try:
         path.replace(aside)
     except OSError as err:
