@@ -34,7 +34,7 @@ class Grid:
 
     def start(self):
         """Start the service, as a new process over the same chain and outbox."""
-        self.service = MetaScheduler(self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox)
+        self.service = MetaScheduler(self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox, confirmations=2)
 
     def tick(self):
         """Let the service decide and the sender send; return the calls."""
@@ -268,6 +268,7 @@ def test_the_time_of_a_claim_is_read_once(grid, job):
 def test_a_job_that_ended_is_not_read_again(grid, job):
     grid.ledger.cancel(job.id.number)
     other = grid.ledger.request(CUSTOMER)
+    grid.ledger.mine(2)
     grid.tick()
     known, asked = grid.ledger.jobs, []
     grid.ledger.jobs = lambda numbers, *, at: known(asked.extend(numbers) or numbers, at=at)

@@ -64,7 +64,7 @@ def ledger():
 
 
 def meta_scheduler(ledger, outbox=None):
-    return MetaScheduler(ledger, Follower(ledger, MemoryCursor()), outbox or MemoryOutbox())
+    return MetaScheduler(ledger, Follower(ledger, MemoryCursor()), outbox or MemoryOutbox(), confirmations=2)
 
 
 def test_a_pending_job_without_a_provider_waits_with_a_reason(ledger):
@@ -74,6 +74,24 @@ def test_a_pending_job_without_a_provider_waits_with_a_reason(ledger):
 
     assert "no provider" in service.pending()[job.id.slurm_name]
     assert service.matched() == {}
+
+
+def test_a_job_whose_end_a_reorg_undid_is_matched(ledger):
+    ledger.add_provider(US)
+    job = ledger.request(CUSTOMERS[0])
+    ledger.cancel(job.id.number)
+    outbox = MemoryOutbox()
+    service = meta_scheduler(ledger, outbox)
+    service.tick()
+    ledger.mine()
+    service.tick()
+    assert outbox.entries() == ()
+
+    ledger.reorg(2)
+    assert ledger.job(job.id.number).state is JobState.PENDING
+    service.tick()
+
+    assert [entry.call.proof for entry in outbox.open_entries()] == [job.proof]
 
 
 def test_a_pending_job_is_matched_once_a_provider_joins(ledger):

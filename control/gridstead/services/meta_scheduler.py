@@ -28,12 +28,20 @@ log = structlog.get_logger()
 
 
 class MetaScheduler:
-    """Matches each pending job to the first eligible provider, and takes back what providers let lie."""
+    """Matches each pending job to the first eligible provider, and takes back what providers let lie.
 
-    def __init__(self, ledger: Ledger, follower: Follower, outbox: Outbox) -> None:
+    Args:
+        ledger: The chain.
+        follower: Of all its events, from the first block on.
+        outbox: Of the wallet that matches.
+        confirmations: Blocks on top of a job's end before it is forgotten: a reorg may undo the end.
+    """
+
+    def __init__(self, ledger: Ledger, follower: Follower, outbox: Outbox, *, confirmations: int) -> None:
         self._ledger = ledger
         self._follower = follower
         self._outbox = outbox
+        self._confirmations = confirmations
         self._hot: set[int] = set()
         # By number and customer: after a reorg the number may be somebody else's job.
         self._returns: dict[tuple[int, str], Returns] = defaultdict(Returns)
@@ -53,7 +61,8 @@ class MetaScheduler:
             return
         head = self._ledger.head()
         jobs = self._ledger.jobs(sorted(self._hot), at=head)
-        self._forget(job for job in jobs.values() if job.state in COLD)
+        final = head.number - self._confirmations
+        self._forget(job for job in jobs.values() if job.state in COLD and job.state_block <= final)
         timeouts = self._ledger.timeouts(at=head)
         self._expire(jobs.values(), head, timeouts)
         reasons = self._match([job for job in jobs.values() if job.state is JobState.PENDING], head, timeouts)

@@ -28,7 +28,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     sending = open_sending(chain, wallet, database, clock, confirmations=settings.chain.confirmations, at=at)
     # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
     follower = Follower(chain.ledger, VolatileCursor(), start=chain.first_block)
-    service = MetaScheduler(chain.ledger, follower, sending.outbox)
+    service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=settings.chain.confirmations)
     ticks = (
         loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),

@@ -48,7 +48,8 @@ class World:
         self.registration = Registration(
             self.ledger, self.provider.outbox, self.slurm, provider=self.grid.provider, terms=terms
         )
-        self.matching = MetaScheduler(self.ledger, Follower(self.ledger, MemoryCursor()), self.operator.outbox)
+        follower = Follower(self.ledger, MemoryCursor())
+        self.matching = MetaScheduler(self.ledger, follower, self.operator.outbox, confirmations=CONFIRMATIONS)
         self.connector = LdapConnector(self.ledger, Follower(self.ledger, MemoryCursor()), self.users)
         self.start()
 
