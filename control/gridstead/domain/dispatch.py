@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from gridstead.domain.batches import pack, subject
-from gridstead.domain.calls import Call, Expire, Match, Refuse
+from gridstead.domain.calls import Call, Expire, Match, Refuse, Settle
 from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction, View
 
 BASE_GAS = 80_000  # what a transaction uses beside its calls, roughly
@@ -121,6 +121,14 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
         return "the job belongs to another provider now"
     if job.state in COLD or (isinstance(call, Refuse) and job.state is JobState.RUNNING):
         return f"the job is {job.state.name}"
+    if (
+        isinstance(call, Settle)
+        and call.seconds
+        and job.state is JobState.SCHEDULED
+        and is_legal(job.state, call.state)
+    ):
+        # Its start was reorganised away: the contract would take the end and pay for nothing.
+        return "the job has not started on chain"
     return ""
 
 

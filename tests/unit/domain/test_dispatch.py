@@ -491,6 +491,23 @@ def test_call_about_an_ended_job_is_objected_to(call, state):
     assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
 
 
+@pytest.mark.parametrize(
+    ("state", "seconds", "words"),
+    [
+        (JobState.FAILED, 1, "not started"),
+        (JobState.CANCELLED, 1, "not started"),
+        (JobState.FAILED, 0, ""),
+        (JobState.FINISHED, 1, ""),  # it follows its start, and is skipped should that get lost
+    ],
+)
+def test_bill_of_a_run_whose_start_a_reorg_undid_is_objected_to(state, seconds, words):
+    """The contract would take such an end, and pay for nothing."""
+    call = replace(ending(), state=state, seconds=seconds)
+    reason = objection(call, replace(JOB, state=JobState.SCHEDULED), wallet=WALLET)
+    assert words in reason
+    assert bool(words) == bool(reason)
+
+
 def test_refusal_of_a_running_job_is_objected_to():
     assert "RUNNING" in objection(Refuse(proof=proof()), JOB, wallet=WALLET)
 
