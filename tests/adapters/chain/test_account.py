@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from gridstead.adapters.chain import account as account_module
 from gridstead.adapters.chain.account import ChainAccount, estimate, send_raw
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import RpcError
@@ -81,3 +82,22 @@ def test_call_that_no_block_could_hold_is_refused_in_simulation():
 
     with pytest.raises(TransactionReverted):
         estimate(refusing("gas required exceeds allowance (30000000)"), WALLET, payload, "ClaimJobs")
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("FeeTooLow, MaxFeePerGas too low", Taken.UNDERPRICED),
+        ("FeeTooLowToCompete", Taken.UNDERPRICED),
+        ("ReplacementNotAllowed", Taken.UNDERPRICED),
+        ("Gas price below configured minimum gas price", Taken.UNDERPRICED),
+        ("InsufficientFunds, Account balance: 0", Taken.POOR),
+        ("Upfront cost exceeds account balance", Taken.POOR),
+        ("OldNonce, Current nonce: 5", Taken.STALE),
+        ("NonceGap", Taken.LATER),
+        ("Transaction nonce is too distant from current sender nonce", Taken.LATER),
+        ("Internal error", Taken.LATER),
+    ],
+)
+def test_words_of_other_nodes_are_understood(words, taken):
+    assert account_module._reply(RpcError(code=-32010, message=words, data="")).taken is taken

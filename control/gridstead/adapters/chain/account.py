@@ -22,10 +22,20 @@ WORDS = 500  # characters that are kept of a node's own words
 LEAST_TIP = 1_000_000  # wei per gas: below, some nodes take no transaction
 
 _KNOWN = ("already known", "already imported", "alreadyknown", "known transaction", "already exists")
-_UNDERPRICED = ("underpriced", "fee too low", "less than block base fee", "max fee per gas less than")
-_POOR = ("insufficient funds",)
+_UNDERPRICED = (
+    "underpriced",
+    "fee too low",
+    "feetoolow",
+    "replacementnotallowed",
+    "below configured minimum",
+    "less than block base fee",
+    "max fee per gas less than",
+)
+_POOR = ("insufficient funds", "insufficientfunds", "upfront cost exceeds")
+_STALE = ("nonce too low", "oldnonce")
 # What says nothing about the transaction itself. Source: EIP-1474 for the code "limit exceeded".
 _LATER = ("too many requests", "rate limit", "pool is full", "timeout", "timed out", "nonce too high", "nonce gap")
+_LATER_TOO = ("noncegap", "too distant", "internal error")
 _LATER_CODE = -32005
 
 
@@ -201,12 +211,12 @@ def _reply(answer: Any) -> Reply:  # noqa: ANN401
     words, told = answer.message.lower(), answer.message[:WORDS]
     if any(text in words for text in _KNOWN):
         return Reply(taken=Taken.TAKEN)
-    if "nonce too low" in words:
+    if any(text in words for text in _STALE):
         return Reply(taken=Taken.STALE)
     if any(text in words for text in _UNDERPRICED):
         return Reply(taken=Taken.UNDERPRICED)
     if any(text in words for text in _POOR):
         return Reply(taken=Taken.POOR, words=told)
-    if answer.code == _LATER_CODE or any(text in words for text in _LATER):
+    if answer.code == _LATER_CODE or any(text in words for text in (*_LATER, *_LATER_TOO)):
         return Reply(taken=Taken.LATER, words=told)
     return Reply(taken=Taken.REFUSED, words=told)
