@@ -195,6 +195,20 @@ class TestHandlers:
         assert b"never" not in output
         assert node.left == []
 
+    def test_job_cancelled_while_the_last_of_a_failed_step_runs_does_not_go_on(self, node):
+        body = {"run": {"command": "exit 3"}, "finally": steps("touch started; sleep 20")}
+        job = workflow({"steps": steps(body), "catch": steps("echo caught")}, "echo never")
+        running = node.start(job)
+        wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
+
+        os.killpg(running.pid, signal.SIGTERM)
+        output, _ = running.communicate(timeout=20)
+
+        assert running.returncode == 3
+        assert b"caught" not in output
+        assert b"never" not in output
+        assert node.left == []
+
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_workflows_run_to_their_end_and_their_text_does_nothing(node, seed):

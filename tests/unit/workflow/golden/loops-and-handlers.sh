@@ -102,11 +102,14 @@ when() { # condition, step
   esac
 }
 
-# Runs steps that come last, even when the job is to end.
+# Runs steps that come last, even when the job is to end. A signal that comes meanwhile ends them and the job.
 error=() # the code of the last step with handlers, as a variable for steps
 at_last() { # command
-  local ended=0
-  "$@"
+  local outer=$ended code=0
+  ended=0
+  "$@" || code=$?
+  ended=$((outer ? outer : ended))
+  return "$code"
 }
 
 # In a branch that runs beside the rest: a signal ends it in order.
