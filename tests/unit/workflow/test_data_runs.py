@@ -221,6 +221,19 @@ class TestStore:
         assert code == 0
         assert node.left == []
 
+    def test_continuous_output_goes_on_after_a_failure(self, node):
+        node.add("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
+        node.add("rclone-works", RCLONE)
+        node.add("rclone", '#!/bin/bash\nmkdir "$HOME/failed" 2>/dev/null && exit 7\nexec rclone-works "$@"\n')
+        there = node.home / "store/bucket/some/data/y"
+        body = f"echo y >output/y; for _ in $(seq 500); do [ ! -e {there} ] || exit 0; /bin/sleep 0.02; done; exit 1"
+
+        code, output = node.run(workflow(body, output={"s3": STORE}, continuousOutputSync=True))
+
+        assert code == 0
+        assert output.count("gridstead: could not send the output, will try again\n") == 1
+        assert node.left == []
+
     @pytest.mark.parametrize("code", [0, 6])
     def test_continuous_output_is_sent_at_the_end_however_the_job_ends(self, node, code):
         job = workflow(f"echo y >output/y; exit {code}", output={"s3": STORE}, continuousOutputSync=True)
