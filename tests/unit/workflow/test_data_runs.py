@@ -183,6 +183,19 @@ class TestStore:
         assert output.endswith("hello\n")
         assert node.left == []
 
+    def test_permissions_of_the_input_are_not_those_of_what_it_links_to(self, node):
+        outside = node.root / "outside"
+        outside.write_text("mine")
+        outside.chmod(0o640)
+        data = node.home / "store/bucket/some/data"
+        (data / "link").symlink_to(outside)
+        (data / "dangling").symlink_to(node.root / "nothing")
+
+        code, output = node.run(workflow("stat -c %a input/x", input={"s3": STORE}, inputMode=365))
+
+        assert (code, output.endswith("\n555\n")) == (0, True)
+        assert outside.stat().st_mode & 0o777 == 0o640
+
     @pytest.mark.parametrize(("delete", "left"), [(False, ["x", "y"]), (True, ["y"])])
     def test_output_goes_to_the_store(self, node, delete, left):
         code, _ = node.run(workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete}}))

@@ -1,2 +1,2 @@
 ls -lR -- "$storage/input"
-find "$storage/input" -depth -exec chmod %%{mode} {} +
+find "$storage/input" -depth ! -type l -exec chmod %%{mode} {} +
