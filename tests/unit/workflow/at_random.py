@@ -112,7 +112,7 @@ class _Author:
 
     def mounts(self):
         return [
-            {"hostDir": "/a b", "containerDir": "/$(touch owned)'", "options": self.random.choice(["", "ro", "rw"])}
+            {"hostDir": "/a-b", "containerDir": "/$(touch<owned)'", "options": self.random.choice(["", "ro", "rw"])}
         ]
 
     def env(self):

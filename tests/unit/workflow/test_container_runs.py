@@ -183,7 +183,7 @@ class TestSurroundings:
         container = {
             **DEBIAN, "mountHome": True, "readOnlyRootFS": True,
             "mounts": [
-                {"hostDir": "/a b", "containerDir": "/b", "options": "ro"},
+                {"hostDir": "/a-b", "containerDir": "/b", "options": "ro"},
                 {"hostDir": "/c", "containerDir": "/d", "options": ""},
             ],
         }  # fmt: skip
@@ -197,7 +197,7 @@ class TestSurroundings:
             "--no-home",
             "--nv",
             f"{node.home}:{node.home}",
-            "/a b:/b:ro",
+            "/a-b:/b:ro",
             "/c:/d",
         } <= set(one)
         assert one[one.index("--pwd") + 1] == "/w x"
@@ -245,6 +245,8 @@ class TestRules:
             ({"image": "a", "username": "x", "password": "a\nb"}, "container.password: holds a character"),
             ({"image": "a", "mounts": [{"hostDir": "a", "containerDir": "/b"}]}, "hostDir: must be an absolute path"),
             ({"image": "a", "mounts": [{"hostDir": "/a:b", "containerDir": "/b"}]}, "hostDir: holds a character"),
+            ({"image": "a", "mounts": [{"hostDir": "/a b", "containerDir": "/b"}]}, "hostDir: holds a character"),
+            ({"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b "}]}, "containerDir: holds a character"),
             (
                 {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "x"}]},
                 "options: must be ro or rw",
