@@ -43,13 +43,14 @@ class TestCondition:
 
     @pytest.mark.parametrize("condition", ["a b", "1 -eq", "]]", "(", "'", "# ", "; exit 0", "]] ; exit 3; [["])
     def test_condition_that_is_none_fails_the_step_and_says_which(self, node, condition):
-        job = workflow({"if": condition, "run": {"command": "echo yes"}}, "echo never")
+        step = {"if": condition, "run": {"command": "echo yes"}}
+        job = workflow("true", {"finally": steps(step)}, "echo never")
         code, output = node.run(job)
 
         assert code != 0
         assert "yes" not in output
         assert "never" not in output
-        assert "gridstead: could not evaluate the condition of step_1\n" in output
+        assert "gridstead: could not evaluate the condition of step 2 finally 1\n" in output
         assert node.left == []
 
     def test_condition_changes_nothing_of_the_job(self, node):

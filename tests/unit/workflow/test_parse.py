@@ -142,6 +142,10 @@ def test_steps_may_not_be_empty_nor_very_many():
     ]
 
 
+def test_condition_may_not_be_empty():
+    assert problems(RESOURCES + STEPS + "  if: ''\n") == ["line 5: steps[0].if: must not be empty"]
+
+
 def test_very_many_problems_are_cut():
     found = problems(RESOURCES + STEPS + "".join(f"y{number}: 1\n" for number in range(5000)))
 

@@ -102,7 +102,8 @@ def _guarded(step: Step, inner: str, place: Place) -> str:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     script = f"[[ {step.if_} ]] && exit 10; exit 11"
     condition = fill("holds.sh", function=function, surroundings=place.surroundings, script=quote(script))
-    return condition + fill("guarded.sh", function=function, waits=waits, inner=f"when {function}_if {inner}")
+    call = f"when {quote(place.title)} {function}_if {inner}"
+    return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
 
 def _handled(step: Step, function: str, place: Place) -> str:

@@ -99,7 +99,7 @@ class Step(Model):
         description="Handles of launched steps to wait for, of this list or of one around it. What failed there fails "
         "this step.",
     )
-    if_: Annotated[Text, Field(max_length=MAX_CONDITION)] | None = Field(
+    if_: Annotated[Text, Field(min_length=1, max_length=MAX_CONDITION)] | None = Field(
         default=None,
         alias="if",
         description="What stands between `[[` and `]]` of bash. If it does not hold, the step is skipped. It is "

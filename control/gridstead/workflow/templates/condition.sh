@@ -1,13 +1,13 @@
 
 # Runs a step if its condition holds.
-when() { # condition, step
+when() { # the step's number for people, condition, step
   local code=0
-  "$1" || code=$?
+  "$2" || code=$?
   case $code in
-  10) "$2" ;;
+  10) "$3" ;;
   11) ;;
   *)
-    ((ended)) || echo "gridstead: could not evaluate the condition of ${1%_if}" >&2
+    ((ended)) || echo "gridstead: could not evaluate the condition of step $1" >&2
     return "$((code ? code : 2))"
     ;;
   esac

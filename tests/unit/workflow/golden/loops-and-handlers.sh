@@ -89,14 +89,14 @@ in_order() { # functions
 }
 
 # Runs a step if its condition holds.
-when() { # condition, step
+when() { # the step's number for people, condition, step
   local code=0
-  "$1" || code=$?
+  "$2" || code=$?
   case $code in
-  10) "$2" ;;
+  10) "$3" ;;
   11) ;;
   *)
-    ((ended)) || echo "gridstead: could not evaluate the condition of ${1%_if}" >&2
+    ((ended)) || echo "gridstead: could not evaluate the condition of step $1" >&2
     return "$((code ? code : 2))"
     ;;
   esac
@@ -232,7 +232,7 @@ step_4_if() (
   exec /bin/bash -c '[[ -z $(ls -- *.txt 2>/dev/null) ]] && exit 10; exit 11'
 )
 step_4() {
-  when step_4_if step_4_unguarded
+  when 4 step_4_if step_4_unguarded
 }
 
 # --- The job ---
