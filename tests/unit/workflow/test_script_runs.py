@@ -14,6 +14,7 @@ from tests.unit.workflow.node import NAME, RECORDER, SECRETS, Node, wait_for
 from tests.unit.workflow.strategies import workflows
 
 from gridstead.workflow.parse import from_graphql, parse_workflow
+from gridstead.workflow.render import render
 
 
 def job(*commands, logging=False, env=(), **fields):
@@ -186,6 +187,20 @@ class TestLogging:
         running.communicate(timeout=20)
         assert b"SLURM_JOB_ID" in environment
         assert b"GRIDSTEAD_" not in environment
+
+    def test_secrets_that_cannot_be_written_leave_nothing(self, node):
+        node.add("mktemp", '#!/bin/bash\nplace=$(/usr/bin/mktemp "$@") && mkdir "$place/logger" && echo "$place"\n')
+
+        assert node.run(job("echo never", logging=True))[0] == 1
+        assert node.left == []
+
+    @pytest.mark.parametrize("place", ["    umask 077\n", "# --- The end, however it comes ---\n"])
+    def test_signal_before_the_job_begins_leaves_no_secret(self, node, place):
+        wanted = job("echo never", logging=True)
+        signalled = render(wanted, site=node.site).replace(place, f"kill -TERM $$; exit\n{place}", 1)
+
+        assert node.run(wanted, text=signalled) == (-signal.SIGTERM, "")
+        assert node.left == []
 
     def test_writer_that_is_missing_costs_no_output(self, node):
         (node.bin / "writer").unlink()

@@ -7,6 +7,7 @@ set -euo pipefail
 # They come in the environment. They go into files that nobody else can read, and the script starts again without them.
 if [ $# -eq 0 ]; then
   private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+  trap 'rm -rf -- "$private"' EXIT
   (
     umask 077
     printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
@@ -15,6 +16,7 @@ if [ $# -eq 0 ]; then
     /bin/bash -l "$0" "$private"
 fi
 private=$1 writer=
+trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
 
 # --- The end, however it comes ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
