@@ -128,6 +128,23 @@ class TestLoop:
 
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
 
+    def test_rounds_of_a_cancelled_parallel_loop_get_the_signal_at_once(self, node):
+        """Each round waits for a sign that the other has it too."""
+        met = 'touch "got-$item"; for _ in $(seq 100); do [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
+        body = f"""
+            other=$([ "$item" = a ] && echo b || echo a)
+            trap '{met}; exit 9' TERM
+            touch "$item"; while true; do sleep 0.05; done
+        """
+        running = node.start(workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(body)}}))
+        wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[ab]"))) == 2)
+
+        os.kill(running.pid, signal.SIGTERM)
+        output, _ = running.communicate(timeout=20)
+
+        assert (running.returncode, output.count(b"met\n")) == (143, 2)
+        assert node.left == []
+
     def test_loop_over_nothing_is_fine(self, node):
         loops = [{"for": {"parallel": parallel, "items": [], "steps": steps("echo x")}} for parallel in (True, False)]
 
