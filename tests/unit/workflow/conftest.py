@@ -9,4 +9,6 @@ from tests.unit.workflow.node import Node
 
 @pytest.fixture
 def node(tmp_path):
-    return Node(tmp_path)
+    machine = Node(tmp_path)
+    yield machine
+    machine.end()

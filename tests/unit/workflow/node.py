@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -109,6 +110,7 @@ class Node:
         self.root = root
         self.home = root / "home"
         self.bin = root / "bin"
+        self.running: list[subprocess.Popen[bytes]] = []
         for folder in (self.home, self.bin, root / "tmp", root / "cache"):
             folder.mkdir()
         self.add("srun", SRUN)
@@ -125,7 +127,7 @@ class Node:
         script.write_text(text or render(workflow, site=self.site))
         secrets = {**SECRETS, **secrets_of(workflow)}
         script.chmod(0o700)
-        return subprocess.Popen(
+        job = subprocess.Popen(
             ["env", "--default-signal", script],  # as Slurm starts it, though our own shell may ignore some
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             cwd=self.home, start_new_session=True,
@@ -134,11 +136,23 @@ class Node:
                 "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **secrets, **environment,
             },
         )  # fmt: skip
+        self.running.append(job)
+        return job
 
-    def run(self, workflow, *, text=None, **environment):
-        """Run to the end; return exit code and output."""
+    def end(self):
+        """Kill what still runs, with all that it started."""
+        for job in self.running:
+            if job.returncode is None:
+                os.killpg(job.pid, signal.SIGKILL)
+                job.communicate()
+
+    def run(self, workflow, *, text=None, patience_s=60, **environment):
+        """Run to the end; return exit code and output. What takes longer is killed."""
         job = self.start(workflow, text=text, **environment)
-        output, _ = job.communicate(timeout=60)
+        try:
+            output, _ = job.communicate(timeout=patience_s)
+        finally:
+            self.end()
         return job.returncode, output.decode("utf-8", "surrogateescape")
 
     @property

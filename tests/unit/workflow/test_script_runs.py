@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -232,6 +233,12 @@ class TestLogging:
 
 
 class TestSignals:
+    def test_run_that_takes_too_long_is_killed_whole(self, node):
+        with pytest.raises(subprocess.TimeoutExpired):
+            node.run(job("sleep 50"), patience_s=0.5)
+
+        assert [running.returncode for running in node.running] == [-signal.SIGKILL]
+
     @pytest.mark.parametrize("logging", [False, True])
     def test_end_by_slurm_leaves_nothing_and_keeps_the_last_line(self, node, logging):
         """Slurm signals every process of the job."""
