@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 import pytest
 from tests.services.grid import CUSTOMER, US, Grid
 
 from gridstead.domain.lifecycle import JobState
-from gridstead.errors import ChainUnavailable, InvalidInput, SchedulerUnavailable
+from gridstead.errors import InvalidInput, SchedulerUnavailable
 
 OTHER = "0x" + "44" * 20
 
@@ -281,8 +283,29 @@ def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid,
         return head() if len(asked) == 1 else grid.ledger.block(head().number - 3)
 
     monkeypatch.setattr(grid.ledger, "head", lagging_from_the_second_answer_on)
-    with pytest.raises(ChainUnavailable):
-        grid.supervisor.tick()
+    grid.supervisor.tick()
+    monkeypatch.undo()
+    grid.steps(2)
+
+    assert len(grid.slurm.submissions) == 1
+
+
+def test_a_claim_is_not_forgotten_when_another_server_stands_on_another_fork(grid, monkeypatch):
+    grid.request()
+    grid.step()
+    ledger, asked = grid.ledger, []
+    head, at = ledger.head, ledger._at
+
+    def forked_from_the_second_answer_on():
+        asked.append(None)
+        return head() if len(asked) == 1 else replace(head(), hash="of another fork")
+
+    def of_its_fork(block):
+        return at(ledger.block(block.number - 3) if block.hash == "of another fork" else block)
+
+    monkeypatch.setattr(ledger, "head", forked_from_the_second_answer_on)
+    monkeypatch.setattr(ledger, "_at", of_its_fork)
+    grid.supervisor.tick()
     monkeypatch.undo()
     grid.steps(2)
 

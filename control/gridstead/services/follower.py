@@ -40,7 +40,11 @@ class Follower:
         self._blocks_per_read = blocks_per_read
 
     def tick(self, take: Callable[[tuple[Event, ...]], None]) -> None:
-        """Give all new events, in chain order, up to the newest block.
+        """Give all new events, in chain order, up to the newest block; errors and guarantees as in ``follow``."""
+        self.follow(lambda events, _: take(events))
+
+    def follow(self, take: Callable[[tuple[Event, ...], Block], None]) -> None:
+        """Give all new events, in chain order, and the newest block, up to which they are read.
 
         Args:
             take: Called once per range that has events. When it returns, they are never given again, but after a reorg.
@@ -58,7 +62,7 @@ class Follower:
             if self._block(last).hash != end.hash:
                 raise ChainUnavailable("could not read the chain's events", detail="it was reorganised meanwhile")
             if events:
-                take(events)
+                take(events, head)
             self._cursor.save(end)
             first = last + 1
 

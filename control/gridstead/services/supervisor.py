@@ -23,7 +23,7 @@ from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.reconcile import Rules, Snapshot, is_claimed, knows_claim, plan
 from gridstead.domain.sending import SendState
-from gridstead.errors import ChainUnavailable, GridsteadError, Transient, UnexpectedOutput
+from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
 from gridstead.services.follower import Follower
 from gridstead.services.submitter import Submitter
@@ -98,7 +98,7 @@ class Supervisor:
         Raises:
             GridsteadError: The chain did not answer, so nothing was decided. Failures of single jobs are logged.
         """
-        self._peers.follower.tick(self._remember_claims)
+        self._peers.follower.follow(self._remember_claims)
         snapshot = self._gather()
         actions = plan(snapshot, self._rules)
         for action in actions:
@@ -110,8 +110,8 @@ class Supervisor:
         if actions:
             log.info("tick_finished", block=snapshot.head.number, actions=len(actions), jobs=len(snapshot.records))
 
-    def _remember_claims(self, events: tuple[Event, ...]) -> None:
-        """Open a record for each hot job that the chain gave to us."""
+    def _remember_claims(self, events: tuple[Event, ...], head: Block) -> None:
+        """Open a record for each hot job that the chain gave to us, as it is at the block that the events lead to."""
         ours = {
             event.job_number
             for event in events
@@ -120,11 +120,6 @@ class Supervisor:
         numbers = {number for number in ours if number is not None}
         if not numbers:
             return
-        head = self._peers.ledger.head()
-        newest = max(event.block for event in events)
-        if head.number < newest:
-            # Another server behind the same endpoint: it cannot tell yet what the event says.
-            raise ChainUnavailable(f"could not read block {newest}", detail=f"the node is at {head.number}")
         jobs = self._peers.ledger.jobs(numbers, at=head)
         claimed = [
             Entry(proof=job.proof, kind=EntryKind.CLAIMED, at=self._claimed_at(job))
