@@ -269,7 +269,7 @@ class TestSignals:
     ],
 )
 def test_example_does_what_it_says(node, example, code, expected):
-    node.add("sleep", "#!/bin/sh\nexec /bin/sleep 0.1\n")
+    node.add("sleep", "#!/bin/sh\n[ $1 = 1 ] && exec /bin/sleep 0.8\nexec /bin/sleep 0.05\n")
 
     status, output = node.run(parse_workflow(Path(f"examples/{example}.yaml").read_text()))
 
