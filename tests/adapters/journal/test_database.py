@@ -191,15 +191,15 @@ def test_open_rows_are_found_without_reading_closed_ones(tmp_path, statements):
 def test_store_forgets_what_was_done_with_long_ago(url):
     database, clock = Database(url), FakeClock()
     outbox = SqlOutbox(database, clock)
-    for number, key in enumerate(("done", "open", "never sent")):
+    for number, key in enumerate(("done", "open")):
         outbox.put(key, ClaimJobs(limit=1))
         outbox.add("account", Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)))
     outbox.mark_sent("account", ["done", "open"], at=clock.now())
-    done, kept, never_sent = outbox.open_entries()
-    finals = [EntryChange(entry_id=one.id, state=SendState.FINAL) for one in (done, never_sent)]
+    done, kept = outbox.open_entries()
+    final = EntryChange(entry_id=done.id, state=SendState.FINAL)
 
-    outbox.record("account", changes=finals, withdrawn=[], closed=[0, 2])
-    assert len(outbox.entries()) == 3
+    outbox.record("account", changes=[final], withdrawn=[], closed=[0])
+    assert len(outbox.entries()) == 2
     clock.advance(KEPT_S + 1)
     outbox.record("account", changes=[], withdrawn=[], closed=[])
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gridstead.adapters.journal.codec import from_key, from_text, to_key, to_reason, to_text
@@ -138,9 +138,7 @@ class SqlOutbox:
         connection.execute(delete(OUTBOX).where(old, OUTBOX.c.created_at < before, ~_OPEN))
         last = func.min(TRANSACTIONS.c.id) + _SWEPT
         old = TRANSACTIONS.c.id < select(last).scalar_subquery()
-        # What no node took has no time: it goes as soon as its nonce is closed.
-        sent_at = TRANSACTIONS.c.sent_at
-        connection.execute(delete(TRANSACTIONS).where(old, or_(sent_at.is_(None), sent_at < before), ~_NOT_CLOSED))
+        connection.execute(delete(TRANSACTIONS).where(old, TRANSACTIONS.c.sent_at < before, ~_NOT_CLOSED))
 
 
 def _change(change: EntryChange) -> dict[str, Any]:
