@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from tests.services.office import PROVIDER, Office
 
-from gridstead.domain.calls import ClaimJobs
+from gridstead.domain.calls import ClaimJobs, SetRunning
 from gridstead.domain.sending import SendState
 from gridstead.errors import ChainUnavailable, ConfigError
 
@@ -125,6 +125,26 @@ def test_transaction_that_the_node_refuses_is_cut_in_halves(office):
     office.tick_and_mine(8)
 
     assert office.states() == [SendState.FINAL] * 9
+
+
+@pytest.mark.parametrize("key", ["claim:{}:0", "settle"])
+def test_call_that_the_node_always_refuses_is_tried_ever_more_seldom(office, key):
+    """Who wants it asks again at once, and each try costs a transaction that does nothing."""
+    job = office.claimed_job()
+    call = ClaimJobs(limit=1) if "claim" in key else SetRunning(proof=job.proof, started_at=1)
+    office.account.most_calls = 0
+    for turn in range(100):
+        if not office.outbox.open_entries():
+            office.outbox.put(key.format(turn), call)
+        office.tick_and_mine()
+        office.clock.advance(6)
+
+    assert 2 <= len([one for one in office.signed(closed=True) if one.entry_ids]) <= 5
+
+    office.account.most_calls = 50
+    office.clock.advance(3600)
+    office.tick_and_mine(3)
+    assert office.states()[-1] is SendState.FINAL
 
 
 def test_call_that_the_node_refuses_alone_holds_up_no_other(office):

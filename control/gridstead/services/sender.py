@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
 from gridstead.domain.dispatch import Plan, Policy, plan
 from gridstead.domain.sending import (
     EntryChange,
     Fees,
+    OutboxEntry,
     Refusal,
     Reply,
     SendState,
@@ -36,6 +38,18 @@ log = structlog.get_logger()
 
 def ignore(_: str) -> None:
     """Do nothing at a named point; tests stop the process there instead."""
+
+
+FIRST_REST_S = 60
+LONGEST_REST_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rest:
+    """A call that the node refused is not sent before this time, Unix seconds, after a rest so long."""
+
+    until: int
+    span: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +80,7 @@ class Sender:
         self._outlook = Outlook(desk.clock, desk.ledger, desk.account)
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
+        self._rests: dict[str, _Rest] = {}
         self._last_look: tuple[int, int] | None = None  # when, and how high the chain was
 
     def tick(self) -> None:
@@ -76,7 +91,7 @@ class Sender:
             ConfigError: The wallet cannot pay for its transactions.
         """
         desk = self._desk
-        entries = desk.transactions.next_entries(self._policy.queued)
+        entries = self._rested(desk.transactions.next_entries(self._policy.queued))
         genesis = desk.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
@@ -97,6 +112,22 @@ class Sender:
             desk.transactions.add(name, *signed)
             self._at("transaction_stored")
         self._send(name, sorted([*signed, *decided.resend], key=lambda one: one.nonce), view)
+
+    def _rested(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
+        """Return the entries without those that wait and whose like the node refused a short while ago.
+
+        Each refusal costs a transaction that fills the nonce, and who wants the call asks for it again at once.
+        """
+        now = self._desk.clock.now()
+        self._rests = {what: rest for what, rest in self._rests.items() if now < rest.until + rest.span}
+        resting = {what for what, rest in self._rests.items() if now < rest.until}
+        return tuple(one for one in entries if one.state is not SendState.QUEUED or _topic(one) not in resting)
+
+    def _rest(self, entry: OutboxEntry) -> None:
+        """Send nothing like this call for a while, for twice as long as the last time."""
+        before = self._rests.get(_topic(entry))
+        span = FIRST_REST_S if before is None else min(2 * before.span, LONGEST_REST_S)
+        self._rests[_topic(entry)] = _Rest(until=self._desk.clock.now() + span, span=span)
 
     def _remember(self, view: View) -> None:
         """Keep what is still of use of what this process knows of sending."""
@@ -177,7 +208,7 @@ class Sender:
             before = self._waiting.get(one.hash, Waiting(since=now, last=now))
             self._waiting[one.hash] = replace(before, last=now, underpriced=reply.taken is Taken.UNDERPRICED)
         self._mark_sent(name, [one for one, reply in answered if reply.taken is Taken.TAKEN], now)
-        self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED])
+        self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED], view)
         for one, reply in answered:
             # A later one that cannot be paid for waits until those before it are, for less than they may cost.
             if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and one.nonce > view.first):
@@ -194,12 +225,13 @@ class Sender:
         for one in new:
             log.info("transaction_sent", tx=one.hash, nonce=one.nonce, calls=len(one.entry_ids))
 
-    def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]]) -> None:
+    def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: View) -> None:
         """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
 
         What it had taken before may be mined yet, and what carries no call has nothing to give back: they are only
-        given to the node again, and replaced in time.
+        given to the node again, and replaced in time. What is refused alone is rejected, and its like rests.
         """
+        entries = {entry.id: entry for entry in view.entries}
         nonces = []
         for one, reply in refused:
             calls = len(one.entry_ids)
@@ -207,8 +239,15 @@ class Sender:
             if one.sent_at is None and calls:
                 self._refusals |= dict.fromkeys(one.entry_ids, Refusal(calls=calls, words=reply.words))
                 nonces.append(one.nonce)
+                if calls == 1 and one.entry_ids[0] in entries:
+                    self._rest(entries[one.entry_ids[0]])
         if nonces:
             self._desk.transactions.record(name, changes=(), withdrawn=nonces, closed=())
+
+
+def _topic(entry: OutboxEntry) -> str:
+    """Return what an entry is about: its key, but the kind of those calls whose keys are new with each block."""
+    return entry.key if subject(entry.call) else type(entry.call).__name__
 
 
 def _tell(changes: Iterable[EntryChange]) -> None:
