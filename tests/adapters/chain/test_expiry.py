@@ -31,7 +31,7 @@ class Operator:
         batch = self.grid.expected.batch
         self.office = Office(chain, chain.operator, directory, batch=batch)
         ledger = self.grid.ledger
-        self.service = MetaScheduler(ledger, Follower(ledger, VolatileCursor()), self.office.outbox)
+        self.service = MetaScheduler(ledger, Follower(ledger, VolatileCursor()), self.office.outbox, confirmations=1)
         self.timeouts = ledger.timeouts(at=ledger.head())
 
     def tick(self):
