@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from gridstead.domain.actions import Cancel, Note, Put
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.billing import Resources
 from gridstead.domain.ids import JobId
@@ -91,3 +92,15 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
         open_keys=frozenset(),
     )
     return replace(base, **changes)
+
+
+def calls(actions):
+    return [a.call for a in actions if isinstance(a, Put)]
+
+
+def notes(actions):
+    return [a.entry.kind for a in actions if isinstance(a, Note)]
+
+
+def cancelled(actions):
+    return [a.slurm_job_id for a in actions if isinstance(a, Cancel)]

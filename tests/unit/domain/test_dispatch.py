@@ -3,24 +3,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.domain.outbox import entry, packed, proof
 
-from gridstead.domain.batches import pack, subject
-from gridstead.domain.billing import Resources
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Match, Refuse, SetRunning, Settle
-from gridstead.domain.dispatch import BASE_GAS, Policy, Slot, objection, plan, raised
-from gridstead.domain.ids import JobId, Proof
-from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.calls import ClaimJobs, Expire
+from gridstead.domain.dispatch import BASE_GAS, Policy, Slot, plan, raised
+from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import (
     EntryChange,
     Fees,
-    OutboxEntry,
     Receipt,
     Refusal,
     SendState,
@@ -29,38 +24,16 @@ from gridstead.domain.sending import (
     Waiting,
 )
 
-WALLET = "0x" + "a1" * 20
-CUSTOMER = "0x" + "c1" * 20
-EVIDENCE = "0x" + "00" * 32
-CONTRACT = "0x" + "5c" * 20
 FEES = Fees(max_fee=100, tip=10)
+
+
 POLICY = Policy(confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40)
+
+
 NOW = 1000
+
+
 HEAD = 50
-
-
-def proof(number=1, script="a"):
-    return Proof(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
-
-
-def running(number=1, script="a"):
-    return SetRunning(proof=proof(number, script), started_at=5)
-
-
-def ending(number=1, script="a"):
-    return Settle(
-        proof=proof(number, script),
-        state=JobState.FINISHED,
-        seconds=1,
-        exit_code=0,
-        error="",
-        evidence="0x" + "00" * 32,
-    )
-
-
-def entry(entry_id, call=None, state=SendState.QUEUED):
-    call = call or running(entry_id)
-    return OutboxEntry(id=entry_id, key=str(entry_id), call=call, state=state, created_at=1)
 
 
 def transaction(nonce, *entry_ids, name="", **fields):
@@ -77,10 +50,6 @@ def look(*entries, transactions=(), waiting=None, **fields):
 
 def decide(*entries, policy=POLICY, **fields):
     return plan(look(*entries, **fields), policy)
-
-
-def packed(entries, *, most, gas_limit=10**9, gas=None, refusals=None):
-    return pack(entries, most=most, gas_limit=gas_limit, gas=gas or {}, refusals=refusals or {})
 
 
 def change(entry_id, state, reason=""):
@@ -307,20 +276,6 @@ def test_nonce_that_somebody_else_used_is_closed_and_its_calls_are_queued_again(
     assert decided.batches == ((1,),)
 
 
-def test_calls_of_one_job_keep_their_order_across_batches():
-    entries = [entry(1, running(1)), entry(2, ending(1)), entry(3, running(2)), entry(4, ending(2))]
-
-    assert list(packed(entries, most=10)) == [(1, 3), (2, 4)]
-
-
-def test_two_calls_of_one_kind_for_one_job_are_apart():
-    assert list(packed([entry(1, running(1)), entry(2, running(1))], most=10)) == [(1,), (2,)]
-
-
-def test_batches_are_bounded():
-    assert list(packed([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
-
-
 def test_batch_uses_no_more_than_half_a_block():
     entries = [entry(number) for number in range(1, 5)]
 
@@ -436,109 +391,3 @@ def test_no_replacement_offers_more_than_ten_times_what_is_asked():
 
     assert (capped.replacements, capped.resend) == ((), (one,))
     assert len(dearer.replacements) == 1
-
-
-@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30), st.integers(1, 5))
-def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
-    entries = [entry(n, make(number)) for n, (number, make) in enumerate(steps, start=1)]
-    by_id = {one.id: one for one in entries}
-
-    batches = list(packed(entries, most=most))
-
-    assert sorted(entry_id for batch in batches for entry_id in batch) == sorted(by_id)
-    sent, wanted = defaultdict(list), defaultdict(list)
-    for batch in batches:
-        calls = [by_id[entry_id].call for entry_id in batch]
-        assert len({type(call) for call in calls}) == 1
-        assert len({call.proof for call in calls}) == len(calls) <= most
-        for entry_id in batch:
-            sent[by_id[entry_id].call.proof].append(entry_id)
-    for one in entries:
-        wanted[one.call.proof].append(one.id)
-    assert sent == wanted
-
-
-JOB = Job(
-    id=JobId(chain_id=179188, contract=CONTRACT, number=1),
-    state=JobState.RUNNING,
-    customer=CUSTOMER,
-    provider=WALLET,
-    resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
-    batch_location_hash="a",
-    lock=1,
-    submitted_at=1,
-    state_block=1,
-)
-MATCH = Match(proof=proof(), provider=WALLET)
-EXPIRE = Expire(proof=proof(), state=JobState.META_SCHEDULED, state_block=1)
-LYING = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 20)
-
-
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof()), MATCH, EXPIRE])
-def test_call_about_a_job_that_is_gone_or_another_is_objected_to(call):
-    assert "no such job" in objection(call, None, wallet=WALLET)
-    assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
-
-
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof())])
-def test_call_about_another_providers_job_is_objected_to(call):
-    assert "another provider" in objection(call, replace(JOB, provider=""), wallet=WALLET)
-
-
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof())])
-@pytest.mark.parametrize("state", sorted(COLD))
-def test_call_about_an_ended_job_is_objected_to(call, state):
-    assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
-
-
-@pytest.mark.parametrize(
-    ("state", "seconds", "words"),
-    [
-        (JobState.FAILED, 1, "not started"),
-        (JobState.CANCELLED, 1, "not started"),
-        (JobState.FAILED, 0, ""),
-        (JobState.FINISHED, 1, ""),  # it follows its start, and is skipped should that get lost
-    ],
-)
-def test_bill_of_a_run_whose_start_a_reorg_undid_is_objected_to(state, seconds, words):
-    """The contract would take such an end, and pay for nothing."""
-    call = replace(ending(), state=state, seconds=seconds)
-    reason = objection(call, replace(JOB, state=JobState.SCHEDULED), wallet=WALLET)
-    assert words in reason
-    assert bool(words) == bool(reason)
-
-
-def test_refusal_of_a_running_job_is_objected_to():
-    assert "RUNNING" in objection(Refuse(proof=proof()), JOB, wallet=WALLET)
-
-
-@pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.PENDING}))
-def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
-    assert state.name in objection(MATCH, replace(JOB, state=state), wallet=WALLET)
-
-
-@pytest.mark.parametrize(
-    ("call", "job"),
-    [
-        (running(), replace(JOB, state=JobState.SCHEDULED)),
-        (ending(), JOB),
-        (Refuse(proof=proof()), replace(JOB, state=JobState.META_SCHEDULED)),
-        (MATCH, replace(JOB, state=JobState.PENDING, provider="")),
-        (EXPIRE, LYING),
-        (ClaimJobs(limit=1), None),
-        (ClaimCancelling(), None),
-        (ClaimTopUp(), None),
-    ],
-)
-def test_call_that_fits_is_not_objected_to(call, job):
-    assert objection(call, job, wallet=WALLET) == ""
-
-
-@pytest.mark.parametrize("moved", [replace(LYING, state=JobState.SCHEDULED), replace(LYING, state_block=2)])
-def test_end_of_a_wait_that_is_another_one_by_now_is_objected_to(moved):
-    assert "moved on" in objection(EXPIRE, moved, wallet=WALLET)
-
-
-def test_calls_about_no_job_have_no_subject():
-    assert subject(ClaimJobs(limit=1)) is None
-    assert subject(MATCH) == proof()

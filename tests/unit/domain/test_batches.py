@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls go together in one transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.domain.outbox import ending, entry, packed, running
+
+
+def test_calls_of_one_job_keep_their_order_across_batches():
+    entries = [entry(1, running(1)), entry(2, ending(1)), entry(3, running(2)), entry(4, ending(2))]
+
+    assert list(packed(entries, most=10)) == [(1, 3), (2, 4)]
+
+
+def test_two_calls_of_one_kind_for_one_job_are_apart():
+    assert list(packed([entry(1, running(1)), entry(2, running(1))], most=10)) == [(1,), (2,)]
+
+
+def test_batches_are_bounded():
+    assert list(packed([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30), st.integers(1, 5))
+def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
+    entries = [entry(n, make(number)) for n, (number, make) in enumerate(steps, start=1)]
+    by_id = {one.id: one for one in entries}
+
+    batches = list(packed(entries, most=most))
+
+    assert sorted(entry_id for batch in batches for entry_id in batch) == sorted(by_id)
+    sent, wanted = defaultdict(list), defaultdict(list)
+    for batch in batches:
+        calls = [by_id[entry_id].call for entry_id in batch]
+        assert len({type(call) for call in calls}) == 1
+        assert len({call.proof for call in calls}) == len(calls) <= most
+        for entry_id in batch:
+            sent[by_id[entry_id].call.proof].append(entry_id)
+    for one in entries:
+        wanted[one.call.proof].append(one.id)
+    assert sent == wanted

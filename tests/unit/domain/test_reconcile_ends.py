@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the plan ends a job: settled, given back, cancelled or prolonged."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.builders import (
+    CREDIT,
+    RULES,
+    T0,
+    accounting,
+    attempt,
+    calls,
+    cancelled,
+    job,
+    live,
+    notes,
+    record,
+    snapshot,
+    submitted,
+)
+
+from gridstead.domain.actions import Extend
+from gridstead.domain.attempt import END_STATES, NodeReport
+from gridstead.domain.calls import Refuse, SetRunning, Settle
+from gridstead.domain.journal import EntryKind
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.reconcile import plan
+
+
+@pytest.mark.parametrize("slurm_state", sorted(END_STATES))
+def test_a_job_that_ended_before_its_start_was_told_is_first_set_running(slurm_state):
+    """Its end goes along only if the contract would not take it without the start."""
+    j = job()
+
+    first, *rest = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, slurm_state))), RULES))
+
+    assert isinstance(first, SetRunning)
+    together = END_STATES[slurm_state] in {JobState.FINISHED, JobState.OUT_OF_CREDITS}
+    assert [(call.state, call.seconds) for call in rest] == [(END_STATES[slurm_state], 30)] * together
+
+
+def test_on_the_old_contracts_an_end_waits_for_its_start():
+    """There each call is tried out before it is sent."""
+    j = job()
+    rules = replace(RULES, plain_slack_min=15)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "COMPLETED"))), rules))
+
+    assert isinstance(call, SetRunning)
+
+
+@pytest.mark.parametrize(("slurm_state", "state"), sorted(END_STATES.items()))
+def test_an_end_in_accounting_is_settled_as_the_table_says(slurm_state, state):
+    j = job(JobState.RUNNING)
+    ended = attempt(j, slurm_state, exit_code=3 << 8)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(ended)), RULES))
+
+    assert (call.state, call.seconds, call.exit_code) == (state, 30, 3 << 8)
+
+
+def test_an_end_that_only_slurmctld_lists_waits_for_slurmdbd():
+    j = job(JobState.RUNNING)
+
+    assert plan(snapshot([j], [submitted(j)], live=live(attempt(j, "COMPLETED"))), RULES) == ()
+
+
+def test_an_end_that_slurmdbd_never_gets_is_settled_by_slurmctld():
+    j = job(JobState.RUNNING)
+    listed = live(attempt(j, "COMPLETED"), at=T0 + 63)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], live=listed, accounting=None), RULES))
+
+    assert isinstance(call, Settle)
+
+
+def test_a_runaway_row_of_slurmdbd_is_not_alive():
+    j = job(JobState.RUNNING)
+
+    actions = plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "RUNNING"))), RULES)
+
+    assert notes(actions) == [EntryKind.ABSENT]
+
+
+def test_a_job_cancelled_in_the_queue_by_its_user_is_refunded():
+    j = job()
+    ended = attempt(j, "CANCELLED", started_at=None)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(ended)), RULES))
+
+    assert (call.state, call.seconds) == (JobState.CANCELLED, 0)
+
+
+def test_a_job_that_could_not_be_started_is_the_providers_fault():
+    j = job()
+    ended = attempt(j, "BOOT_FAIL", started_at=None)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(ended)), RULES))
+
+    assert call.state is JobState.PANICKED
+
+
+def test_a_bill_is_not_longer_than_the_paid_time():
+    j = job(JobState.RUNNING, lock=CREDIT // 4)
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "TIMEOUT"))), RULES))
+
+    assert call.seconds == 15
+
+
+def report(at, *, uid=200_001, slurm_job_id=42, event="end"):
+    return NodeReport(sequence=1, event=event, slurm_job_id=slurm_job_id, uid=uid, at=at)
+
+
+def test_a_nodes_end_lowers_the_bill_of_an_end_that_slurmctld_learned_late():
+    j = job(JobState.RUNNING)
+    ended = accounting(attempt(j, "COMPLETED"))
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=ended, reports=(report(T0 + 10),)), RULES))
+
+    assert call.seconds == 8
+
+
+@pytest.mark.parametrize(
+    "stranger", [report(T0 + 10, uid=0), report(T0 + 10, slurm_job_id=43), report(T0 + 1), report(T0 + 33)]
+)
+def test_a_report_that_does_not_match_changes_no_bill(stranger):
+    j = job(JobState.RUNNING)
+    ended = accounting(attempt(j, "COMPLETED"))
+
+    (call,) = calls(plan(snapshot([j], [submitted(j)], accounting=ended, reports=(stranger,)), RULES))
+
+    assert call.seconds == 30
+
+
+def test_a_job_that_slurm_rejects_is_given_back():
+    j = job()
+    r = record(
+        j,
+        (EntryKind.SUBMIT_INTENDED, T0 + 1),
+        (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "no such partition"),
+        (EntryKind.ABSENT, T0 + 40),
+    )
+
+    assert calls(plan(snapshot([j], [r]), RULES)) == [Refuse(proof=j.proof)]
+
+
+def test_a_job_without_a_script_fails_and_costs_nothing():
+    j = job()
+    r = record(j, (EntryKind.SCRIPT_UNAVAILABLE, T0 + 1, None, "not found"))
+
+    (call,) = calls(plan(snapshot([j], [r]), RULES))
+
+    assert (call.state, call.seconds, call.error) == (JobState.FAILED, 0, "not found")
+
+
+def test_a_job_whose_credits_do_not_pay_a_minute_fails_at_once():
+    j = job(lock=CREDIT - 1)
+
+    (call,) = calls(plan(snapshot([j], [record(j)]), RULES))
+
+    assert call.state is JobState.FAILED
+
+
+def test_a_job_with_a_malformed_script_id_fails_at_once():
+    j = job(stored="a/b")
+
+    (call,) = calls(plan(snapshot([j], [record(j)]), RULES))
+
+    assert call.state is JobState.FAILED
+
+
+def test_a_cancelled_job_that_runs_is_cancelled_in_slurm():
+    j = job(JobState.RUNNING, cancel_requested=True)
+
+    assert cancelled(plan(snapshot([j], [submitted(j)], live=live(attempt(j))), RULES)) == [42]
+
+
+def test_a_topped_up_job_gets_the_time_it_paid_for():
+    j = job(JobState.RUNNING, lock=150 * CREDIT)
+    running = attempt(j, time_limit_min=100)
+
+    actions = plan(snapshot([j], [submitted(j)], live=live(running)), RULES)
+
+    assert Extend(slurm_job_id=42, proof=j.proof, time_limit_min=150) in actions
+
+
+def test_a_report_to_plain_contracts_stays_within_their_slack():
+    j = replace(job(JobState.RUNNING), started_at=T0 - 1000)
+    ended = replace(attempt(j, "COMPLETED"), started_at=T0 - 7200, ended_at=T0 - 1800)
+    snap = snapshot([j], [submitted(j)], accounting=accounting(ended))
+
+    (whole,) = calls(plan(snap, RULES))
+    (within,) = calls(plan(snap, replace(RULES, plain_slack_min=15)))
+    assert whole.seconds == 5400
+    assert within.seconds == (snap.head.timestamp - j.started_at) // 60 * 60 + 900
+
+
+def test_a_rejection_wins_over_the_record_that_slurm_leaves_of_it():
+    j = job()
+    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "no such gres"))
+    left = accounting(attempt(j, "FAILED", started_at=None))
+
+    assert calls(plan(snapshot([j], [r], accounting=left), RULES)) == [Refuse(proof=j.proof)]

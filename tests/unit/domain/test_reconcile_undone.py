@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the plan undoes, and what it leaves alone, when the chain takes a job away."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.builders import (
+    CLAIM_BLOCK,
+    OTHER,
+    RULES,
+    T0,
+    accounting,
+    attempt,
+    calls,
+    cancelled,
+    job,
+    live,
+    notes,
+    record,
+    snapshot,
+    submitted,
+)
+
+from gridstead.domain.actions import Cancel, Submit
+from gridstead.domain.journal import EntryKind
+from gridstead.domain.lifecycle import JobState
+from gridstead.domain.reconcile import plan
+
+
+def test_a_cold_job_that_still_runs_is_cancelled_at_once():
+    j = job(JobState.CANCELLED)
+
+    assert cancelled(plan(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK), RULES)) == [42]
+
+
+def test_a_cold_job_is_closed_once_confirmed_and_gone():
+    j = job(JobState.FINISHED)
+    since = {j.proof: CLAIM_BLOCK}
+
+    assert plan(snapshot([j], [submitted(j)], unclaimed_since={j.proof: CLAIM_BLOCK + 1}), RULES) == ()
+    assert notes(plan(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [EntryKind.CLOSED]
+
+
+UNCLAIMED = [
+    job(JobState.META_SCHEDULED),
+    job(JobState.PENDING, provider=""),
+    job(provider=OTHER),
+    job(JobState.PENDING, stored="other", customer=OTHER, provider=""),
+    None,
+]
+
+
+@pytest.mark.parametrize("now_on_chain", UNCLAIMED)
+def test_a_claim_that_a_reorg_undid_or_a_lagging_node_hides_is_waited_for(now_on_chain):
+    j = job()
+    jobs = [now_on_chain] if now_on_chain else []
+    since = {j.proof: CLAIM_BLOCK + 1}
+
+    assert plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES) == ()
+
+
+@pytest.mark.parametrize("now_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER)])
+def test_blocks_as_old_as_the_claim_undo_nothing(now_on_chain):
+    """A node that still reads its way up to the claim."""
+    j = job()
+    jobs = [now_on_chain] if now_on_chain else []
+    behind = snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since={j.proof: 1})
+
+    assert plan(replace(behind, head=replace(behind.head, timestamp=T0)), RULES) == ()
+
+
+@pytest.mark.parametrize("now_on_chain", UNCLAIMED)
+def test_an_attempt_of_a_claim_that_stays_undone_is_ended_and_remembered(now_on_chain):
+    j = job()
+    jobs = [now_on_chain] if now_on_chain else []
+    since = {j.proof: CLAIM_BLOCK}
+
+    actions = plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES)
+
+    assert notes(actions) == [EntryKind.UNDONE]
+    assert cancelled(actions) == [42]
+    assert calls(actions) == []
+
+
+def test_the_end_of_an_attempt_that_we_undid_says_nothing_of_the_job():
+    """The chain gave the job to us again after all: it must run, and the customer must not pay for the first try."""
+    j = job()
+    first = attempt(j, "CANCELLED")
+    undone = (EntryKind.UNDONE, first.submitted_at, 42)
+    r = record(
+        j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), undone, (EntryKind.ABSENT, T0 + 50)
+    )
+
+    actions = plan(snapshot([j], [r], live=live(first), accounting=accounting(first)), RULES)
+
+    assert [type(action) for action in actions] == [Submit]
+
+
+def test_nothing_new_is_submitted_while_an_undone_attempt_still_ends():
+    j = job()
+    first = attempt(j)
+    undone = (EntryKind.UNDONE, first.submitted_at, 42)
+    r = record(
+        j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), undone, (EntryKind.ABSENT, T0 + 50)
+    )
+
+    actions = plan(snapshot([j], [r], live=live(first)), RULES)
+
+    assert [type(action) for action in actions] == [Cancel]
+
+
+def test_an_orphan_of_our_contracts_is_cancelled():
+    j = job(provider=OTHER)
+
+    assert cancelled(plan(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES)) == [42]
+
+
+def test_an_attempt_of_other_contracts_is_none_of_our_business():
+    rules = replace(RULES, contract="0x" + "dd" * 20)
+
+    assert plan(snapshot([], live=live(attempt(job()))), rules) == ()
