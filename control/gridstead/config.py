@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from decimal import Decimal, localcontext
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeGuard, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -52,8 +53,17 @@ def _check_url(value: str) -> str:
     return value
 
 
+def _check_network(value: str) -> str:
+    try:
+        ip_network(value)
+    except ValueError as error:
+        raise ValueError("a network is address/length, such as 192.0.2.0/24") from error
+    return value
+
+
 Address = Annotated[str, AfterValidator(_check_address)]
 Url = Annotated[str, AfterValidator(_check_url)]
+Network = Annotated[str, AfterValidator(_check_network)]
 Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 PositiveInt = Annotated[int, Field(gt=0)]
 NaturalInt = Annotated[int, Field(ge=0)]
@@ -265,12 +275,35 @@ class UserDirectoriesSettings(Service):
     storage: Storage = Storage()
 
 
+class DefinitionLimits(Settings):
+    """What one caller, by its address, and all together may ask of the Job Definition service."""
+
+    requests_per_s: Annotated[PositiveInt, Field(description="GraphQL requests of one caller; twice that at once.")] = (
+        300
+    )
+    upload_mib_per_hour: Annotated[PositiveInt, Field(description="What one caller may send to GraphQL, MiB.")] = 256
+    calls_per_s: Annotated[PositiveInt, Field(description="gRPC calls of one caller; twice that at once.")] = 1000
+    unused_mib: Annotated[
+        PositiveInt, Field(description="Size of all scripts that no job names yet, MiB; beyond it none is taken.")
+    ] = 4096
+
+
 class JobDefinitionsSettings(Service):
     """gridstead job-definitions."""
 
-    state_url: Annotated[str, Field(description="SQLAlchemy URL of the scripts.")] = (
-        "sqlite:////var/lib/gridstead/job-definitions/state.db"
-    )
+    state_url: Annotated[
+        str, Field(description="SQLAlchemy URL of the scripts; several instances may share one of PostgreSQL.")
+    ] = "sqlite:////var/lib/gridstead/job-definitions/state.db"
+    storage_key_file: Annotated[
+        Path,
+        Field(description="Keys that scripts are sealed with, one a line of at least 32 bytes, the newest first."),
+    ]
+    keep_hours: Annotated[PositiveInt, Field(description="Hours that a script is kept after its job has ended.")] = 24
+    unused_hours: Annotated[PositiveInt, Field(description="Hours that a script is kept that no job names.")] = 24
+    limits: DefinitionLimits = DefinitionLimits()
+    metrics_for: Annotated[
+        tuple[Network, ...], Field(description="Networks that may read `/metrics` of the GraphQL address.")
+    ] = ("127.0.0.0/8", "::1/128")
     chain: Chain
     graphql_listen: Annotated[Endpoint, Field(description="host:port for GraphQL.")] = "0.0.0.0:8443"
     grpc_listen: Annotated[Endpoint, Field(description="host:port for gRPC.")] = "0.0.0.0:8444"

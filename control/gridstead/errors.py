@@ -125,6 +125,12 @@ class ScriptUnavailable(Rejected):
     code = "script-unavailable"
 
 
+class ScriptDamaged(Rejected):
+    """A stored script does not open: its record was altered."""
+
+    code = "script-damaged"
+
+
 class NotAllowed(Rejected):
     """The caller is known and may not do this."""
 
@@ -172,6 +178,12 @@ class JobDefinitionUnavailable(Transient):
     """The Job Definition service did not answer, or refused us, which may pass."""
 
     code = "job-definition-unavailable"
+
+
+class TooMuch(Transient):
+    """The caller, or all callers together, ask for more than a service gives at a time."""
+
+    code = "too-much"
 
 
 class LoggerUnavailable(Transient):

@@ -4,33 +4,98 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
+from tests.fakes.store import MemoryCursor
 
+from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.billing import Resources
+from gridstead.domain.events import Event, EventKind
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job
+from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream
 from gridstead.errors import ChainUnavailable, LogFull
+from gridstead.ports import Clock, Cursor, Ledger, ScriptStore
+from gridstead.services.follower import Follower
+from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
+from gridstead.services.script_keeper import Retention, ScriptKeeper
 
 CONTRACT = "0x" + "5c" * 20
 
 
 @dataclass
 class MemoryScripts:
-    """Port ScriptStore."""
+    """Ports ScriptStore and TakenNonces."""
 
     records: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    ends: dict[str, int | None] = field(default_factory=dict)
+    named: set[ScriptUse] = field(default_factory=set)
+    taken: dict[str, int] = field(default_factory=dict)
 
-    def put(self, batch_location_hash: str, record: str) -> None:
-        self.records.setdefault(batch_location_hash, record)
+    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
+        if batch_location_hash not in self.records:
+            self.records[batch_location_hash] = record
+            self.owners[batch_location_hash] = owner
+            self.ends[batch_location_hash] = ends_at
 
-    def get(self, batch_location_hash: str) -> str | None:
-        return self.records.get(batch_location_hash)
+    def get(self, batch_location_hash: str) -> StoredScript | None:
+        if batch_location_hash not in self.records:
+            return None
+        return StoredScript(record=self.records[batch_location_hash], owner=self.owners[batch_location_hash])
+
+    def use(self, uses: Iterable[ScriptUse]) -> None:
+        for one in uses:
+            name = one.batch_location_hash
+            if name in self.records:
+                self.owners[name] = self.owners[name] or one.customer
+                if self.owners[name] == one.customer:
+                    self.named.add(one)
+                    self.ends[name] = None
+
+    def uses(self) -> tuple[ScriptUse, ...]:
+        return tuple(sorted(self.named, key=lambda one: (one.job_number, one.batch_location_hash)))
+
+    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+        for one in uses:
+            self.named.discard(one)
+            name = one.batch_location_hash
+            if (
+                name in self.ends
+                and self.ends[name] is None
+                and name not in {u.batch_location_hash for u in self.named}
+            ):
+                self.ends[name] = ends_at
+
+    def sweep(self, now: int) -> int:
+        self.taken = {nonce: end for nonce, end in self.taken.items() if end >= now}
+        ended = [name for name, end in self.ends.items() if end is not None and end < now]
+        for name in ended:
+            del self.records[name], self.owners[name], self.ends[name]
+        return len(ended)
+
+    def reseal(self) -> int:
+        return 0
+
+    def holdings(self) -> Holdings:
+        unused = [name for name, end in self.ends.items() if end is not None]
+        size = sum(len(self.records[name]) for name in unused)
+        return Holdings(scripts=len(self.records), unused=len(unused), unused_bytes=size)
+
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def take(self, nonce: str, *, ends_at: int) -> bool:
+        if nonce in self.taken:
+            return False
+        self.taken[nonce] = ends_at
+        return True
 
 
 @dataclass
@@ -93,20 +158,62 @@ class Wallet:
         return signature[:-1] + bytes([signature[-1] - 27]) if self.low_v else signature
 
 
-@dataclass
 class OneJobLedger:
-    """The part of port Ledger that is asked for one job."""
+    """The part of port Ledger that is asked for one job; a block tells of each job that is put here."""
 
-    job: Job | None = None
-    down: bool = False
+    def __init__(self) -> None:
+        self.down = False
+        self.height = 7
+        self._job: Job | None = None
+        self._events: list[Event] = []
+
+    @property
+    def job(self) -> Job | None:
+        return self._job
+
+    @job.setter
+    def job(self, job: Job | None) -> None:
+        self._job = job
+        self.height += 1
+        if job is not None:
+            kind = EventKind.JOB_REQUESTED
+            self._events.append(Event(kind=kind, block=self.height, index=0, job_number=job.id.number))
 
     def head(self) -> Block:
         if self.down:
             raise ChainUnavailable("could not reach the chain")
-        return Block(number=7, hash="0x" + "00" * 32, timestamp=1_800_000_000)
+        return self.block(self.height)
+
+    def block(self, number: int) -> Block:
+        return Block(number=number, hash=f"0x{number:064x}", timestamp=1_800_000_000)
+
+    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+        return tuple(one for one in self._events if first <= one.block <= end.number)
 
     def jobs(self, numbers: Iterable[int], *, at: Block) -> dict[int, Job]:
         return {self.job.id.number: self.job} if self.job and self.job.id.number in numbers else {}
+
+
+def new_keeper(
+    scripts: ScriptStore, ledger: Ledger, clock: Clock, *, cursor: Cursor | None = None, unused_bytes: int = 10**9
+) -> ScriptKeeper:
+    """A keeper that keeps scripts an hour, and a day those that no job names."""
+    retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
+    follower = Follower(ledger, cursor or MemoryCursor())
+    return ScriptKeeper(store=scripts, ledger=ledger, follower=follower, clock=clock, retention=retention)
+
+
+def new_service(scripts: MemoryScripts, ledger: Ledger, clock: Clock, *, key: bytes) -> JobDefinitions:
+    """The service on these."""
+    return JobDefinitions(
+        keeper=new_keeper(scripts, ledger, clock),
+        nonces=scripts,
+        challenge_keys=(key,),
+        ledger=ledger,
+        clock=clock,
+        recover=recover,
+        logger=LoggerAccess(url="logger:8445", key=key),
+    )
 
 
 def matched_job(customer: str, provider: str, batch_location_hash: str, state: JobState = JobState.SCHEDULED) -> Job:

@@ -7,18 +7,26 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet, matched_job, wire_workflow
+from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet, matched_job, new_service, wire_workflow
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.chain.wallet import recover
+from gridstead.domain.challenge import NONCE_LIFE_S
 from gridstead.domain.ids import is_batch_location_hash
-from gridstead.domain.job_definition import NONCE_LIFE_S, ScriptRequest
+from gridstead.domain.job_definition import ScriptRequest
 from gridstead.domain.lifecycle import COLD, HOT, JobState
 from gridstead.domain.log import edition_of
 from gridstead.domain.log_access import LONGEST_TOKEN_S, parse_token
-from gridstead.errors import ChainUnavailable, ConfigError, InvalidWorkflow, NotAllowed, ScriptUnavailable
-from gridstead.services import job_definitions
-from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
+from gridstead.errors import (
+    ChainUnavailable,
+    ConfigError,
+    InvalidInput,
+    InvalidWorkflow,
+    JobDefinitionUnavailable,
+    NotAllowed,
+    ScriptDamaged,
+    ScriptUnavailable,
+)
+from gridstead.services.job_definitions import LoggerAccess
 
 KEY = b"k" * 32
 CUSTOMER = "0x" + "c0" * 20
@@ -32,13 +40,7 @@ class Scene:
         self.ledger = OneJobLedger()
         self.clock = FakeClock()
         self.wallet = Wallet()
-        self.service = JobDefinitions(
-            store=self.scripts,
-            ledger=self.ledger,
-            clock=self.clock,
-            recover=recover,
-            logger=LoggerAccess(url="logger:8445", key=KEY),
-        )
+        self.service = new_service(self.scripts, self.ledger, self.clock, key=KEY)
         self.script_id = self.service.submit(wire_workflow(**workflow))
         self.job = matched_job(CUSTOMER, self.wallet.address, self.script_id)
         self.ledger.job = self.job
@@ -223,24 +225,108 @@ def test_challenge_is_good_for_ten_minutes(scene, age_s, is_good):
             scene.service.get_sbatch(request)
 
 
-def test_challenges_do_not_fill_the_memory(scene, monkeypatch):
-    monkeypatch.setattr(job_definitions, "MAX_NONCES", 10)
-    first = scene.request()
-    for _ in range(10):
-        last = scene.request()
+def test_challenge_outlives_a_restart_and_is_good_in_every_instance(scene):
+    request = scene.request()
+    other = new_service(scene.scripts, scene.ledger, scene.clock, key=KEY)
 
-    assert len(scene.service._nonces._given) == 10
-    assert scene.service.get_sbatch(last).script
+    assert other.get_sbatch(request).script
+    with pytest.raises(NotAllowed, match="used"):
+        scene.service.get_sbatch(request)
+
+
+def test_challenge_of_a_service_with_another_key_is_not_allowed(scene):
+    request = scene.request()
+    other = new_service(scene.scripts, scene.ledger, scene.clock, key=b"o" * 32)
+
+    with pytest.raises(NotAllowed, match="not one of ours"):
+        other.get_sbatch(request)
+
+
+def test_challenge_for_one_wallet_is_not_anothers(scene):
+    stranger = Wallet()
+    challenge = scene.service.challenge(stranger.address)
+
+    with pytest.raises(NotAllowed, match="not one of ours for this provider"):
+        scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge)))
+
+
+def test_challenge_for_the_provider_is_good(scene):
+    challenge = scene.service.challenge(scene.wallet.address)
+
+    assert scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge))).script
+
+
+def test_wrong_signature_does_not_use_up_a_challenge(scene):
+    request = scene.request()
     with pytest.raises(NotAllowed):
-        scene.service.get_sbatch(first)
+        scene.service.get_sbatch(replace(request, signature=Wallet().sign(request.challenge)))
+
+    assert scene.service.get_sbatch(request).script
 
 
-def test_old_challenges_are_forgotten(scene):
-    scene.service.challenge()
-    scene.clock.advance(NONCE_LIFE_S + 1)
-    scene.service.challenge()
+class TestOwner:
+    """A job may name any script: ids are public on the chain."""
 
-    assert len(scene.service._nonces._given) == 1
+    def test_job_of_another_customer_does_not_open_a_script_that_was_named_before(self, scene):
+        """A provider asks, as a second customer, for a job with the id of somebody's script, and gets it matched."""
+        scene.service.get_sbatch(scene.request())
+        thief = Wallet()
+        scene.ledger.job = replace(
+            scene.job, id=replace(scene.job.id, number=6), customer=thief.address, provider=thief.address
+        )
+
+        with pytest.raises(ScriptUnavailable, match="another customer"):
+            scene.service.get_sbatch(scene.request(thief, customer=thief.address, job_number=6))
+
+    def test_first_job_on_the_chain_counts_even_if_nobody_asked_for_its_script_yet(self, scene):
+        thief = Wallet()
+        scene.service = new_service(scene.scripts, scene.ledger, scene.clock, key=KEY)
+        first, second = scene.job, replace(scene.job, id=replace(scene.job.id, number=6), customer=thief.address)
+        scene.ledger.jobs = lambda numbers, *, at: {5: first, 6: replace(second, provider=thief.address)}
+
+        with pytest.raises(ScriptUnavailable, match="another customer"):
+            scene.service.get_sbatch(scene.request(thief, customer=thief.address, job_number=6))
+        assert scene.service.get_sbatch(scene.request()).script
+
+    def test_customer_named_at_the_submission_is_the_owner_whoever_comes_first(self, scene):
+        script_id = scene.service.submit(wire_workflow(), "0x" + "C0" * 20)
+        thief = Wallet()
+        scene.ledger.job = matched_job(thief.address, thief.address, script_id)
+        with pytest.raises(ScriptUnavailable, match="another customer"):
+            scene.service.get_sbatch(scene.request(thief, customer=thief.address, batch_location_hash=script_id))
+        scene.ledger.job = matched_job(CUSTOMER, scene.wallet.address, script_id)
+
+        assert scene.service.get_sbatch(scene.request(batch_location_hash=script_id)).script
+
+    def test_second_job_of_the_owner_opens_it_too(self, scene):
+        scene.service.get_sbatch(scene.request())
+        scene.ledger.job = replace(scene.job, id=replace(scene.job.id, number=6))
+
+        assert scene.service.get_sbatch(scene.request(job_number=6)).script
+
+    def test_job_whose_event_is_not_told_yet_is_asked_for_again(self, scene):
+        scene.ledger._events.clear()
+
+        with pytest.raises(ChainUnavailable, match="whose"):
+            scene.service.get_sbatch(scene.request())
+
+    def test_owner_that_is_no_address_is_the_callers_mistake(self, scene):
+        with pytest.raises(InvalidInput):
+            scene.service.submit(wire_workflow(), "0x1")
+
+
+@pytest.mark.parametrize("error", [ConfigError("no key ab12"), ScriptDamaged("altered")])
+def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(scene, error, capsys):
+    def get(_):
+        raise error
+
+    scene.scripts.get = get
+
+    with pytest.raises(JobDefinitionUnavailable) as caught:
+        scene.service.get_sbatch(scene.request())
+
+    assert str(error) not in str(caught.value)
+    assert "script_unreadable" in capsys.readouterr().out
 
 
 def test_chain_that_does_not_answer_is_told(scene):

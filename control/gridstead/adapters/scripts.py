@@ -1,32 +1,154 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rendered scripts in the Job Definition service's store."""
+"""Rendered scripts in the Job Definition service's store, sealed; which jobs name them; challenges that were used.
+
+Several processes may share the store where it is PostgreSQL.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import text
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+
+from sqlalchemy import Connection, text
 
 from gridstead.adapters.journal.database import Database
+from gridstead.adapters.script_seal import ScriptSeal, Sealed, unknown_keys
+from gridstead.domain.ids import parse_slurm_name
+from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
+from gridstead.errors import UnexpectedOutput
+
+RESEALED_AT_ONCE = 200
+
+_USE = (
+    "UPDATE definitions SET owner = :customer WHERE id = :id AND owner = ''",
+    """INSERT INTO definition_jobs (job, id, customer) SELECT :job, id, owner FROM definitions
+    WHERE id = :id AND owner = :customer ON CONFLICT (job, id) DO NOTHING""",
+    "UPDATE definitions SET ends_at = NULL WHERE id = :id AND owner = :customer",
+)
+_RELEASE = (
+    "DELETE FROM definition_jobs WHERE job = :job AND id = :id",
+    """UPDATE definitions SET ends_at = :ends_at WHERE id = :id AND ends_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM definition_jobs WHERE definition_jobs.id = :id)""",
+)
 
 
 class Scripts:
-    """Implements port ``ScriptStore``.
+    """Implements ports ``ScriptStore`` and ``TakenNonces``.
 
     Args:
         database: The service's store.
+        seal: What records are sealed with.
+
+    Raises:
+        ConfigError: There are records that it cannot open.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seal: ScriptSeal) -> None:
         self._database = database
+        self._seal = seal
+        with database.begin() as connection:
+            names = connection.execute(text("SELECT DISTINCT key_name FROM definitions")).scalars().all()
+        missing = [name for name in names if not seal.knows(name)]
+        if missing:
+            raise unknown_keys(missing)
 
-    def put(self, batch_location_hash: str, record: str) -> None:
+    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Store a record under an id."""
-        statement = text("INSERT INTO scripts (id, record) VALUES (:id, :record) ON CONFLICT (id) DO NOTHING")
+        sealed = self._seal.close(record, about=batch_location_hash)
+        statement = text(
+            "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
+            " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
+        )
+        row = {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data}
         with self._database.begin() as connection:
-            connection.execute(statement, {"id": batch_location_hash, "record": record})
+            connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
 
-    def get(self, batch_location_hash: str) -> str | None:
-        """Return the record."""
-        statement = text("SELECT record FROM scripts WHERE id = :id")
+    def get(self, batch_location_hash: str) -> StoredScript | None:
+        """Return what is stored under an id."""
+        query = text("SELECT key_name, sealed, owner FROM definitions WHERE id = :id")
         with self._database.begin() as connection:
-            record: str | None = connection.execute(statement, {"id": batch_location_hash}).scalar()
-        return record
+            row = connection.execute(query, {"id": batch_location_hash}).one_or_none()
+        if row is None:
+            return None
+        record = self._seal.open(Sealed(row.key_name, bytes(row.sealed)), about=batch_location_hash)
+        return StoredScript(record=record, owner=row.owner)
+
+    def use(self, uses: Iterable[ScriptUse]) -> None:
+        """Store that jobs name scripts."""
+        rows = [_to_row(one) for one in uses]
+        with self._database.begin() as connection:
+            for row in rows:
+                for statement in _USE:
+                    connection.execute(text(statement), row)
+
+    def uses(self) -> tuple[ScriptUse, ...]:
+        """Return the jobs that name scripts."""
+        with self._database.begin() as connection:
+            rows = connection.execute(text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")).all()
+        return tuple(
+            ScriptUse(job_number=_to_number(row.job), batch_location_hash=row.id, customer=row.customer) for row in rows
+        )
+
+    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+        """Forget that these jobs name scripts."""
+        with self._database.begin() as connection:
+            for row in [_to_row(one) | {"ends_at": ends_at} for one in uses]:
+                for statement in _RELEASE:
+                    connection.execute(text(statement), row)
+
+    def sweep(self, now: int) -> int:
+        """Remove what has ended."""
+        with self._database.begin() as connection:
+            connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
+            removed = connection.execute(text("DELETE FROM definitions WHERE ends_at < :now"), {"now": now})
+        return removed.rowcount
+
+    def reseal(self) -> int:
+        """Seal records with the newest key that have another one."""
+        query = text("SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest ORDER BY id LIMIT :most")
+        with self._database.begin() as connection:
+            rows = connection.execute(query, {"newest": self._seal.newest, "most": RESEALED_AT_ONCE}).all()
+            for row in rows:
+                record = self._seal.open(Sealed(row.key_name, bytes(row.sealed)), about=row.id)
+                self._reseal(connection, row.id, record)
+        return len(rows)
+
+    def holdings(self) -> Holdings:
+        """Return how much is stored."""
+        query = text(
+            "SELECT count(*) AS scripts, count(ends_at) AS unused,"
+            " coalesce(sum(CASE WHEN ends_at IS NOT NULL THEN length(sealed) END), 0) AS unused_bytes FROM definitions"
+        )
+        with self._database.begin() as connection:
+            row = connection.execute(query).one()
+        return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Let nobody else in who asks for the same."""
+        return self._database.alone()
+
+    def take(self, nonce: str, *, ends_at: int) -> bool:
+        """Return whether a nonce is taken for the first time."""
+        statement = text(
+            "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at) ON CONFLICT (nonce) DO NOTHING"
+        )
+        with self._database.begin() as connection:
+            return connection.execute(statement, {"nonce": nonce, "ends_at": ends_at}).rowcount == 1
+
+    def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
+        sealed = self._seal.close(record, about=batch_location_hash)
+        connection.execute(
+            text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
+            {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data},
+        )
+
+
+def _to_row(use: ScriptUse) -> dict[str, object]:
+    return {"job": f"0x{use.job_number:064x}", "id": use.batch_location_hash, "customer": use.customer}
+
+
+def _to_number(job: str) -> int:
+    number = parse_slurm_name(job)
+    if number is None:
+        raise UnexpectedOutput("the store of scripts", job)
+    return number

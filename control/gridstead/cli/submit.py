@@ -96,7 +96,9 @@ def _ask(client: Client, workflow: Workflow, request: JobRequest) -> int:
     client.wallet.open()
     _check_funds(client, request.lock)
     try:
-        stored = submit_workflow(settings.job_definitions_url, workflow.to_graphql(), ca=settings.ca_file)
+        stored = submit_workflow(
+            settings.job_definitions_url, workflow.to_graphql(), ca=settings.ca_file, customer=customer.address
+        )
         return customer.submit_job(replace(request, batch_location_hash=stored))
     except KeyboardInterrupt:
         tell("interrupted; the job may have been asked for: gridstead job list")

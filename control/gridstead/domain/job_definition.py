@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gridstead.domain.ids import is_batch_location_hash
 from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.lifecycle import COLD, JobState
 
 ID_LENGTH = 31
-NONCE_LIFE_S = 600
 
 Recover: TypeAlias = Callable[[bytes, bytes], str]
 """(message, signature) to the address, lower case, whose wallet signed the message as EIP-191 text. The signature is
@@ -66,10 +66,65 @@ class ScriptAnswer:
     log_write_token: str = field(default="", repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredScript:
+    """What is stored under an id.
+
+    Attributes:
+        record: The text that its id is a hash of.
+        owner: The customer whose jobs alone it is for, lower case; empty while no job names it.
+    """
+
+    record: str = field(repr=False)
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptUse:
+    """A job names a script.
+
+    Attributes:
+        job_number: The contract's counter.
+        batch_location_hash: Id of the script.
+        customer: Whose job it is, lower case.
+    """
+
+    job_number: int
+    batch_location_hash: str
+    customer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """How much is stored.
+
+    Attributes:
+        scripts: All of them.
+        unused: Those that no job names.
+        unused_bytes: How large these are.
+    """
+
+    scripts: int
+    unused: int
+    unused_bytes: int
+
+
 def script_id(record: str) -> str:
     """Return the id of a stored record: 31 characters safe in a URL, of its SHA-256."""
     digest = hashlib.sha256(record.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode()[:ID_LENGTH]
+
+
+def use_of(job: Job) -> ScriptUse | None:
+    """Return which script a job names, None if it can be none of ours: what a customer put there is any text."""
+    if not is_batch_location_hash(job.batch_location_hash):
+        return None
+    return ScriptUse(job_number=job.id.number, batch_location_hash=job.batch_location_hash, customer=job.customer)
+
+
+def is_over(use: ScriptUse, job: Job | None) -> bool:
+    """Return whether a job needs its script no more: it is cold, or not in the chain's present history."""
+    return job is None or job.state in COLD or use_of(job) != use
 
 
 def refusal(job: Job, request: ScriptRequest) -> str | None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fgridstead/proto/sbatchapi.proto\x12\x12sbatchapi.v1alpha1\"\x12\n\x10\x43hallengeRequest\"&\n\x11\x43hallengeResponse\x12\x11\n\tchallenge\x18\x01 \x01(\x0c\"\xb8\x01\n\x10GetSBatchRequest\x12\x1b\n\x13\x62\x61tch_location_hash\x18\x01 \x01(\t\x12\x18\n\x10signed_challenge\x18\x02 \x01(\x0c\x12\x11\n\tchallenge\x18\x03 \x01(\x0c\x12\x18\n\x10provider_address\x18\x04 \x01(\x0c\x12\x18\n\x10\x63ustomer_address\x18\x05 \x01(\x0c\x12\x0e\n\x06job_id\x18\x06 \x01(\t\x12\x16\n\x0esecrets_beside\x18\x07 \x01(\x08\"\xca\x01\n\x11GetSBatchResponse\x12\x0e\n\x06sbatch\x18\x01 \x01(\t\x12\x17\n\x0fgrid_logger_url\x18\x02 \x01(\t\x12\x43\n\x07secrets\x18\x03 \x03(\x0b\x32\x32.sbatchapi.v1alpha1.GetSBatchResponse.SecretsEntry\x12\x17\n\x0flog_write_token\x18\x04 \x01(\t\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x32\x63\n\x07\x41uthAPI\x12X\n\tChallenge\x12$.sbatchapi.v1alpha1.ChallengeRequest\x1a%.sbatchapi.v1alpha1.ChallengeResponse2e\n\tSBatchAPI\x12X\n\tGetSBatch\x12$.sbatchapi.v1alpha1.GetSBatchRequest\x1a%.sbatchapi.v1alpha1.GetSBatchResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fgridstead/proto/sbatchapi.proto\x12\x12sbatchapi.v1alpha1\",\n\x10\x43hallengeRequest\x12\x18\n\x10provider_address\x18\x01 \x01(\x0c\"&\n\x11\x43hallengeResponse\x12\x11\n\tchallenge\x18\x01 \x01(\x0c\"\xb8\x01\n\x10GetSBatchRequest\x12\x1b\n\x13\x62\x61tch_location_hash\x18\x01 \x01(\t\x12\x18\n\x10signed_challenge\x18\x02 \x01(\x0c\x12\x11\n\tchallenge\x18\x03 \x01(\x0c\x12\x18\n\x10provider_address\x18\x04 \x01(\x0c\x12\x18\n\x10\x63ustomer_address\x18\x05 \x01(\x0c\x12\x0e\n\x06job_id\x18\x06 \x01(\t\x12\x16\n\x0esecrets_beside\x18\x07 \x01(\x08\"\xca\x01\n\x11GetSBatchResponse\x12\x0e\n\x06sbatch\x18\x01 \x01(\t\x12\x17\n\x0fgrid_logger_url\x18\x02 \x01(\t\x12\x43\n\x07secrets\x18\x03 \x03(\x0b\x32\x32.sbatchapi.v1alpha1.GetSBatchResponse.SecretsEntry\x12\x17\n\x0flog_write_token\x18\x04 \x01(\t\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x32\x63\n\x07\x41uthAPI\x12X\n\tChallenge\x12$.sbatchapi.v1alpha1.ChallengeRequest\x1a%.sbatchapi.v1alpha1.ChallengeResponse2e\n\tSBatchAPI\x12X\n\tGetSBatch\x12$.sbatchapi.v1alpha1.GetSBatchRequest\x1a%.sbatchapi.v1alpha1.GetSBatchResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,17 +34,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSBATCHRESPONSE_SECRETSENTRY']._loaded_options = None
   _globals['_GETSBATCHRESPONSE_SECRETSENTRY']._serialized_options = b'8\001'
   _globals['_CHALLENGEREQUEST']._serialized_start=55
-  _globals['_CHALLENGEREQUEST']._serialized_end=73
-  _globals['_CHALLENGERESPONSE']._serialized_start=75
-  _globals['_CHALLENGERESPONSE']._serialized_end=113
-  _globals['_GETSBATCHREQUEST']._serialized_start=116
-  _globals['_GETSBATCHREQUEST']._serialized_end=300
-  _globals['_GETSBATCHRESPONSE']._serialized_start=303
-  _globals['_GETSBATCHRESPONSE']._serialized_end=505
-  _globals['_GETSBATCHRESPONSE_SECRETSENTRY']._serialized_start=459
-  _globals['_GETSBATCHRESPONSE_SECRETSENTRY']._serialized_end=505
-  _globals['_AUTHAPI']._serialized_start=507
-  _globals['_AUTHAPI']._serialized_end=606
-  _globals['_SBATCHAPI']._serialized_start=608
-  _globals['_SBATCHAPI']._serialized_end=709
+  _globals['_CHALLENGEREQUEST']._serialized_end=99
+  _globals['_CHALLENGERESPONSE']._serialized_start=101
+  _globals['_CHALLENGERESPONSE']._serialized_end=139
+  _globals['_GETSBATCHREQUEST']._serialized_start=142
+  _globals['_GETSBATCHREQUEST']._serialized_end=326
+  _globals['_GETSBATCHRESPONSE']._serialized_start=329
+  _globals['_GETSBATCHRESPONSE']._serialized_end=531
+  _globals['_GETSBATCHRESPONSE_SECRETSENTRY']._serialized_start=485
+  _globals['_GETSBATCHRESPONSE_SECRETSENTRY']._serialized_end=531
+  _globals['_AUTHAPI']._serialized_start=533
+  _globals['_AUTHAPI']._serialized_end=632
+  _globals['_SBATCHAPI']._serialized_start=634
+  _globals['_SBATCHAPI']._serialized_end=735
 # @@protoc_insertion_point(module_scope)

@@ -7,8 +7,10 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ChallengeRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("provider_address",)
+    PROVIDER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    provider_address: bytes
+    def __init__(self, provider_address: _Optional[bytes] = ...) -> None: ...
 
 class ChallengeResponse(_message.Message):
     __slots__ = ("challenge",)

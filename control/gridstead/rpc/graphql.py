@@ -1,32 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service's HTTPS server: GraphQL for customers, from the schema text beside this file.
-
-A rule that a workflow breaks is status 200 with ``errors``, as clients take any other status for a broken connection;
-a request that is not GraphQL, or does not fit the schema, is 422.
-"""
+"""The Job Definition service's HTTPS server: GraphQL for customers, and how the service is for its operator."""
 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from importlib import resources
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 import uvicorn
-from ariadne import MutationType, QueryType, graphql_sync, make_executable_schema
-from graphql import (
-    DocumentNode,
-    FieldNode,
-    GraphQLError,
-    GraphQLSchema,
-    NoSchemaIntrospectionCustomRule,
-    ValidationRule,
-    parse,
-)
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -35,23 +20,42 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gridstead.errors import ConfigError, GridsteadError, InvalidWorkflow
+from gridstead.errors import ConfigError, GridsteadError, TooMuch
+from gridstead.rpc.graphql_schema import Submit, execute, make_schema
+from gridstead.rpc.metrics import CONTENT_TYPE
+from gridstead.rpc.peer_limit import PeerLimit, to_peer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 
 MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
-MAX_QUERY_CHARS = 16 * 1024
-MAX_QUERY_TOKENS = 1000
 MAX_JSON_DEPTH = 32
 START_S = 10.0
 _STEP_S = 0.01
 
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 
-# Errors of callers may quote their workflow, so they go nowhere: this logger hangs in no tree.
-_SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
-Submit = Callable[[Mapping[str, object]], str]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the server does.
+
+    Attributes:
+        submit: Stores a workflow, for the jobs of a customer or of whoever names it first, and returns its id.
+        check: Raises a Transient error while a peer of the service does not answer.
+        metrics: Returns OpenMetrics text.
+        metrics_for: Networks that may read it.
+        requests: How many requests a caller has.
+        request_bytes: How many bytes a caller may send.
+        introspection: Whether the schema may be asked for.
+    """
+
+    submit: Submit
+    check: Callable[[], None]
+    metrics: Callable[[], str]
+    metrics_for: tuple[IPv4Network | IPv6Network, ...]
+    requests: PeerLimit
+    request_bytes: PeerLimit
+    introspection: bool = False
 
 
 class GraphqlServer:
@@ -61,18 +65,18 @@ class GraphqlServer:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one.
         tls: Its identity.
-        submit: Stores a workflow and returns its id.
-        introspection: Whether the schema may be asked for.
+        offer: What it does.
     """
 
-    def __init__(self, *, host: str, port: int, tls: TlsFiles, submit: Submit, introspection: bool = False) -> None:
+    def __init__(self, *, host: str, port: int, tls: TlsFiles, offer: Offer) -> None:
         for path in (tls.certificate, tls.key):
             if not path.is_file():
                 raise ConfigError(f"could not read {path}", detail="there is no such file")
         config = uvicorn.Config(
-            make_app(submit, introspection=introspection),
+            make_app(offer),
             host=host, port=port, ssl_certfile=str(tls.certificate), ssl_keyfile=str(tls.key),
             log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1,
+            proxy_headers=False,  # anybody could say so who he is
         )  # fmt: skip
         self._address = f"{host}:{port}"
         self._server = uvicorn.Server(config)
@@ -105,12 +109,18 @@ class GraphqlServer:
             return  # uvicorn's way to say that it could not start; start() sees that it is gone
 
 
-def make_app(submit: Submit, *, introspection: bool) -> Starlette:
-    """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and ``/health``."""
-    schema = make_schema(submit)
+def make_app(offer: Offer) -> Starlette:
+    """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its operator asks."""
+    schema = make_schema(offer.submit)
 
     async def graphql(request: Request) -> Response:
-        body = await _body(request)
+        peer = _peer(request)
+        try:
+            offer.requests.take(peer)
+            body = await _body(request)
+            offer.request_bytes.take(peer, MAX_BODY_BYTES if body is None else len(body))
+        except TooMuch as err:
+            return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
         if body is None:
             return _failed(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
         if not _is_shallow(body):
@@ -121,14 +131,11 @@ def make_app(submit: Submit, *, introspection: bool) -> Starlette:
             return _failed(400, "the request is not JSON")
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
-        status, answer = await run_in_threadpool(_execute, schema, data, introspection=introspection)
+        status, answer = await run_in_threadpool(execute, schema, data, introspection=offer.introspection)
         return JSONResponse(answer, status_code=status)
 
     async def workflow_schema(_request: Request) -> Response:
         return JSONResponse(json_schema(), media_type="application/schema+json")
-
-    async def health(_request: Request) -> Response:
-        return PlainTextResponse("ok")
 
     cors = Middleware(
         CORSMiddleware,
@@ -139,25 +146,38 @@ def make_app(submit: Submit, *, introspection: bool) -> Starlette:
     routes = [
         Route("/graphql", graphql, methods=["POST"]),
         Route("/workflow.schema.json", workflow_schema, methods=["GET"]),
-        Route("/health", health, methods=["GET"]),
+        *_condition(offer),
     ]
     return Starlette(routes=routes, middleware=[cors])
 
 
-def make_schema(submit: Submit) -> GraphQLSchema:
-    """Return the schema with its resolvers."""
-    query, mutation = QueryType(), MutationType()
+def _condition(offer: Offer) -> list[Route]:
+    """Return the routes that tell whether the process lives, whether it can work, and what it did."""
 
-    @query.field("job")
-    def job(_root: object, _info: object, **_arguments: object) -> str:
-        raise GraphQLError("a script is for the provider that holds its job", extensions={"type": "forbidden"})
+    async def health(_request: Request) -> Response:
+        return PlainTextResponse("ok")
 
-    @mutation.field("submit")
-    def resolve_submit(_root: object, _info: object, job: Mapping[str, object]) -> str:
-        return submit(job)
+    def ready(request: Request) -> Response:
+        try:
+            offer.requests.take(_peer(request))
+            offer.check()
+        except GridsteadError as err:
+            return PlainTextResponse(err.message, status_code=503)
+        return PlainTextResponse("ok")
 
-    text = resources.files(__package__).joinpath("job_definitions.graphql").read_text(encoding="utf-8")
-    return make_executable_schema(text, query, mutation)
+    def metrics(request: Request) -> Response:
+        if not _is_in(request.client.host if request.client else "", offer.metrics_for):
+            return PlainTextResponse("not for this address", status_code=403)
+        try:
+            return Response(offer.metrics(), media_type=CONTENT_TYPE)
+        except GridsteadError as err:
+            return PlainTextResponse(err.message, status_code=503)
+
+    return [
+        Route("/health", health, methods=["GET"]),
+        Route("/ready", ready, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+    ]
 
 
 def _is_shallow(body: bytes) -> bool:
@@ -185,64 +205,19 @@ async def _body(request: Request) -> bytes | None:
     return body
 
 
-def _execute(schema: GraphQLSchema, data: dict[str, Any], *, introspection: bool) -> tuple[int, dict[str, Any]]:
-    rules: list[type[ValidationRule]] = [_OneSubmit]
-    if not introspection:
-        rules.append(NoSchemaIntrospectionCustomRule)
-    known = {name: data[name] for name in ("query", "variables", "operationName") if data.get(name) is not None}
-    _, answer = graphql_sync(
-        schema,
-        known,
-        introspection=True,  # the rule above decides, with a message of GraphQL's own
-        query_parser=_parse,
-        validation_rules=rules,
-        error_formatter=_format,
-        logger=_SILENT,
-    )
-    errors = answer.get("errors", ())
-    return (200 if all("path" in error for error in errors) else 422), answer  # an error in a field has a path
+def _failed(status: int, message: str, extensions: dict[str, str] | None = None) -> Response:
+    error = {"message": message} | ({"extensions": extensions} if extensions else {})
+    return JSONResponse({"errors": [error]}, status_code=status)
 
 
-def _parse(_context: object, data: Mapping[str, Any]) -> DocumentNode:
-    text = data["query"]
-    if len(text) > MAX_QUERY_CHARS:
-        raise GraphQLError(f"the query is longer than {MAX_QUERY_CHARS} characters")
+def _peer(request: Request) -> str:
+    return to_peer(request.client.host) if request.client else ""
+
+
+def _is_in(host: str, networks: Iterable[IPv4Network | IPv6Network]) -> bool:
     try:
-        return parse(text, max_tokens=MAX_QUERY_TOKENS)
-    except RecursionError as err:
-        raise GraphQLError("the query is nested too deeply") from err
-
-
-def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
-    """Return one error as the wire has it; what is not an error of the caller is not described."""
-    original = error.original_error
-    if isinstance(original, InvalidWorkflow):
-        problems = [
-            {"path": problem.path, "reason": problem.reason, "hint": problem.hint} for problem in original.problems
-        ]
-        return _wire(error, str(original), {"type": "validation", "code": original.code, "problems": problems})
-    if isinstance(original, GridsteadError):
-        return _wire(error, original.message, {"type": "internal", "code": original.code})
-    if original is not None and not isinstance(original, GraphQLError):
-        logging.getLogger(__name__).error("internal error", exc_info=original)
-        return _wire(error, "internal error", {"type": "internal"})
-    return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
-
-
-def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
-    return {"message": message, **({"path": error.path} if error.path else {}), "extensions": extensions}
-
-
-def _failed(status: int, message: str) -> Response:
-    return JSONResponse({"errors": [{"message": message}]}, status_code=status)
-
-
-class _OneSubmit(ValidationRule):
-    """One request submits at most one workflow, so that a small request is never much work."""
-
-    _submits = 0
-
-    def enter_field(self, node: FieldNode, *_arguments: object) -> None:
-        self._submits += node.name.value == "submit"
-        if self._submits > 1:
-            self.report_error(GraphQLError("a request submits at most one workflow", [node]))
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any((mapped or address) in network for network in networks)

@@ -2,18 +2,20 @@
 """The Job Definition service's gRPC server towards providers: AuthAPI and SBatchAPI on DeepSquare's wire, with TLS.
 
 Status codes are the wire's: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND for a script that is
-not there or not for this job, INTERNAL when the chain could not be asked.
+not there or not for this job, INTERNAL when the chain could not be asked. A caller that asks too often is told
+RESOURCE_EXHAUSTED.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import grpc
 
 from gridstead.domain.ids import parse_slurm_name
 from gridstead.domain.job_definition import ScriptAnswer, ScriptRequest
-from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, Transient
+from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, TooMuch, Transient
 from gridstead.proto.sbatchapi_pb2 import (
     ChallengeRequest,
     ChallengeResponse,
@@ -26,16 +28,18 @@ from gridstead.proto.sbatchapi_pb2_grpc import (
     add_AuthAPIServicer_to_server,
     add_SBatchAPIServicer_to_server,
 )
+from gridstead.rpc.peer_limit import PeerLimit, grpc_peer
 from gridstead.rpc.tls import TlsFiles, add_health, bind, grpc_server
 
 THREADS = 16
 ADDRESS_BYTES = 20
 STOP_S = 1.0
 
-Challenge = Callable[[], bytes]
+Challenge = Callable[[str], bytes]
 GetSBatch = Callable[[ScriptRequest], ScriptAnswer]
 
 _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
+    (TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (NotAllowed, grpc.StatusCode.UNAUTHENTICATED),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (Rejected, grpc.StatusCode.NOT_FOUND),
@@ -49,14 +53,17 @@ class SBatchServer:
     Args:
         address: ``host:port`` to listen on; port 0 takes a free one.
         tls: Its identity.
-        challenge: Returns something to be signed.
+        challenge: Returns what a wallet, named by its address or not at all, has to sign.
         get_sbatch: Returns the script that a request may have.
+        calls: How many calls a caller has.
     """
 
-    def __init__(self, address: str, tls: TlsFiles, *, challenge: Challenge, get_sbatch: GetSBatch) -> None:
+    def __init__(
+        self, address: str, tls: TlsFiles, *, challenge: Challenge, get_sbatch: GetSBatch, calls: PeerLimit
+    ) -> None:
         self._server = grpc_server(threads=THREADS)
-        add_AuthAPIServicer_to_server(_Auth(challenge), self._server)  # type: ignore[no-untyped-call] # generated
-        add_SBatchAPIServicer_to_server(_SBatch(get_sbatch), self._server)  # type: ignore[no-untyped-call]
+        add_AuthAPIServicer_to_server(_Auth(challenge, calls), self._server)  # type: ignore[no-untyped-call] # generated
+        add_SBatchAPIServicer_to_server(_SBatch(get_sbatch, calls), self._server)  # type: ignore[no-untyped-call]
         add_health(self._server)
         self._address = address
         self._tls = tls
@@ -77,30 +84,42 @@ class SBatchServer:
 
 
 class _Auth(AuthAPIServicer):
-    def __init__(self, challenge: Challenge) -> None:
+    def __init__(self, challenge: Challenge, calls: PeerLimit) -> None:
         self._challenge = challenge
+        self._calls = calls
 
-    def Challenge(self, _request: ChallengeRequest, _context: grpc.ServicerContext) -> ChallengeResponse:  # noqa: N802
-        return ChallengeResponse(challenge=self._challenge())
+    def Challenge(self, request: ChallengeRequest, context: grpc.ServicerContext) -> ChallengeResponse:  # noqa: N802
+        with _answering(context):
+            self._calls.take(grpc_peer(context.peer()))
+            address = _address(request.provider_address) if request.provider_address else ""
+            return ChallengeResponse(challenge=self._challenge(address))
 
 
 class _SBatch(SBatchAPIServicer):
-    def __init__(self, get_sbatch: GetSBatch) -> None:
+    def __init__(self, get_sbatch: GetSBatch, calls: PeerLimit) -> None:
         self._get_sbatch = get_sbatch
+        self._calls = calls
 
     def GetSBatch(self, request: GetSBatchRequest, context: grpc.ServicerContext) -> GetSBatchResponse:  # noqa: N802
-        try:
+        with _answering(context):
+            self._calls.take(grpc_peer(context.peer()))
             answer = self._get_sbatch(_from_wire(request))
-        except GridsteadError as err:
-            code = next((code for kind, code in _CODES if isinstance(err, kind)), grpc.StatusCode.UNKNOWN)
-            context.abort(code, str(err))
-            raise AssertionError("abort raises") from err
         return GetSBatchResponse(
             sbatch=answer.script,
             grid_logger_url=answer.logger_url,
             secrets=dict(answer.secrets),
             log_write_token=answer.log_write_token,
         )
+
+
+@contextmanager
+def _answering(context: grpc.ServicerContext) -> Iterator[None]:
+    """Tell the caller an error of ours by its status code."""
+    try:
+        yield
+    except GridsteadError as err:
+        code = next((code for kind, code in _CODES if isinstance(err, kind)), grpc.StatusCode.UNKNOWN)
+        context.abort(code, str(err))
 
 
 def _from_wire(request: GetSBatchRequest) -> ScriptRequest:

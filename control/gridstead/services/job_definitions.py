@@ -2,16 +2,14 @@
 """Keeps the scripts of jobs and hands each only to the provider that the chain has matched to its job.
 
 Rule 1: a script is rendered and durably stored before its id is given out. Rule 2: an answer needs a signature over a
-challenge of ours that was never used before, and the chain's word at the newest block. Rule 3: nothing of a workflow is
-logged.
+challenge of ours that was never used before, and the chain's word at the newest block. Rule 3: a script goes to jobs of
+its owner alone. Rule 4: nothing of a workflow is logged.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +17,10 @@ from typing import Any
 import structlog
 
 from gridstead.domain.billing import paid_seconds_ceil
+from gridstead.domain.challenge import CHANCE_BYTES, make_challenge, nonce_end, nonce_of
+from gridstead.domain.ids import parse_address
 from gridstead.domain.job import Job
 from gridstead.domain.job_definition import (
-    NONCE_LIFE_S,
     Recover,
     ScriptAnswer,
     ScriptRequest,
@@ -32,15 +31,21 @@ from gridstead.domain.job_definition import (
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.log import LogId, edition_of
 from gridstead.domain.log_access import Permit, check_key, token_end, write_token
-from gridstead.errors import ChainUnavailable, InvalidInput, NotAllowed, ScriptUnavailable
-from gridstead.ports import Clock, Ledger, ScriptStore
+from gridstead.errors import (
+    ChainUnavailable,
+    ConfigError,
+    InvalidInput,
+    JobDefinitionUnavailable,
+    NotAllowed,
+    ScriptDamaged,
+    ScriptUnavailable,
+)
+from gridstead.ports import Clock, Ledger, TakenNonces
+from gridstead.services.script_keeper import ScriptKeeper
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import Site, render, secrets_of
 
-MAX_NONCES = 100_000
-NONCE_BYTES = 16
 SALT_BYTES = 16
-MAX_CHALLENGE_BYTES = 256  # ours are shorter; what is long may be nested so deeply that parsing it ends the process
 
 log = structlog.get_logger()
 
@@ -73,48 +78,13 @@ class LoggerAccess:
         return {name: value.encode() for name, value in variables.items()}
 
 
-class Nonces:
-    """Numbers that are given out and taken back once, within ten minutes. Forgotten on a restart.
-
-    Args:
-        clock: Wall time.
-        random_bytes: Returns so many unpredictable bytes.
-    """
-
-    def __init__(self, *, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self._clock = clock
-        self._random_bytes = random_bytes
-        self._given: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def give(self) -> str:
-        """Return a new one. When very many are out, the oldest is forgotten."""
-        nonce = base64.b64encode(self._random_bytes(NONCE_BYTES)).decode()
-        now = self._clock.now()
-        with self._lock:
-            self._forget(now)
-            self._given[nonce] = now
-        return nonce
-
-    def take(self, nonce: str) -> bool:
-        """Return whether it was given out in the last ten minutes and is taken for the first time."""
-        with self._lock:
-            given = self._given.pop(nonce, None)
-        return given is not None and self._clock.now() - given <= NONCE_LIFE_S
-
-    def _forget(self, now: int) -> None:
-        while self._given:
-            oldest = next(iter(self._given))
-            if len(self._given) < MAX_NONCES and now - self._given[oldest] <= NONCE_LIFE_S:
-                return
-            del self._given[oldest]
-
-
 class JobDefinitions:
     """The service; safe to call from many threads.
 
     Args:
-        store: Where records lie.
+        keeper: Has the records and knows whose they are.
+        nonces: Which challenges were answered.
+        challenge_keys: What challenges are made with, the newest first; the same in all instances.
         ledger: The chain.
         clock: Wall time.
         recover: Finds who signed.
@@ -126,7 +96,9 @@ class JobDefinitions:
     def __init__(  # noqa: PLR0913 # one argument per collaborator
         self,
         *,
-        store: ScriptStore,
+        keeper: ScriptKeeper,
+        nonces: TakenNonces,
+        challenge_keys: tuple[bytes, ...],
         ledger: Ledger,
         clock: Clock,
         recover: Recover,
@@ -134,21 +106,29 @@ class JobDefinitions:
         site: Site | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        self._store = store
+        self._keeper = keeper
+        self._nonces = nonces
+        self._challenge_keys = challenge_keys
         self._ledger = ledger
         self._clock = clock
         self._recover = recover
         self._logger = logger
         self._site = site
         self._random_bytes = random_bytes
-        self._nonces = Nonces(clock=clock, random_bytes=random_bytes)
 
-    def submit(self, mapping: Mapping[str, object]) -> str:
+    def submit(self, mapping: Mapping[str, object], customer: str = "") -> str:
         """Store a workflow, given as the wire has it, and return the id for its job.
+
+        Args:
+            mapping: The workflow.
+            customer: Address of the wallet whose jobs alone it is for; empty: of the first whose job names it.
 
         Raises:
             InvalidWorkflow: It breaks rules; nothing is stored.
+            InvalidInput: The customer is no address.
+            TooMuch: Too many scripts wait for their jobs.
         """
+        owner = parse_address(customer) if customer else ""
         workflow = from_graphql(mapping)
         own = secrets_of(workflow)
         record = json.dumps(
@@ -161,42 +141,66 @@ class JobDefinitions:
             }
         )
         batch_location_hash = script_id(record)
-        self._store.put(batch_location_hash, record)
+        self._keeper.keep(batch_location_hash, record, owner=owner)
         log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
         return batch_location_hash
 
-    def challenge(self) -> bytes:
-        """Return what a provider has to sign: JSON with ``message`` and a new ``nonce``."""
-        return json.dumps({"message": "login", "nonce": self._nonces.give()}).encode()
+    def challenge(self, address: str = "") -> bytes:
+        """Return what a provider has to sign: JSON with ``message`` and a new ``nonce``.
+
+        Args:
+            address: The one wallet whose signature is taken, lower case; empty: any wallet's, once.
+        """
+        chance = self._random_bytes(CHANCE_BYTES)
+        return make_challenge(self._challenge_keys[0], now=self._clock.now(), chance=chance, address=address)
 
     def get_sbatch(self, request: ScriptRequest) -> ScriptAnswer:
-        """Return the script of a job that is matched to the caller.
+        """Return the script of a job that is matched to the caller. Asking again, with a new challenge, is safe.
 
         Raises:
             NotAllowed: The signature, the challenge, the provider or the customer is wrong.
             ScriptUnavailable: There is no such script, or the job is over, or has another one.
             ChainUnavailable: The chain did not tell of a matched job (yet).
+            JobDefinitionUnavailable: The script does not open, which its operator can mend.
         """
         self._authenticate(request)
         job = self._job(request)
         reason = refusal(job, request)
         if reason:
             raise NotAllowed(f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason)
-        record = self._store.get(request.batch_location_hash) if is_open(job, request) else None
-        if record is None:
-            raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=f"it is {job.state.name}")
+        try:
+            record = self._record(job, request)
+        except (ConfigError, ScriptDamaged) as err:
+            log.error("script_unreadable", job_id=job.id.number, code=err.code, reason=str(err), hint=err.hint)
+            raise JobDefinitionUnavailable("the Job Definition service cannot open the script") from err
         log.info("script_given", job_id=job.id.number, provider=job.provider, secrets_beside=request.secrets_beside)
         return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
 
+    def _record(self, job: Job, request: ScriptRequest) -> str:
+        name = job.id.slurm_name
+        stored = self._keeper.find(request.batch_location_hash) if is_open(job, request) else None
+        if stored is None:
+            raise ScriptUnavailable(f"no script for job {name}", detail=f"it is {job.state.name}")
+        if not stored.owner:
+            raise ChainUnavailable(f"could not tell whose the script of job {name} is")
+        if stored.owner != job.customer:
+            log.warning("script_refused", job_id=job.id.number, provider=job.provider, reason="another customer's")
+            raise ScriptUnavailable(f"no script for job {name}", detail="it is another customer's")
+        return stored.record
+
     def _authenticate(self, request: ScriptRequest) -> None:
+        nonce = nonce_of(request.challenge)
+        ends_at = nonce_end(self._challenge_keys, nonce, address=request.provider)
+        if ends_at is None or self._clock.now() > ends_at:
+            raise NotAllowed("the challenge is not one of ours for this provider, or is too old")
         try:
             signer = self._recover(request.challenge, request.signature)
         except InvalidInput as err:
             raise NotAllowed("cannot tell who signed the challenge", detail=str(err)) from err
-        if not self._nonces.take(_nonce(request.challenge)):
-            raise NotAllowed("the challenge is not one of ours, is used, or is too old")
         if signer != request.provider:
             raise NotAllowed("the challenge is not signed by this provider")
+        if not self._nonces.take(nonce, ends_at=ends_at):
+            raise NotAllowed("the challenge is used")
 
     def _job(self, request: ScriptRequest) -> Job:
         head = self._ledger.head()
@@ -220,15 +224,3 @@ class JobDefinitions:
             secrets=(beside if record["logged"] else {}) | own,
             log_write_token=beside["GRIDSTEAD_LOG_TOKEN"].decode(),
         )
-
-
-def _nonce(challenge: bytes) -> str:
-    """Return the nonce in a challenge, an empty text if it is none."""
-    if len(challenge) > MAX_CHALLENGE_BYTES:
-        return ""
-    try:
-        content = json.loads(challenge)
-    except ValueError:
-        return ""
-    nonce = content.get("nonce") if isinstance(content, dict) else None
-    return nonce if isinstance(nonce, str) else ""

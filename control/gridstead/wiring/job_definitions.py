@@ -3,41 +3,137 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from ipaddress import ip_network
 from pathlib import Path
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.journal.cursor import SqlCursor
 from gridstead.adapters.journal.database import Database
+from gridstead.adapters.script_seal import ScriptSeal
 from gridstead.adapters.scripts import Scripts
-from gridstead.config import JobDefinitionsSettings, Tls
+from gridstead.config import DefinitionLimits, JobDefinitionsSettings, Tls
 from gridstead.errors import ConfigError
-from gridstead.rpc.graphql import GraphqlServer
+from gridstead.ports import Ledger
+from gridstead.rpc.graphql import GraphqlServer, Offer
 from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.metrics import Metrics
+from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.tls import TlsFiles
+from gridstead.services.follower import Follower
 from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
+from gridstead.services.script_keeper import Retention, ScriptKeeper
 from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain
+
+MIB = 1024 * 1024
+HOUR_S = 3600
+SWEEP_S = 60.0
+BURST_S = 2
+
+Check = Callable[[], None]
 
 
 def run(settings: JobDefinitionsSettings) -> None:
     """Run the Job Definition service until it is stopped."""
-    database = Database(settings.state_url)
+    keys = read_keys(settings.storage_key_file)
+    seal = ScriptSeal(keys)
+    database = Database(settings.state_url, shared=True)
+    store = Scripts(database, seal)
+    chain = open_chain(settings.chain)
+    cursor = SqlCursor(database, "job-definitions")
+    keeper = ScriptKeeper(
+        store=store,
+        ledger=chain.ledger,
+        follower=_follower(chain.ledger, cursor, start=chain.first_block),
+        clock=SystemClock(),
+        retention=Retention(
+            after_end_s=settings.keep_hours * HOUR_S,
+            unused_s=settings.unused_hours * HOUR_S,
+            unused_bytes=settings.limits.unused_mib * MIB,
+        ),
+    )
     service = JobDefinitions(
-        store=Scripts(database),
-        ledger=open_chain(settings.chain).ledger,
+        keeper=keeper,
+        nonces=store,
+        challenge_keys=keys,
+        ledger=chain.ledger,
         clock=SystemClock(),
         recover=recover,
         logger=LoggerAccess(url=settings.logger_endpoint, key=read_key(settings.log_token_key_file)),
     )
-    files = to_files(settings.tls)
-    host, _, port = settings.graphql_listen.rpartition(":")
-    graphql = GraphqlServer(
-        host=host, port=int(port), tls=files, submit=service.submit, introspection=settings.introspection
-    )
-    sbatch = SBatchServer(settings.grpc_listen, files, challenge=service.challenge, get_sbatch=service.get_sbatch)
+    metrics = _metrics(store, chain.ledger, cursor)
+    graphql, sbatch = _servers(settings, service, metrics, check=lambda: _check(store, chain.ledger))
     graphql.start()
     sbatch.start()
-    loop.run((), close=(database.close, sbatch.stop, graphql.stop))
+    ticks = (
+        loop.Tick(name="learn", do=keeper.learn, every_s=settings.tick_s),
+        loop.Tick(name="sweep", do=keeper.sweep, every_s=SWEEP_S),
+    )
+    loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
+
+
+def _follower(ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
+    """Return what follows the chain from now on, if this is the first time: no script is older than its store."""
+    if cursor.load() is None:
+        cursor.save(ledger.head())
+    return Follower(ledger, cursor, start=start)
+
+
+def _servers(
+    settings: JobDefinitionsSettings, service: JobDefinitions, metrics: Metrics, *, check: Check
+) -> tuple[GraphqlServer, SBatchServer]:
+    files = to_files(settings.tls)
+    host, _, port = settings.graphql_listen.rpartition(":")
+    limits = settings.limits
+    offer = Offer(
+        submit=metrics.counted("submit", service.submit),
+        check=check,
+        metrics=metrics.text,
+        metrics_for=tuple(map(ip_network, settings.metrics_for)),
+        requests=_per_second(limits.requests_per_s, "requests"),
+        request_bytes=_upload(limits),
+        introspection=settings.introspection,
+    )
+    graphql = GraphqlServer(host=host, port=int(port), tls=files, offer=offer)
+    sbatch = SBatchServer(
+        settings.grpc_listen,
+        files,
+        challenge=metrics.counted("challenge", service.challenge),
+        get_sbatch=metrics.counted("get_sbatch", service.get_sbatch),
+        calls=_per_second(limits.calls_per_s, "calls"),
+    )
+    return graphql, sbatch
+
+
+def _per_second(count: int, what: str) -> PeerLimit:
+    return PeerLimit(per_s=count, burst=BURST_S * count, what=what)
+
+
+def _upload(limits: DefinitionLimits) -> PeerLimit:
+    most = limits.upload_mib_per_hour * MIB
+    return PeerLimit(per_s=most / HOUR_S, burst=most, what="uploads")
+
+
+def _check(store: Scripts, ledger: Ledger) -> None:
+    store.get("ready")
+    ledger.head()
+
+
+def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
+    def lag() -> int:
+        covered = cursor.load()
+        return ledger.head().number - (covered.number if covered else 0)
+
+    return Metrics(
+        {
+            "gridstead_scripts": ("Scripts that are stored.", lambda: store.holdings().scripts),
+            "gridstead_scripts_unused": ("Scripts that no job names, or no more.", lambda: store.holdings().unused),
+            "gridstead_scripts_unused_bytes": ("Size of those.", lambda: store.holdings().unused_bytes),
+            "gridstead_cursor_lag_blocks": ("Blocks that are not read yet.", lag),
+        }
+    )
 
 
 def to_files(settings: Tls) -> TlsFiles:
@@ -55,3 +151,12 @@ def read_key(path: Path) -> bytes:
         return path.read_bytes().rstrip(b"\r\n")
     except OSError as error:
         raise ConfigError(f"cannot read {path}", detail=str(error)) from error
+
+
+def read_keys(path: Path) -> tuple[bytes, ...]:
+    """Return the keys of a file, one a line, in its order; empty lines are none.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    return tuple(line for line in read_key(path).splitlines() if line)

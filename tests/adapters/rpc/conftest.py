@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.fakes.certificates import Authority
-from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet
+from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet, new_service
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
@@ -15,10 +17,10 @@ from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.domain.log import LogId
 from gridstead.domain.log_access import Permit, write_token
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
-from gridstead.rpc.graphql import GraphqlServer
+from gridstead.rpc.graphql import GraphqlServer, Offer
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.logger import LoggerServer
-from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
+from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.services.logger import Logger
 
 NAME = "0x" + "07" * 32
@@ -43,6 +45,19 @@ def access_to(owner, clock, *, name=NAME, edition=EDITION):
     return WriteAccess(owner=owner, log_name=name, token=token)
 
 
+def no_limit():
+    return PeerLimit(per_s=10**9, burst=10**9, what="calls")
+
+
+def new_offer(submit, **changes):
+    """What a server does that has nothing to say of itself."""
+    offer = Offer(
+        submit=submit, check=lambda: None, metrics=lambda: "# EOF\n", metrics_for=(),
+        requests=no_limit(), request_bytes=no_limit(),
+    )  # fmt: skip
+    return replace(offer, **changes)
+
+
 class Grid:
     """The service with both servers on the loopback."""
 
@@ -51,35 +66,30 @@ class Grid:
         self.ledger = OneJobLedger()
         self.clock = FakeClock()
         self.service = self.new_service()
-        self.graphql = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=self.submit)
+        self.graphql = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(self.submit))
         self.sbatch = SBatchServer(
             "127.0.0.1:0",
             server_tls,
             challenge=self.challenge,
             get_sbatch=self.get_sbatch,
+            calls=no_limit(),
         )
         self.url = f"https://localhost:{self.graphql.start()}/graphql"
         self.address = f"localhost:{self.sbatch.start()}"
 
     # The service may be another one by the time it is called.
 
-    def submit(self, job):
-        return self.service.submit(job)
+    def submit(self, job, customer):
+        return self.service.submit(job, customer)
 
-    def challenge(self):
-        return self.service.challenge()
+    def challenge(self, address):
+        return self.service.challenge(address)
 
     def get_sbatch(self, request):
         return self.service.get_sbatch(request)
 
-    def new_service(self):
-        return JobDefinitions(
-            store=self.scripts,
-            ledger=self.ledger,
-            clock=self.clock,
-            recover=recover,
-            logger=LoggerAccess(url="logger:8445", key=KEY),
-        )
+    def new_service(self, key=KEY):
+        return new_service(self.scripts, self.ledger, self.clock, key=key)
 
     def stop(self):
         self.graphql.stop()

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import ssl
+from ipaddress import IPv4Network, IPv6Network
 
 import httpx
 import pytest
+from tests.adapters.rpc.conftest import new_offer, no_limit
 from tests.fakes.definitions import (
     wire_workflow,
 )
@@ -16,11 +18,13 @@ from gridstead.errors import (
     ConfigError,
     InvalidWorkflow,
     JobDefinitionUnavailable,
+    TooMuch,
     Transient,
     UnexpectedOutput,
 )
 from gridstead.rpc.graphql import GraphqlServer
 from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 
@@ -85,7 +89,9 @@ class TestSubmit:
         assert post(http, grid, query="{ __schema { types { name } } }").status_code == 422
 
     def test_schema_is_told_if_asked_to(self, server_tls, ca):
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=lambda _: "x", introspection=True)
+        server = GraphqlServer(
+            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", introspection=True)
+        )
 
         answer = ask(server, ca, "{ __schema { types { name } } }")
 
@@ -131,19 +137,21 @@ class TestSubmit:
         assert response.json()["errors"][0]["message"]
 
     def test_bug_is_not_described(self, server_tls, ca, caplog):
-        def submit(_job):
+        def submit(_job, _customer):
             raise KeyError("a secret")
 
-        answer = ask(GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=submit), ca, QUERY, wire_workflow())
+        answer = ask(
+            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)), ca, QUERY, wire_workflow()
+        )
 
         assert answer["errors"][0]["message"] == "internal error"
         assert "a secret" in caplog.text
 
     def test_store_that_does_not_answer_is_transient(self, server_tls, ca):
-        def submit(_job):
+        def submit(_job, _customer):
             raise Transient("could not reach the state store", detail="where it lies")
 
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=submit)
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
         url = f"https://localhost:{server.start()}/graphql"
 
         with pytest.raises(JobDefinitionUnavailable) as caught:
@@ -168,22 +176,25 @@ class TestSubmit:
         port = int(grid.url.split(":")[2].split("/")[0])
 
         with pytest.raises(ConfigError, match="could not listen"):
-            GraphqlServer(host="127.0.0.1", port=port, tls=server_tls, submit=lambda _: "x").start()
+            GraphqlServer(host="127.0.0.1", port=port, tls=server_tls, offer=new_offer(lambda *_: "x")).start()
         with pytest.raises(ConfigError, match="could not listen"):
             SBatchServer(
                 grid.address.replace("localhost", "127.0.0.1"),
                 server_tls,
                 challenge=lambda: b"",
                 get_sbatch=lambda _: None,
+                calls=no_limit(),
             ).start()
 
     def test_certificate_that_is_missing_is_the_operators(self, tmp_path):
         tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
 
         with pytest.raises(ConfigError, match="could not read"):
-            GraphqlServer(host="127.0.0.1", port=0, tls=tls, submit=lambda _: "x")
+            GraphqlServer(host="127.0.0.1", port=0, tls=tls, offer=new_offer(lambda *_: "x"))
         with pytest.raises(ConfigError, match="could not read"):
-            SBatchServer("127.0.0.1:0", tls, challenge=lambda: b"", get_sbatch=lambda _: None).start()
+            SBatchServer(
+                "127.0.0.1:0", tls, challenge=lambda _: b"", get_sbatch=lambda _: None, calls=no_limit()
+            ).start()
 
     def test_service_that_is_away_is_transient(self, ca):
         with pytest.raises(JobDefinitionUnavailable):
@@ -205,3 +216,106 @@ def ask(server, ca, query, job=None):
             return http.post(url, json={"query": query, "variables": {"job": job}}).json()
     finally:
         server.stop()
+
+
+class TestLimits:
+    def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
+        offer = new_offer(lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests"))
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
+        url = f"https://localhost:{server.start()}/graphql"
+        submit_workflow(url, wire_workflow(), ca=ca)
+        submit_workflow(url, wire_workflow(), ca=ca)
+
+        with pytest.raises(JobDefinitionUnavailable, match=r"too many requests.*limited for each caller.*Try again"):
+            submit_workflow(url, wire_workflow(), ca=ca)
+
+        server.stop()
+
+    def test_service_that_is_full_says_so(self, server_tls, ca):
+        def submit(*_):
+            raise TooMuch("cannot store the workflow now", detail="too many wait", hint="Try again later.")
+
+        answer = ask(
+            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)), ca, QUERY, wire_workflow()
+        )
+
+        assert answer["errors"][0]["message"] == "cannot store the workflow now (too many wait). Try again later."
+
+    def test_caller_that_sends_too_much_is_told_so(self, server_tls, ca):
+        offer = new_offer(lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads"))
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
+        url = f"https://localhost:{server.start()}/graphql"
+
+        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+            told = [http.post(url, content=b"x" * size).status_code for size in (600_000, 600_000)]
+
+        server.stop()
+        assert told == [413, 429]
+
+
+class TestCondition:
+    @pytest.fixture
+    def told(self, server_tls, ca):
+        """Return a function that asks a server once."""
+
+        def ask(path, **offer):
+            server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer))
+            url = f"https://localhost:{server.start()}{path}"
+            try:
+                with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+                    return http.get(url)
+            finally:
+                server.stop()
+
+        return ask
+
+    def test_service_whose_peers_answer_is_ready(self, told):
+        assert told("/ready").status_code == 200
+
+    def test_service_whose_peer_is_away_is_not_ready(self, told):
+        def check():
+            raise Transient("could not reach the state store", detail="where it lies")
+
+        answer = told("/ready", check=check)
+
+        assert (answer.status_code, answer.text) == (503, "could not reach the state store")
+
+    def test_metrics_are_for_those_that_the_operator_names(self, told):
+        answer = told("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
+
+        assert (answer.status_code, answer.text) == (200, "# EOF\n")
+        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+        assert told("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
+
+    def test_metrics_that_cannot_be_read_are_told_so(self, told):
+        def metrics():
+            raise Transient("could not reach the chain")
+
+        answer = told("/metrics", metrics=metrics, metrics_for=(IPv4Network("127.0.0.0/8"),))
+
+        assert answer.status_code == 503
+
+
+class TestCustomer:
+    def test_our_client_says_whose_the_script_is(self, grid, ca):
+        script_id = submit_workflow(grid.url, wire_workflow(), ca=ca, customer="0x" + "a1" * 20)
+
+        assert grid.scripts.owners[script_id] == "0x" + "a1" * 20
+
+    def test_customer_that_is_no_address_is_refused(self, grid, ca):
+        with pytest.raises(InvalidWorkflow, match="invalid address"):
+            submit_workflow(grid.url, wire_workflow(), ca=ca, customer="0x1")
+
+    def test_service_that_knows_no_customers_is_asked_without(self, monkeypatch):
+        refusal = {"errors": [{"message": 'Unknown argument "customer" on field "Mutation.submit".'}]}
+        asked = []
+
+        def answer(_url, *, json, **_):
+            asked.append(json)
+            refused = "customer" in json["variables"]
+            return httpx.Response(422, json=refusal) if refused else httpx.Response(200, json={"data": {"submit": "x"}})
+
+        monkeypatch.setattr(httpx, "post", answer)
+
+        assert submit_workflow("https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20) == "x"
+        assert len(asked) == 2

@@ -31,8 +31,11 @@ from gridstead.errors import (
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
+from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.peer_limit import PeerLimit
 
 CUSTOMER = "0x" + "c0" * 20
+KEY = b"k" * 32
 
 
 @pytest.fixture
@@ -131,7 +134,9 @@ class TestFetch:
 
         grid.ledger.down = False
 
-    def test_restart_between_challenge_and_answer_is_not_seen(self, grid, client, wallet):
+    @pytest.mark.parametrize(("key", "expected_signs"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)])
+    def test_restart_between_challenge_and_answer_is_not_seen(self, grid, client, wallet, key, expected_signs):
+        """One with another key knows none of the challenges that were given before; then the client asks again."""
         job = match(grid, wallet)
         signs = 0
 
@@ -139,13 +144,13 @@ class TestFetch:
             nonlocal signs
             signs += 1
             if signs == 1:
-                grid.service = grid.new_service()
+                grid.service = grid.new_service(key)
             return wallet.sign(challenge)
 
         client._wallet = replace(client._wallet, sign=sign)
 
         assert client.fetch(job).text
-        assert signs == 2
+        assert signs == expected_signs
 
     def test_service_that_is_away_is_transient(self, ca, wallet):
         client = JobDefinitionClient(
@@ -211,6 +216,32 @@ class TestWire:
         assert answer.grid_logger_url == "logger:8445"
         assert not answer.secrets
         assert not answer.log_write_token
+
+    def test_challenge_for_one_wallet_is_not_anothers(self, stubs, request_, wallet):
+        asked = ChallengeRequest(provider_address=b"\x01" * 20)
+        request_.challenge = stubs[0].Challenge(asked).challenge
+        request_.signed_challenge = wallet.sign(request_.challenge)
+
+        assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
+
+    def test_challenge_for_no_address_is_refused(self, stubs):
+        with pytest.raises(grpc.RpcError) as caught:
+            stubs[0].Challenge(ChallengeRequest(provider_address=b"\x01"))
+
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+    def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
+        limit = PeerLimit(per_s=0.001, burst=1, what="calls")
+        server = SBatchServer(
+            "127.0.0.1:0", server_tls, challenge=lambda _: b"x", get_sbatch=lambda _: None, calls=limit
+        )
+        with open_channel(Peer(address=f"localhost:{server.start()}", ca=ca)) as channel:
+            stubs = AuthAPIStub(channel), SBatchAPIStub(channel)
+            stubs[0].Challenge(ChallengeRequest())
+
+            assert status_of(stubs, GetSBatchRequest()) is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        server.stop()
 
     def test_challenge_is_good_once(self, stubs, request_):
         stubs[1].GetSBatch(request_)

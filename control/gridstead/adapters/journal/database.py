@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of one process: a SQLite file, or a PostgreSQL database by URL.
 
-Rule 1: what begin() committed survives a power cut. Rule 2: one process at a time; a second one is turned away.
-Rule 3: any thread may use it; writers wait for each other.
+Rule 1: what begin() committed survives a power cut. Rule 2: one process at a time; a second one is turned away, unless
+both said that they share it and it is PostgreSQL. Rule 3: any thread may use it; writers wait for each other.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from gridstead.errors import ConfigError, Transient
 
 _BUSY_TIMEOUT_MS = 30_000
 _LOCK_KEY = 0x67726964  # "grid": the advisory lock that a process holds on a PostgreSQL database
+_MIGRATION_KEY = _LOCK_KEY + 1
+_ALONE_KEY = _LOCK_KEY + 2
 
 
 class StoreLost(Exception):
@@ -36,14 +38,17 @@ class Database:
 
     Args:
         url: ``sqlite:////path/to/file`` or ``postgresql+psycopg://…``.
+        shared: Whether other processes that share it too may have it open; a SQLite file is never shared.
 
     Raises:
         ConfigError: If the URL is wrong, the store is newer than this release or another process has it open.
         Transient: If the server does not answer.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, shared: bool = False) -> None:
         self._engine = _engine(url)
+        self._shared = shared
+        self._alone = threading.Lock()
         self._lock_fd: int | None = None
         self._lock_connection: Connection | None = None
         self._lock_guard = threading.Lock()
@@ -51,7 +56,8 @@ class Database:
         try:
             with _translated():
                 self._lock()
-                self._migrate()
+                with self._held(_MIGRATION_KEY):
+                    self._migrate()
             ready = True
         finally:
             if not ready:
@@ -68,6 +74,25 @@ class Database:
         self._check_lock()
         with _translated(), self._engine.begin() as connection:
             yield connection
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no thread of any process that shares the store is in here."""
+        # One thread of ours at a time: those that wait for the server would need all connections there are.
+        with self._alone, _translated(), self._held(_ALONE_KEY):
+            yield
+
+    @contextmanager
+    def _held(self, key: int) -> Iterator[None]:
+        if self._engine.dialect.name == "sqlite":
+            yield
+            return
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": key})
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": key})
 
     def close(self) -> None:
         """Let go of the store."""
@@ -104,7 +129,7 @@ class Database:
         Raises:
             StoreLost: It is not, and another process may have it by now.
         """
-        if self._lock_connection is None:
+        if self._lock_connection is None or self._shared:
             return
         try:
             with self._lock_guard:
@@ -125,7 +150,7 @@ class Database:
 
     def _lock_server(self) -> bool:
         self._lock_connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        query = text("SELECT pg_try_advisory_lock(:key)")
+        query = text(f"SELECT pg_try_advisory_lock{'_shared' if self._shared else ''}(:key)")
         return bool(self._lock_connection.execute(query, {"key": _LOCK_KEY}).scalar())
 
 

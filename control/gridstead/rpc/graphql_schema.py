@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GraphQL of the Job Definition service: the schema text beside this file, its resolvers, and how errors are told.
+
+A rule that a workflow breaks is status 200 with ``errors``, as clients take any other status for a broken connection;
+a request that is not GraphQL, or does not fit the schema, is 422.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Any
+
+from ariadne import MutationType, QueryType, graphql_sync, make_executable_schema
+from graphql import (
+    DocumentNode,
+    FieldNode,
+    GraphQLError,
+    GraphQLSchema,
+    NoSchemaIntrospectionCustomRule,
+    ValidationRule,
+    parse,
+)
+
+from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch
+
+MAX_QUERY_CHARS = 16 * 1024
+MAX_QUERY_TOKENS = 1000
+
+# Errors of callers may quote their workflow, so they go nowhere: this logger hangs in no tree.
+_SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
+
+Submit = Callable[[Mapping[str, object], str], str]
+"""(workflow, address of the customer whose jobs alone it is for, or nothing) to the id of its script."""
+
+
+def make_schema(submit: Submit) -> GraphQLSchema:
+    """Return the schema with its resolvers."""
+    query, mutation = QueryType(), MutationType()
+
+    @query.field("job")
+    def job(_root: object, _info: object, **_arguments: object) -> str:
+        raise GraphQLError("a script is for the provider that holds its job", extensions={"type": "forbidden"})
+
+    @mutation.field("submit")
+    def resolve_submit(_root: object, _info: object, job: Mapping[str, object], customer: str = "") -> str:
+        return submit(job, customer)
+
+    text = resources.files(__package__).joinpath("job_definitions.graphql").read_text(encoding="utf-8")
+    return make_executable_schema(text, query, mutation)
+
+
+def execute(schema: GraphQLSchema, data: dict[str, Any], *, introspection: bool) -> tuple[int, dict[str, Any]]:
+    """Return status and answer of a request, given as JSON has it."""
+    rules: list[type[ValidationRule]] = [_OneSubmit]
+    if not introspection:
+        rules.append(NoSchemaIntrospectionCustomRule)
+    known = {name: data[name] for name in ("query", "variables", "operationName") if data.get(name) is not None}
+    _, answer = graphql_sync(
+        schema,
+        known,
+        introspection=True,  # the rule above decides, with a message of GraphQL's own
+        query_parser=_parse,
+        validation_rules=rules,
+        error_formatter=_format,
+        logger=_SILENT,
+    )
+    errors = answer.get("errors", ())
+    return (200 if all("path" in error for error in errors) else 422), answer  # an error in a field has a path
+
+
+def _parse(_context: object, data: Mapping[str, Any]) -> DocumentNode:
+    text = data["query"]
+    if len(text) > MAX_QUERY_CHARS:
+        raise GraphQLError(f"the query is longer than {MAX_QUERY_CHARS} characters")
+    try:
+        return parse(text, max_tokens=MAX_QUERY_TOKENS)
+    except RecursionError as err:
+        raise GraphQLError("the query is nested too deeply") from err
+
+
+def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
+    """Return one error as the wire has it; what is not an error of the caller is not described."""
+    original = error.original_error
+    if isinstance(original, InvalidWorkflow):
+        problems = [
+            {"path": problem.path, "reason": problem.reason, "hint": problem.hint} for problem in original.problems
+        ]
+        return _wire(error, str(original), {"type": "validation", "code": original.code, "problems": problems})
+    if isinstance(original, InvalidInput):
+        return _wire(error, str(original), {"type": "validation", "code": original.code})
+    if isinstance(original, TooMuch):
+        return _wire(error, f"{original}. {original.hint}", {"type": "internal", "code": original.code})
+    if isinstance(original, GridsteadError):
+        return _wire(error, original.message, {"type": "internal", "code": original.code})
+    if original is not None and not isinstance(original, GraphQLError):
+        logging.getLogger(__name__).error("internal error", exc_info=original)
+        return _wire(error, "internal error", {"type": "internal"})
+    return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
+
+
+def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
+    return {"message": message, **({"path": error.path} if error.path else {}), "extensions": extensions}
+
+
+class _OneSubmit(ValidationRule):
+    """One request submits at most one workflow, so that a small request is never much work."""
+
+    _submits = 0
+
+    def enter_field(self, node: FieldNode, *_arguments: object) -> None:
+        self._submits += node.name.value == "submit"
+        if self._submits > 1:
+            self.report_error(GraphQLError("a request submits at most one workflow", [node]))

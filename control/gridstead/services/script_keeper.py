@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Knows from the chain whose a script is, keeps it as long as its jobs are hot, and removes it afterwards.
+
+Ids of scripts are public on the chain, so a job that names one proves nothing: anybody can ask for such a job. A script
+is the customer's who named it first, in the order of the chain, or who was named when it was submitted; jobs of others
+never open it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from gridstead.domain.events import Event, EventKind
+from gridstead.domain.job import Block
+from gridstead.domain.job_definition import StoredScript, is_over, use_of
+from gridstead.errors import TooMuch
+from gridstead.ports import Clock, Ledger, ScriptStore
+from gridstead.services.follower import Follower
+
+log = structlog.get_logger()
+
+JOBS_PER_READ = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long and how much is kept.
+
+    Attributes:
+        after_end_s: Seconds that a script is kept after the last of its jobs has ended.
+        unused_s: Seconds that one is kept that no job names.
+        unused_bytes: How large those may be together; beyond it nothing is taken.
+    """
+
+    after_end_s: int
+    unused_s: int
+    unused_bytes: int
+
+
+class ScriptKeeper:
+    """The keeper; safe to call from many threads.
+
+    Args:
+        store: Where scripts lie.
+        ledger: The chain.
+        follower: Its events, since the store was made.
+        clock: Wall time.
+        retention: How long and how much is kept.
+    """
+
+    def __init__(
+        self, *, store: ScriptStore, ledger: Ledger, follower: Follower, clock: Clock, retention: Retention
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._follower = follower
+        self._clock = clock
+        self._retention = retention
+        self._unused_bytes = store.holdings().unused_bytes
+
+    def keep(self, batch_location_hash: str, record: str, *, owner: str) -> None:
+        """Store a script that no job names yet.
+
+        Raises:
+            TooMuch: Too many such scripts are stored already.
+        """
+        size = len(record)  # near enough; the next sweep counts again
+        if self._unused_bytes + size > self._retention.unused_bytes:
+            hint = "Try again later: those that no job names are removed after some time."
+            raise TooMuch("cannot store the workflow now", detail="too many wait for their jobs", hint=hint)
+        ends_at = self._clock.now() + self._retention.unused_s
+        self._store.put(batch_location_hash, record, owner=owner, ends_at=ends_at)
+        self._unused_bytes += size
+
+    def find(self, batch_location_hash: str) -> StoredScript | None:
+        """Return a script, None if there is none; without an owner while the chain has no job that names it.
+
+        Raises:
+            ConfigError: The operator took away the key that it is sealed with.
+            ScriptDamaged: It was altered.
+        """
+        stored = self._store.get(batch_location_hash)
+        if stored is None or stored.owner:
+            return stored
+        self.learn()
+        return self._store.get(batch_location_hash)
+
+    def learn(self) -> None:
+        """Store which jobs name scripts, up to the newest block."""
+        with self._store.alone():
+            self._follower.follow(self._take)
+
+    def sweep(self) -> None:
+        """Remove scripts that nobody needs any more, and seal anew what an old key holds."""
+        now = self._clock.now()
+        self._release(now)
+        removed = self._store.sweep(now)
+        if removed:
+            log.info("scripts_removed", count=removed)
+        self._reseal()
+        self._unused_bytes = self._store.holdings().unused_bytes
+
+    def _release(self, now: int) -> None:
+        uses = self._store.uses()
+        if not uses:
+            return
+        head = self._ledger.head()
+        for first in range(0, len(uses), JOBS_PER_READ):
+            some = uses[first : first + JOBS_PER_READ]
+            jobs = self._ledger.jobs([one.job_number for one in some], at=head)
+            over = [one for one in some if is_over(one, jobs.get(one.job_number))]
+            if over:
+                self._store.release(over, ends_at=now + self._retention.after_end_s)
+
+    def _reseal(self) -> None:
+        resealed = 0
+        while count := self._store.reseal():
+            resealed += count
+        if resealed:
+            log.info("scripts_resealed", count=resealed)
+
+    def _take(self, events: tuple[Event, ...], head: Block) -> None:
+        numbers = {
+            event.job_number
+            for event in events
+            if event.kind is EventKind.JOB_REQUESTED and event.job_number is not None
+        }
+        jobs = self._ledger.jobs(numbers, at=head)
+        uses = [use for number in sorted(jobs) if (use := use_of(jobs[number])) is not None]
+        if uses:
+            self._store.use(uses)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PostgreSQL server for the tests that want one."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def _postgresql_bin() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    return Path(on_path).parent if on_path else None
+
+
+def _unprivileged() -> dict[str, int]:
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid}
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Path]:
+    """The directory of the socket of a PostgreSQL server of our own."""
+    binaries = _postgresql_bin()
+    if binaries is None:
+        if os.environ.get("CI"):
+            pytest.fail("PostgreSQL is not installed")
+        pytest.skip("PostgreSQL is not installed")
+    with tempfile.TemporaryDirectory(prefix="gs-pg-") as name:
+        directory = Path(name)
+        account = _unprivileged()
+        if account:
+            os.chown(directory, account["user"], account["group"])
+        data = directory / "data"
+
+        def run(*words):
+            groups = [] if account else None
+            subprocess.run(words, check=True, cwd="/", stdout=subprocess.DEVNULL, extra_groups=groups, **account)
+
+        run(binaries / "initdb", "-D", data, "-U", "gridstead", "-A", "trust", "--no-sync", "-E", "UTF8")
+        options = f"-c listen_addresses= -c unix_socket_directories={directory} -c fsync=off"
+        run(binaries / "pg_ctl", "-D", data, "-w", "-o", options, "-l", directory / "log", "start")
+        try:
+            yield directory
+        finally:
+            run(binaries / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+
+
+@pytest.fixture
+def postgresql_url(postgresql, request) -> str:
+    """The URL of an empty database."""
+    from sqlalchemy import create_engine, text  # noqa: PLC0415
+
+    name = f"test_{abs(hash(request.node.nodeid)):x}"
+    server = f"postgresql+psycopg://gridstead@/postgres?host={postgresql}"
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"DROP DATABASE IF EXISTS {name}"))
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return f"postgresql+psycopg://gridstead@/{name}?host={postgresql}"

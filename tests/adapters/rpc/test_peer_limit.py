@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often a caller is answered, and what is counted."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from gridstead.errors import TooMuch, Transient
+from gridstead.rpc import peer_limit
+from gridstead.rpc.metrics import Metrics
+from gridstead.rpc.peer_limit import PeerLimit, grpc_peer, to_peer
+
+
+class Time:
+    def __init__(self):
+        self.seconds = 1000.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def now():
+    return Time()
+
+
+@pytest.fixture
+def limit(now):
+    return PeerLimit(per_s=2, burst=4, what="calls", now=now)
+
+
+def take(limit, peer, count):
+    """How many of so many are answered."""
+    answered = 0
+    for _ in range(count):
+        try:
+            limit.take(peer)
+        except TooMuch:
+            continue
+        answered += 1
+    return answered
+
+
+class TestPeerLimit:
+    def test_burst_is_answered_and_no_more(self, limit):
+        assert take(limit, "a", 10) == 4
+
+    def test_time_gives_more_up_to_the_burst(self, limit, now):
+        take(limit, "a", 4)
+        now.seconds += 1
+        assert take(limit, "a", 10) == 2
+        now.seconds += 100
+        assert take(limit, "a", 10) == 4
+
+    def test_callers_do_not_take_from_each_other(self, limit):
+        take(limit, "a", 10)
+
+        assert take(limit, "b", 10) == 4
+
+    def test_refusal_says_when_to_come_again(self, limit):
+        limit.take("a", 4)
+
+        with pytest.raises(TooMuch) as caught:
+            limit.take("a", 4)
+
+        assert caught.value.hint == "Try again in 2 s."
+        assert "calls are limited" in str(caught.value)
+
+    def test_callers_do_not_fill_the_memory(self, limit, monkeypatch):
+        monkeypatch.setattr(peer_limit, "MAX_PEERS", 3)
+        for peer in "abcdefgh":
+            limit.take(peer)
+
+        assert len(limit._left) == 3
+
+    def test_threads_count_together(self, now):
+        limit = PeerLimit(per_s=1, burst=100, what="calls", now=now)
+        answered = []
+        threads = [threading.Thread(target=lambda: answered.append(take(limit, "a", 50))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sum(answered) == 100
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("somewhere", "somewhere"),
+        ("", ""),
+    ],
+)
+def test_caller_is_its_address_or_network(host, peer):
+    assert to_peer(host) == peer
+
+
+@pytest.mark.parametrize(
+    ("told", "peer"),
+    [
+        ("ipv4:192.0.2.1:1234", "192.0.2.1"),
+        ("ipv6:%5B2001:db8::1%5D:1234", "2001:db8::/64"),
+        ("ipv6:[::1]:1234", "::/64"),
+        ("unix:/run/socket", ""),
+    ],
+)
+def test_caller_is_read_from_what_grpc_tells(told, peer):
+    assert grpc_peer(told) == peer
+
+
+SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="[a-z_-]+"(,[a-z_]+="[a-z_-]+")*\})? [0-9.e+-]+')
+
+
+class TestMetrics:
+    def test_outcomes_are_counted(self):
+        metrics = Metrics({})
+
+        def fail(error):
+            raise error
+
+        metrics.counted("call", lambda: 1)()
+        for error in (TooMuch("x"), TooMuch("x"), KeyError("x")):
+            with pytest.raises(type(error)):
+                metrics.counted("call", fail)(error)
+
+        text = metrics.text()
+        assert 'gridstead_calls_total{call="call",outcome="ok"} 1\n' in text
+        assert 'gridstead_calls_total{call="call",outcome="too-much"} 2\n' in text
+        assert 'gridstead_calls_total{call="call",outcome="bug"} 1\n' in text
+        assert 'gridstead_call_seconds_total{call="call"} 0.' in text
+
+    def test_text_is_openmetrics(self):
+        metrics = Metrics({"gridstead_scripts": ("Scripts that are stored.", lambda: 1_234_567)})
+        metrics.counted("get_sbatch", int)()
+
+        *lines, end, empty = metrics.text().split("\n")
+
+        assert (end, empty) == ("# EOF", "")
+        assert "# TYPE gridstead_scripts gauge" in lines
+        assert "gridstead_scripts 1234567" in lines
+        assert all(SAMPLE.fullmatch(line) for line in lines if not line.startswith("# "))
+
+    def test_gauge_that_cannot_be_read_is_told(self):
+        def fail():
+            raise Transient("could not reach the state store")
+
+        with pytest.raises(Transient):
+            Metrics({"a": ("b", fail)}).text()
