@@ -76,6 +76,16 @@ contract JobRepository is IJobRepository, Roles {
     }
 
     /// @inheritdoc IJobRepository
+    function setReport(JobId jobId, int64 exitCode, string calldata lastError)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
+        Record storage record = _existing(jobId);
+        (record.exitCode, record.hasExitCode) = (exitCode, exitCode != 0);
+        if (bytes(lastError).length != 0) record.lastError = lastError;
+    }
+
+    /// @inheritdoc IJobRepository
     function setEnded(
         JobId jobId,
         JobStatus status,
@@ -86,7 +96,7 @@ contract JobRepository is IJobRepository, Roles {
         Record storage record = _move(jobId, status);
         record.endTime = uint40(block.timestamp);
         record.finalCost = _toUint128(finalCost);
-        if (exitCode != 0) record.exitCode = exitCode;
+        if (exitCode != 0 || record.hasExitCode) record.exitCode = exitCode;
         if (bytes(lastError).length != 0) record.lastError = lastError;
     }
 

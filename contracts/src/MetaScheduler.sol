@@ -232,7 +232,11 @@ contract MetaScheduler is JobSteps, Roles {
     ) external {
         JobTerms memory job = _ofProvider(jobId);
         JobStatus to = JobStatus(nextJobStatus);
-        if (to == JobStatus.RUNNING) return _start(jobId, job, block.timestamp);
+        if (to == JobStatus.RUNNING) {
+            _start(jobId, job, block.timestamp);
+            if (exitCode != 0 || bytes(lastError).length != 0) jobs.setReport(jobId, exitCode, lastError);
+            return;
+        }
         if (!to.isCold()) revert RunningColdStatusOnly(to);
         uint256 time = jobDurationMinute * SECONDS_PER_MINUTE;
         _settle(jobId, job, to, time, exitCode, lastError, bytes32(0));

@@ -73,6 +73,7 @@ contract ExactTest is Grid {
             _expectRefusal(writes[i]);
         }
         _expectRefusal(IJobRepository.takeTopUp.selector);
+        _expectRefusal(IJobRepository.setReport.selector);
     }
 
     function test_a_record_knows_its_own_id() public {

@@ -28,6 +28,14 @@ contract RequestTest is Grid {
         assertEq(credit.balanceOf(address(meta)), meta.accruedFees(), "drained");
     }
 
+    function test_who_asked_for_no_cancellation_is_told_the_time_of_the_request() public {
+        JobId jobId = request(ALICE, LOCK);
+        pass(60);
+
+        assertEq(jobOf(jobId).time.cancelRequestTimestamp, T0, "as published");
+        assertTrue(!jobOf(jobId).hasCancelRequest, "no request");
+    }
+
     function test_a_lock_below_the_minimum_is_refused_with_both_amounts() public {
         vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 100e18 - 1, 100e18));
         request(ALICE, 100e18 - 1);

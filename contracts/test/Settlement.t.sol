@@ -225,6 +225,29 @@ contract SettlementTest is Grid {
         assertEq(jobOf(jobId).time.start, T0, "start");
     }
 
+    function test_the_old_call_keeps_what_is_said_of_a_start() public {
+        JobId jobId = claimed(LOCK);
+        vm.startPrank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "slow disk", 0);
+        assertEq(jobOf(jobId).lastError, "slow disk", "error");
+        assertTrue(jobOf(jobId).exitCode == 0, "no exit code");
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 0, "", 7);
+
+        assertEq(jobOf(jobId).lastError, "slow disk", "kept");
+        assertTrue(jobOf(jobId).exitCode == 7, "that of the end");
+    }
+
+    function test_the_exit_code_of_the_end_replaces_that_of_the_start() public {
+        JobId jobId = claimed(LOCK);
+        vm.startPrank(PROVIDER);
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "", -2);
+        assertTrue(jobOf(jobId).exitCode == -2, "of the start");
+        assertEq(jobOf(jobId).lastError, "", "no error");
+        meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 0, "", 0);
+
+        assertTrue(jobOf(jobId).exitCode == 0, "of the end");
+    }
+
     function test_the_old_call_bills_no_minute_beyond_the_elapsed_time() public {
         JobId jobId = running(LOCK);
         pass(90);

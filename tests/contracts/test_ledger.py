@@ -62,6 +62,11 @@ def test_the_ledger_and_the_contracts_agree_on_every_call(campaign):
 WRONG_RULES = {
     "a fee is rounded up": (steps, "divide", _with_fee_rounded_up),
     "a deadline is rounded down": (steps, "paid_seconds_ceil", lambda lock, price: paid_seconds_ceil(lock, price) - 1),
+    "a cancelled job may run to its paid end": (
+        steps,
+        "awaited_end",
+        lambda job: job.started_at + paid_seconds_ceil(job.lock, job.price),
+    ),
     "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
     "a banned provider may claim": (providers, "is_joined", lambda world, one: providers.standing(world, one).approved),
     "a cancelled job spends its customer's credits": (meta_scheduler, "may_spend", lambda job: job.delegates),

@@ -36,6 +36,9 @@ interface IJobRepository {
     /// @notice Marks a claimed job as running since `startTime`.
     function setRunning(JobId jobId, uint256 startTime) external;
 
+    /// @notice Stores what a provider reports of a job that goes on. An empty `lastError` leaves the stored one.
+    function setReport(JobId jobId, int64 exitCode, string calldata lastError) external;
+
     /// @notice Ends a job. An empty `lastError` leaves the stored one.
     function setEnded(
         JobId jobId,

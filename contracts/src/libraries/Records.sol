@@ -39,6 +39,7 @@ struct Record {
     uint40 claimTime;
     uint40 startTime;
     uint40 endTime;
+    bool hasExitCode; // One came before the end.
     // Slot 4: written by top-ups, cancellations and failures.
     uint128 pendingTopUp;
     int64 exitCode;
@@ -104,7 +105,7 @@ library Records {
             submit: record.submitTime,
             start: record.startTime,
             end: record.endTime,
-            cancelRequestTimestamp: record.cancelRequestTime,
+            cancelRequestTimestamp: record.hasCancelRequest ? record.cancelRequestTime : record.submitTime,
             blockNumberStateChange: record.stateBlock,
             panicTimestamp: record.status == JobStatus.PANICKED ? record.endTime : 0
         });

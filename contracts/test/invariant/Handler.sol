@@ -63,7 +63,9 @@ contract Handler is Deeds {
         if (_part(seed, "now") % 2 == 0) told = uint64(block.timestamp - _part(seed, "ago") % 7200);
         bool ok;
         if (seed % 3 == 0) {
-            ok = _by(who, abi.encodeCall(meta.providerSetJobStatus, (id, 3, 0, "", 0)));
+            ok = _by(
+                who, abi.encodeCall(meta.providerSetJobStatus, (id, 3, 0, "", int64(uint64(seed >> 192))))
+            );
         } else if (seed % 3 == 1) {
             ok = _by(who, abi.encodeCall(meta.setJobRunning, (id, told)));
         } else {

@@ -82,7 +82,7 @@ MODEL: dict[str, dict[str, Act]] = {
     "JobRepository": {
         **dict.fromkeys(
             (
-                *("create", "setMatched", "setUnmatched", "setClaimed", "setRunning", "setEnded"),
+                *("create", "setMatched", "setUnmatched", "setClaimed", "setRunning", "setReport", "setEnded"),
                 *("setCancelRequested", "setDelegateSpendingAuthority", "addTopUp", "takeTopUp"),
             ),
             _NO_WRITER,

@@ -174,6 +174,7 @@ def set_status(world: World, job_id: bytes, status: int, minutes: int, error: st
     to = _to_state(status)
     if to is JobState.RUNNING:
         steps.start(world, job, world.now)
+        records.report(world, job, exit_code, error)
     elif to in COLD:
         steps.settle(world, job, to, steps.Report(minutes * SECONDS_PER_MINUTE, exit_code, error))
     else:

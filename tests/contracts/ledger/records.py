@@ -52,6 +52,7 @@ def create(world: World, definition: tuple, lock: int, name: bytes, *, delegates
         lock=lock,
         delegates=delegates,
         submitted_at=world.now,
+        cancel_requested_at=world.now,
         state_block=world.block,
     )
     world.state.jobs[job.id] = job
@@ -86,6 +87,11 @@ def move(world: World, job: Job, to: JobState, **changes: object) -> None:
 def unmatch(world: World, job: Job) -> None:
     """Take a job from its provider; the next claim tells the whole lock, so no top-up waits any more."""
     move(world, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0)
+
+
+def report(world: World, job: Job, exit_code: int, error: str) -> None:
+    """Keep what a provider says of a job; no error leaves the one that is there."""
+    change(world, job, exit_code=exit_code, error=error or job.error)
 
 
 def end(world: World, job: Job, to: JobState, *, cost: int = 0, exit_code: int = 0, error: str = "") -> None:

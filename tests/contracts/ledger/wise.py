@@ -63,7 +63,13 @@ class Wise:
 
     def cancel(self) -> Call:
         """Cancel a job."""
-        job = self._job(S.PENDING, S.META_SCHEDULED, S.SCHEDULED, S.RUNNING, S.RUNNING)
+        return self._cancellation(self._job(S.PENDING, S.META_SCHEDULED, S.SCHEDULED))
+
+    def cancel_run(self) -> Call:
+        """Ask for the end of a run."""
+        return self._cancellation(self._job(S.RUNNING))
+
+    def _cancellation(self, job: Job) -> Call:
         return Call(job.customer, GRID, "cancelJob", (job.id,))
 
     def top_up(self) -> Call:
@@ -153,7 +159,8 @@ class Wise:
         """Start a job, by the old or the added call, at a time that may be skewed."""
         job = self._job(S.SCHEDULED)
         if self._random.random() < 0.4:
-            return Call(job.provider, GRID, "providerSetJobStatus", (job.id, S.RUNNING, 0, "", 0))
+            said = self._random.choice([("", 0), ("slow disk", 0), ("", -2)])
+            return Call(job.provider, GRID, "providerSetJobStatus", (job.id, S.RUNNING, 0, *said))
         return Call(job.provider, GRID, "setJobRunning", (job.id, self._started_at(job)))
 
     def start_many(self) -> Call:
@@ -185,7 +192,13 @@ class Wise:
 
     def expire(self) -> Call:
         """Expire a job at the last moment at which it is refused, or at the first at which it is not."""
-        job = self._job(S.META_SCHEDULED, S.SCHEDULED, S.RUNNING)
+        return self._expiry(self._job(S.META_SCHEDULED, S.SCHEDULED, S.RUNNING))
+
+    def expire_cancelled(self) -> Call:
+        """Expire a run that its customer wants to end, at one of these moments."""
+        return self._expiry(self._choice([job for job in self._jobs(S.RUNNING) if job.cancel_requested]))
+
+    def _expiry(self, job: Job) -> Call:
         last = steps.expiry(self._world, job)
         late = self._random.randint(0, 1)
         call = Call(self._wild.account(), GRID, "expireJob", (job.id,))
