@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gridstead.errors import ConfigError, GridsteadError, TooMuch
-from gridstead.rpc.graphql_schema import Submit, execute, make_schema
+from gridstead.rpc.graphql_schema import Requests, Submit, make_schema
 from gridstead.rpc.metrics import CONTENT_TYPE
 from gridstead.rpc.peer_limit import PeerLimit, to_peer
 from gridstead.rpc.tls import TlsFiles
@@ -111,7 +111,7 @@ class GraphqlServer:
 
 def make_app(offer: Offer) -> Starlette:
     """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its operator asks."""
-    schema = make_schema(offer.submit)
+    requests = Requests(make_schema(offer.submit), introspection=offer.introspection)
 
     async def graphql(request: Request) -> Response:
         peer = _peer(request)
@@ -131,7 +131,7 @@ def make_app(offer: Offer) -> Starlette:
             return _failed(400, "the request is not JSON")
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
-        status, answer = await run_in_threadpool(execute, schema, data, introspection=offer.introspection)
+        status, answer = await run_in_threadpool(requests.answer, data)
         return JSONResponse(answer, status_code=status)
 
     async def workflow_schema(_request: Request) -> Response:

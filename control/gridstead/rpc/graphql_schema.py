@@ -8,12 +8,15 @@ a request that is not GraphQL, or does not fit the schema, is 422.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
 from importlib import resources
 from typing import Any
 
 from ariadne import MutationType, QueryType, graphql_sync, make_executable_schema
 from graphql import (
+    ASTValidationRule,
     DocumentNode,
     FieldNode,
     GraphQLError,
@@ -21,12 +24,16 @@ from graphql import (
     NoSchemaIntrospectionCustomRule,
     ValidationRule,
     parse,
+    validate,
 )
+from graphql.utilities.type_info import TypeInfo
 
 from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
+MAX_KEPT = 64
+MAX_KEPT_CHARS = 1024
 
 # Errors of callers may quote their workflow, so they go nowhere: this logger hangs in no tree.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
@@ -51,27 +58,68 @@ def make_schema(submit: Submit) -> GraphQLSchema:
     return make_executable_schema(text, query, mutation)
 
 
-def execute(schema: GraphQLSchema, data: dict[str, Any], *, introspection: bool) -> tuple[int, dict[str, Any]]:
-    """Return status and answer of a request, given as JSON has it."""
-    rules: list[type[ValidationRule]] = [_OneSubmit]
-    if not introspection:
-        rules.append(NoSchemaIntrospectionCustomRule)
-    known = {name: data[name] for name in ("query", "variables", "operationName") if data.get(name) is not None}
-    _, answer = graphql_sync(
-        schema,
-        known,
-        introspection=True,  # the rule above decides, with a message of GraphQL's own
-        query_parser=_parse,
-        validation_rules=rules,
-        error_formatter=_format,
-        logger=_SILENT,
-    )
-    errors = answer.get("errors", ())
-    return (200 if all("path" in error for error in errors) else 422), answer  # an error in a field has a path
+class Requests:
+    """Answers GraphQL requests; safe to call from many threads.
+
+    Clients send the same few texts over and over, with their workflows as variables. A text that was good is not looked
+    at again; one with strings in it is never kept, as these may be anything of a workflow.
+
+    Args:
+        schema: With its resolvers.
+        introspection: Whether the schema may be asked for.
+    """
+
+    def __init__(self, schema: GraphQLSchema, *, introspection: bool) -> None:
+        self._schema = schema
+        self._rules = [_OneSubmit] if introspection else [_OneSubmit, NoSchemaIntrospectionCustomRule]
+        self._good: OrderedDict[str, DocumentNode] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answer(self, data: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and answer of a request, given as JSON has it."""
+        known = {name: data[name] for name in ("query", "variables", "operationName") if data.get(name) is not None}
+        _, answer = graphql_sync(
+            self._schema,
+            known,
+            introspection=True,  # the rule above decides, with a message of GraphQL's own
+            query_parser=self._parse,
+            query_validator=self._validate,
+            validation_rules=self._rules,
+            error_formatter=_format,
+            logger=_SILENT,
+        )
+        errors = answer.get("errors", ())
+        return (200 if all("path" in error for error in errors) else 422), answer  # an error in a field has a path
+
+    def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
+        with self._lock:
+            good = self._good.get(data["query"])
+        return good or _parse(data["query"])
+
+    def _validate(
+        self,
+        schema: GraphQLSchema,
+        document_ast: DocumentNode,
+        rules: Collection[type[ASTValidationRule]] | None = None,
+        max_errors: int | None = None,
+        type_info: TypeInfo | None = None,  # noqa: ARG002 # the name is the caller's
+    ) -> list[GraphQLError]:
+        document = document_ast
+        body = document.loc.source.body if document.loc else ""
+        with self._lock:
+            if self._good.get(body) is document:
+                self._good.move_to_end(body)
+                return []
+        errors = validate(schema, document, rules=rules, max_errors=max_errors)
+        if not errors and len(body) <= MAX_KEPT_CHARS and '"' not in body:
+            with self._lock:
+                self._good[body] = document
+                if len(self._good) > MAX_KEPT:
+                    self._good.popitem(last=False)
+        return errors
 
 
-def _parse(_context: object, data: Mapping[str, Any]) -> DocumentNode:
-    text = data["query"]
+def _parse(text: str) -> DocumentNode:
     if len(text) > MAX_QUERY_CHARS:
         raise GraphQLError(f"the query is longer than {MAX_QUERY_CHARS} characters")
     try:

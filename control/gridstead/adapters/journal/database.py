@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,10 @@ class Database:
         self._engine = _engine(url)
         self._shared = shared
         self._alone = threading.Lock()
+        # SQLite lets a writer that must wait sleep, ever longer; a thread that waits here is woken at once.
+        self._turn: AbstractContextManager[Any] = (
+            threading.Lock() if self._engine.dialect.name == "sqlite" else nullcontext()
+        )
         self._lock_fd: int | None = None
         self._lock_connection: Connection | None = None
         self._lock_guard = threading.Lock()
@@ -72,7 +76,7 @@ class Database:
             Transient: The server does not answer.
         """
         self._check_lock()
-        with _translated(), self._engine.begin() as connection:
+        with self._turn, _translated(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
