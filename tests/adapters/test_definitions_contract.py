@@ -7,14 +7,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from tests.fakes.definitions import MemoryScripts
 
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.script_seal import ScriptSeal, Sealed
 from gridstead.adapters.scripts import Scripts
 from gridstead.domain.job_definition import Holdings, ScriptUse
-from gridstead.errors import ConfigError, ScriptDamaged
+from gridstead.errors import ConfigError, ScriptDamaged, Transient
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
@@ -333,3 +333,33 @@ class TestSharing:
         assert max(most) == 1
         close(first)
         close(second)
+
+    def test_server_that_ended_our_connections_is_asked_again(self, postgresql_url):
+        scripts = open_scripts(postgresql_url, KEY)
+        put(scripts)
+        server = create_engine(postgresql_url, isolation_level="AUTOCOMMIT")
+        with server.connect() as connection:
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+            connection.execute(text(end + "current_database()"))
+        server.dispose()
+
+        with pytest.raises(Transient, match="could not reach the state store"):
+            scripts.get("id")
+
+        assert scripts.get("id").record == "text"
+        with scripts.alone():
+            pass
+        close(scripts)
+
+    def test_no_connection_in_time_is_transient(self, postgresql_url):
+        scripts = open_scripts(postgresql_url, KEY)
+        pool = scripts._database._engine.pool
+        pool._timeout = 0.01
+        held = [pool.connect() for _ in range(pool.size() + pool._max_overflow - pool.checkedout())]
+
+        with pytest.raises(Transient, match="all connections are busy"):
+            scripts.get("id")
+
+        for connection in held:
+            connection.close()
+        close(scripts)

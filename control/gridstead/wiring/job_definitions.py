@@ -46,7 +46,7 @@ def run(settings: JobDefinitionsSettings) -> None:
     keeper = ScriptKeeper(
         store=store,
         ledger=chain.ledger,
-        follower=_follower(chain.ledger, cursor, start=chain.first_block),
+        follower=_follower(store, chain.ledger, cursor, start=chain.first_block),
         clock=SystemClock(),
         retention=Retention(
             after_end_s=settings.keep_hours * HOUR_S,
@@ -74,10 +74,11 @@ def run(settings: JobDefinitionsSettings) -> None:
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
 
-def _follower(ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
+def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
     """Return what follows the chain from now on, if this is the first time: no script is older than its store."""
-    if cursor.load() is None:
-        cursor.save(ledger.head())
+    with store.alone():
+        if cursor.load() is None:
+            cursor.save(ledger.head())
     return Follower(ledger, cursor, start=start)
 
 

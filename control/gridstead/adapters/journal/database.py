@@ -18,7 +18,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 
 from gridstead.adapters.journal.migrations import MIGRATIONS, migrate, version_of
 from gridstead.errors import ConfigError, Transient
@@ -189,5 +190,7 @@ def _begin_immediate(connection: Connection) -> None:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except OperationalError as err:
+    except (OperationalError, InterfaceError) as err:
         raise Transient("could not reach the state store", detail=str(err.orig)) from err
+    except NoConnectionLeft as err:
+        raise Transient("could not reach the state store", detail="all connections are busy") from err
