@@ -21,8 +21,9 @@ from gridstead.domain.ids import Proof
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import Rules, Snapshot, is_claimed, knows_claim, plan
+from gridstead.domain.reconcile import is_claimed, knows_claim, plan
 from gridstead.domain.sending import SendState
+from gridstead.domain.snapshot import Rules, Snapshot
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
 from gridstead.services.follower import Follower
