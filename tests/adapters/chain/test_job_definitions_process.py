@@ -199,15 +199,17 @@ def test_no_acknowledged_script_is_lost_to_kill_9(chain, started, tmp_path):
     threads = [threading.Thread(target=submit_until_the_end) for _ in range(SUBMITTERS)]
     for thread in threads:
         thread.start()
-    for _ in range(ROUNDS):
+    try:
+        for _ in range(ROUNDS):
+            process.wait()
+            time.sleep(rng.uniform(0.05, 0.5))
+            process.kill()
+            process.start()
         process.wait()
-        time.sleep(rng.uniform(0.05, 0.5))
-        process.kill()
-        process.start()
-    process.wait()
-    ending.set()
-    for thread in threads:
-        thread.join()
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join()
     process.kill()
 
     database = Database(process.state_url)
