@@ -87,7 +87,9 @@ class FakeChain:
                 except TransactionReverted as error:
                     succeeded = succeeded and proof is not None
                     skipped |= {proof.job_id.number: str(error.detail)} if proof else {}
-            receipt = Receipt(block=len(self._history), succeeded=succeeded, skipped=skipped)
+            number = len(self._history)
+            block_hash = f"0x{self._forks:032x}{number:032x}"
+            receipt = Receipt(block=number, block_hash=block_hash, succeeded=succeeded, skipped=skipped)
             self._state.receipts[transaction.hash] = receipt
 
     def _next_time(self) -> int:

@@ -13,7 +13,7 @@ from gridstead.cli.client import Json
 from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, GridOptions, RpcUrl
 from gridstead.cli.contracts_output import emit_plan, emit_status
 from gridstead.cli.output import parse_credits, tell
-from gridstead.domain.deployment import exit_code, judge
+from gridstead.domain.verdict import exit_code, judge
 
 app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
 app.callback()(lambda: None)
@@ -38,7 +38,11 @@ def deploy(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes nothing."""
+    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes nothing.
+
+    The last step cannot be undone: JobRepository is sealed, so that nobody can name a second writer and reach the
+    escrow. It is left out if events tell of somebody else who ever had a role there, or are not to be had.
+    """
     operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
     from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415

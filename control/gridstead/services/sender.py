@@ -32,13 +32,9 @@ from gridstead.domain.sending import (
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
 from gridstead.services.outlook import Outlook, Work
+from gridstead.services.waypoint import ignore
 
 log = structlog.get_logger()
-
-
-def ignore(_: str) -> None:
-    """Do nothing at a named point; tests stop the process there instead."""
-
 
 FIRST_REST_S = 60
 LONGEST_REST_S = 3600
@@ -77,7 +73,7 @@ class Sender:
         self._desk = desk
         self._policy = policy
         self._at = at
-        self._outlook = Outlook(desk.clock, desk.ledger, desk.account)
+        self._outlook = Outlook(desk.clock, desk.ledger, desk.account, confirmations=policy.confirmations)
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
         self._rests: dict[str, _Rest] = {}

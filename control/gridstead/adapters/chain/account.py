@@ -135,7 +135,12 @@ class ChainAccount:
                 fields = self._skipped.decode(log)
                 name, arguments = reason(fields["reason"])
                 skipped[int.from_bytes(fields["jobId"])] = f"{name}({', '.join(arguments)})"
-        return Receipt(block=int(answer["blockNumber"], 16), succeeded=int(answer["status"], 16) == 1, skipped=skipped)
+        return Receipt(
+            block=int(answer["blockNumber"], 16),
+            block_hash=answer["blockHash"],
+            succeeded=int(answer["status"], 16) == 1,
+            skipped=skipped,
+        )
 
 
 def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
