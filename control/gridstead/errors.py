@@ -174,6 +174,12 @@ class JobDefinitionUnavailable(Transient):
     code = "job-definition-unavailable"
 
 
+class ModuleUnavailable(Transient):
+    """The repository of a workflow's module did not answer, or not in time."""
+
+    code = "module-unavailable"
+
+
 class LoggerUnavailable(Transient):
     """The logger did not answer."""
 

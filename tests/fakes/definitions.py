@@ -15,7 +15,8 @@ from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream
-from gridstead.errors import ChainUnavailable, LogFull
+from gridstead.errors import ChainUnavailable, InvalidInput, LogFull, ModuleUnavailable
+from gridstead.workflow.schema import ModuleSource
 
 CONTRACT = "0x" + "5c" * 20
 
@@ -31,6 +32,23 @@ class MemoryScripts:
 
     def get(self, batch_location_hash: str) -> str | None:
         return self.records.get(batch_location_hash)
+
+
+@dataclass
+class MemoryModules:
+    """Port Modules: texts by their sources."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    unavailable: bool = False
+
+    def text(self, source: ModuleSource) -> str:
+        self.asked.append(str(source))
+        if self.unavailable:
+            raise ModuleUnavailable(f"could not fetch {source}")
+        if str(source) not in self.texts:
+            raise InvalidInput(f"cannot use {source}", detail="there is no such tag or commit")
+        return self.texts[str(source)]
 
 
 @dataclass

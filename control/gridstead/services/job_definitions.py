@@ -32,13 +32,15 @@ from gridstead.domain.job_definition import (
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.log import LogId, edition_of
 from gridstead.domain.log_access import Permit, check_key, token_end, write_token
-from gridstead.errors import ChainUnavailable, InvalidInput, NotAllowed, ScriptUnavailable
-from gridstead.ports import Clock, Ledger, ScriptStore
+from gridstead.errors import ChainUnavailable, InvalidInput, ModuleUnavailable, NotAllowed, ScriptUnavailable
+from gridstead.ports import Clock, Ledger, Modules, ScriptStore
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import Site, render, secrets_of
+from gridstead.workflow.schema import ModuleSource
 
 MAX_NONCES = 100_000
 NONCE_BYTES = 16
+MODULES_PATIENCE_S = 60  # for all modules of a workflow; clients wait no longer
 SALT_BYTES = 16
 MAX_CHALLENGE_BYTES = 256  # ours are shorter; what is long may be nested so deeply that parsing it ends the process
 
@@ -119,6 +121,7 @@ class JobDefinitions:
         clock: Wall time.
         recover: Finds who signed.
         logger: How jobs reach the logger.
+        modules: Where modules come from.
         site: Paths on a provider's nodes.
         random_bytes: Returns so many unpredictable bytes.
     """
@@ -131,6 +134,7 @@ class JobDefinitions:
         clock: Clock,
         recover: Recover,
         logger: LoggerAccess,
+        modules: Modules,
         site: Site | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
@@ -139,6 +143,7 @@ class JobDefinitions:
         self._clock = clock
         self._recover = recover
         self._logger = logger
+        self._modules = modules
         self._site = site
         self._random_bytes = random_bytes
         self._nonces = Nonces(clock=clock, random_bytes=random_bytes)
@@ -148,8 +153,9 @@ class JobDefinitions:
 
         Raises:
             InvalidWorkflow: It breaks rules; nothing is stored.
+            ModuleUnavailable: A module that it uses could not be fetched now; nothing is stored.
         """
-        workflow = from_graphql(mapping)
+        workflow = from_graphql(mapping, modules=self._patient())
         own = secrets_of(workflow)
         record = json.dumps(
             {
@@ -164,6 +170,17 @@ class JobDefinitions:
         self._store.put(batch_location_hash, record)
         log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
         return batch_location_hash
+
+    def _patient(self) -> Callable[[ModuleSource], str]:
+        """Return what fetches modules until the time for a workflow's is over."""
+        end = self._clock.now() + MODULES_PATIENCE_S
+
+        def text_of(source: ModuleSource) -> str:
+            if self._clock.now() > end:
+                raise ModuleUnavailable("could not fetch the modules of a workflow", detail="it took too long")
+            return self._modules.text(source)
+
+        return text_of
 
     def challenge(self) -> bytes:
         """Return what a provider has to sign: JSON with ``message`` and a new ``nonce``."""

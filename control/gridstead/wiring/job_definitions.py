@@ -8,6 +8,7 @@ from pathlib import Path
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.journal.database import Database
+from gridstead.adapters.modules import GitModules
 from gridstead.adapters.scripts import Scripts
 from gridstead.config import JobDefinitionsSettings, Tls
 from gridstead.errors import ConfigError
@@ -22,12 +23,14 @@ from gridstead.wiring.chain import open_chain
 def run(settings: JobDefinitionsSettings) -> None:
     """Run the Job Definition service until it is stopped."""
     database = Database(settings.state_url)
+    clock = SystemClock()
     service = JobDefinitions(
         store=Scripts(database),
         ledger=open_chain(settings.chain).ledger,
-        clock=SystemClock(),
+        clock=clock,
         recover=recover,
         logger=LoggerAccess(url=settings.logger_endpoint, key=read_key(settings.log_token_key_file)),
+        modules=GitModules(settings.module_hosts, clock=clock, ca_file=settings.module_ca_file),
     )
     files = to_files(settings.tls)
     host, _, port = settings.graphql_listen.rpartition(":")

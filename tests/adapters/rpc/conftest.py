@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.fakes.certificates import Authority
-from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet
+from tests.fakes.definitions import MemoryModules, MemoryScripts, OneJobLedger, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
@@ -50,6 +50,7 @@ class Grid:
         self.scripts = MemoryScripts()
         self.ledger = OneJobLedger()
         self.clock = FakeClock()
+        self.modules = MemoryModules()
         self.service = self.new_service()
         self.graphql = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, submit=self.submit)
         self.sbatch = SBatchServer(
@@ -79,6 +80,7 @@ class Grid:
             clock=self.clock,
             recover=recover,
             logger=LoggerAccess(url="logger:8445", key=KEY),
+            modules=self.modules,
         )
 
     def stop(self):
