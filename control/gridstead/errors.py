@@ -186,6 +186,12 @@ class TooMuch(Transient):
     code = "too-much"
 
 
+class ModuleUnavailable(Transient):
+    """The repository of a workflow's module did not answer, or not in time."""
+
+    code = "module-unavailable"
+
+
 class LoggerUnavailable(Transient):
     """The logger did not answer."""
 

@@ -20,11 +20,12 @@ from gridstead.domain.job import Block, Job
 from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream
-from gridstead.errors import ChainUnavailable, LogFull
-from gridstead.ports import Clock, Cursor, Ledger, ScriptStore
+from gridstead.errors import ChainUnavailable, InvalidInput, LogFull, ModuleUnavailable
+from gridstead.ports import Clock, Cursor, Ledger, Modules, ScriptStore
 from gridstead.services.follower import Follower
 from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
 from gridstead.services.script_keeper import Retention, ScriptKeeper
+from gridstead.workflow.schema import ModuleSource
 
 CONTRACT = "0x" + "5c" * 20
 
@@ -96,6 +97,23 @@ class MemoryScripts:
             return False
         self.taken[nonce] = ends_at
         return True
+
+
+@dataclass
+class MemoryModules:
+    """Port Modules: texts by their sources."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    unavailable: bool = False
+
+    def text(self, source: ModuleSource) -> str:
+        self.asked.append(str(source))
+        if self.unavailable:
+            raise ModuleUnavailable(f"could not fetch {source}")
+        if str(source) not in self.texts:
+            raise InvalidInput(f"cannot use {source}", detail="there is no such tag or commit")
+        return self.texts[str(source)]
 
 
 @dataclass
@@ -203,7 +221,9 @@ def new_keeper(
     return ScriptKeeper(store=scripts, ledger=ledger, follower=follower, clock=clock, retention=retention)
 
 
-def new_service(scripts: MemoryScripts, ledger: Ledger, clock: Clock, *, key: bytes) -> JobDefinitions:
+def new_service(
+    scripts: MemoryScripts, ledger: Ledger, clock: Clock, *, key: bytes, modules: Modules | None = None
+) -> JobDefinitions:
     """The service on these."""
     return JobDefinitions(
         keeper=new_keeper(scripts, ledger, clock),
@@ -213,6 +233,7 @@ def new_service(scripts: MemoryScripts, ledger: Ledger, clock: Clock, *, key: by
         clock=clock,
         recover=recover,
         logger=LoggerAccess(url="logger:8445", key=key),
+        modules=modules or MemoryModules(),
     )
 
 

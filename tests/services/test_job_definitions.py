@@ -7,7 +7,15 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet, matched_job, new_service, wire_workflow
+from tests.fakes.definitions import (
+    MemoryModules,
+    MemoryScripts,
+    OneJobLedger,
+    Wallet,
+    matched_job,
+    new_service,
+    wire_workflow,
+)
 from tests.fakes.store import FakeClock
 
 from gridstead.domain.challenge import NONCE_LIFE_S
@@ -22,6 +30,7 @@ from gridstead.errors import (
     InvalidInput,
     InvalidWorkflow,
     JobDefinitionUnavailable,
+    ModuleUnavailable,
     NotAllowed,
     ScriptDamaged,
     ScriptUnavailable,
@@ -40,7 +49,8 @@ class Scene:
         self.ledger = OneJobLedger()
         self.clock = FakeClock()
         self.wallet = Wallet()
-        self.service = new_service(self.scripts, self.ledger, self.clock, key=KEY)
+        self.modules = MemoryModules()
+        self.service = new_service(self.scripts, self.ledger, self.clock, key=KEY, modules=self.modules)
         self.script_id = self.service.submit(wire_workflow(**workflow))
         self.job = matched_job(CUSTOMER, self.wallet.address, self.script_id)
         self.ledger.job = self.job
@@ -71,6 +81,56 @@ def test_broken_workflow_is_not_stored(scene):
         scene.service.submit(wire_workflow(steps=[]))
 
     assert len(scene.scripts.records) == 1
+
+
+MODULE = """\
+name: Greeting
+description: Greets.
+minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
+steps: [{run: {command: echo hello from a module}}]
+"""
+USE = [{"use": {"source": "git.x/a/b@v1"}}]
+
+
+def test_module_is_in_the_script(scene):
+    scene.modules.texts["git.x/a/b@v1"] = MODULE
+
+    script_id = scene.service.submit(wire_workflow(steps=USE))
+
+    assert "hello from a module" in scene.scripts.records[script_id]
+
+
+def test_module_that_cannot_be_used_is_the_users_error_and_nothing_is_stored(scene):
+    with pytest.raises(InvalidWorkflow) as caught:
+        scene.service.submit(wire_workflow(steps=USE))
+
+    assert caught.value.problems[0].path == "steps[0].use.source"
+    assert len(scene.scripts.records) == 1
+
+
+def test_module_that_does_not_come_is_not_the_users_error_and_nothing_is_stored(scene):
+    scene.modules.unavailable = True
+
+    with pytest.raises(ModuleUnavailable):
+        scene.service.submit(wire_workflow(steps=USE))
+
+    assert len(scene.scripts.records) == 1
+
+
+def test_modules_of_one_workflow_do_not_take_very_long(scene, monkeypatch):
+    scene.modules.texts["git.x/a/b@v1"] = MODULE
+    fetch = scene.modules.text
+
+    def slow(source):
+        scene.clock.advance(40)
+        return fetch(source)
+
+    monkeypatch.setattr(scene.modules, "text", slow)
+
+    with pytest.raises(ModuleUnavailable, match="it took too long"):
+        scene.service.submit(wire_workflow(steps=USE * 5))
+
+    assert len(scene.modules.asked) == 2
 
 
 def test_id_is_short_safe_and_tells_nothing_of_equal_scripts(scene):

@@ -50,3 +50,10 @@ class JobDefinitionsSettings(Service):
     ]
     log_token_key_file: Annotated[Path, Field(description="Key shared with the logger; at least 32 bytes.")]
     introspection: Annotated[bool, Field(description="Whether GraphQL clients may read the schema.")] = False
+    module_hosts: Annotated[
+        tuple[str, ...],
+        Field(description="Hosts of git repositories that workflows may use modules of.", examples=[["git.example"]]),
+    ] = ()
+    module_ca_file: Annotated[
+        Path | None, Field(description="Who vouches for these hosts; absent: as the system says.")
+    ] = None

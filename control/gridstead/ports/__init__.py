@@ -15,7 +15,7 @@ from gridstead.ports.clock import Clock
 from gridstead.ports.cluster import Reports, Scheduler
 from gridstead.ports.journal import Cursor, Journal, Outbox, Transactions
 from gridstead.ports.logs import LogSink
-from gridstead.ports.scripts import ScriptSource, ScriptStore, TakenNonces
+from gridstead.ports.scripts import Modules, ScriptSource, ScriptStore, TakenNonces
 from gridstead.ports.users import Directory, UserDirectories
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Journal",
     "Ledger",
     "LogSink",
+    "Modules",
     "Outbox",
     "ReportStore",
     "Reports",

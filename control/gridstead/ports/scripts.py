@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rendered scripts of jobs."""
+"""The rendered scripts of jobs, and the modules that they are made with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol
 from gridstead.domain.job import Job
 from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
 from gridstead.domain.submission import Script
+from gridstead.workflow.schema import ModuleSource
 
 
 class ScriptSource(Protocol):
@@ -89,4 +90,17 @@ class TakenNonces(Protocol):
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
         """Return whether this is the first time, and remember it until then (Unix seconds)."""
+        ...
+
+
+class Modules(Protocol):
+    """Where modules of workflows come from."""
+
+    def text(self, source: ModuleSource) -> str:
+        """Return a module's text, within bounds of time and size; what a tag or a branch names may be a while old.
+
+        Raises:
+            InvalidInput: There is none, it is too large, or its host is not allowed; asking again is pointless.
+            ModuleUnavailable: Its host did not answer, or not in time.
+        """
         ...

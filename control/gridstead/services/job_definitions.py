@@ -36,15 +36,18 @@ from gridstead.errors import (
     ConfigError,
     InvalidInput,
     JobDefinitionUnavailable,
+    ModuleUnavailable,
     NotAllowed,
     ScriptDamaged,
     ScriptUnavailable,
 )
-from gridstead.ports import Clock, Ledger, TakenNonces
+from gridstead.ports import Clock, Ledger, Modules, TakenNonces
 from gridstead.services.script_keeper import ScriptKeeper
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import Site, render, secrets_of
+from gridstead.workflow.schema import ModuleSource
 
+MODULES_PATIENCE_S = 60  # for all modules of a workflow; clients wait no longer
 SALT_BYTES = 16
 
 log = structlog.get_logger()
@@ -89,6 +92,7 @@ class JobDefinitions:
         clock: Wall time.
         recover: Finds who signed.
         logger: How jobs reach the logger.
+        modules: Where modules come from.
         site: Paths on a provider's nodes.
         random_bytes: Returns so many unpredictable bytes.
     """
@@ -103,6 +107,7 @@ class JobDefinitions:
         clock: Clock,
         recover: Recover,
         logger: LoggerAccess,
+        modules: Modules,
         site: Site | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
@@ -113,6 +118,7 @@ class JobDefinitions:
         self._clock = clock
         self._recover = recover
         self._logger = logger
+        self._modules = modules
         self._site = site
         self._random_bytes = random_bytes
 
@@ -127,9 +133,10 @@ class JobDefinitions:
             InvalidWorkflow: It breaks rules; nothing is stored.
             InvalidInput: The customer is no address.
             TooMuch: Too many scripts wait for their jobs.
+            ModuleUnavailable: A module that it uses could not be fetched now; nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
-        workflow = from_graphql(mapping)
+        workflow = from_graphql(mapping, modules=self._patient())
         own = secrets_of(workflow)
         record = json.dumps(
             {
@@ -144,6 +151,17 @@ class JobDefinitions:
         self._keeper.keep(batch_location_hash, record, owner=owner)
         log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
         return batch_location_hash
+
+    def _patient(self) -> Callable[[ModuleSource], str]:
+        """Return what fetches modules until the time for a workflow's is over."""
+        end = self._clock.now() + MODULES_PATIENCE_S
+
+        def text_of(source: ModuleSource) -> str:
+            if self._clock.now() > end:
+                raise ModuleUnavailable("could not fetch the modules of a workflow", detail="it took too long")
+            return self._modules.text(source)
+
+        return text_of
 
     def challenge(self, address: str = "") -> bytes:
         """Return what a provider has to sign: JSON with ``message`` and a new ``nonce``.

@@ -11,6 +11,7 @@ from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.journal.cursor import SqlCursor
 from gridstead.adapters.journal.database import Database
+from gridstead.adapters.modules import GitModules
 from gridstead.adapters.script_seal import ScriptSeal
 from gridstead.adapters.scripts import Scripts
 from gridstead.config import DefinitionLimits, JobDefinitionsSettings, Tls
@@ -37,6 +38,7 @@ Check = Callable[[], None]
 
 def run(settings: JobDefinitionsSettings) -> None:
     """Run the Job Definition service until it is stopped."""
+    clock = SystemClock()
     keys = read_keys(settings.storage_key_file)
     seal = ScriptSeal(keys)
     database = Database(settings.state_url, shared=True)
@@ -47,7 +49,7 @@ def run(settings: JobDefinitionsSettings) -> None:
         store=store,
         ledger=chain.ledger,
         follower=_follower(store, chain.ledger, cursor, start=chain.first_block),
-        clock=SystemClock(),
+        clock=clock,
         retention=Retention(
             after_end_s=settings.keep_hours * HOUR_S,
             unused_s=settings.unused_hours * HOUR_S,
@@ -59,9 +61,10 @@ def run(settings: JobDefinitionsSettings) -> None:
         nonces=store,
         challenge_keys=keys,
         ledger=chain.ledger,
-        clock=SystemClock(),
+        clock=clock,
         recover=recover,
         logger=LoggerAccess(url=settings.logger_endpoint, key=read_key(settings.log_token_key_file)),
+        modules=GitModules(settings.module_hosts, clock=clock, ca_file=settings.module_ca_file),
     )
     metrics = _metrics(store, chain.ledger, cursor)
     graphql, sbatch = _servers(settings, service, metrics, check=lambda: _check(store, chain.ledger))

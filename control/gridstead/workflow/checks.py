@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gridstead.workflow.document import Path
-from gridstead.workflow.schema import Step, StepFor, StepRun, Workflow
+from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workflow
 
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
@@ -107,6 +107,8 @@ class _Check:
         ]
         if step.run:
             peaks.append(self._run(step.run, (*path, "run", "resources")))
+        if isinstance(step.use, ResolvedUse):
+            peaks.append(self.list_of_steps(step.use.module.steps, (*path, "use", "module", "steps"), {}))
         if step.for_:
             peaks.append(self._loop(step.for_, (*path, "for"), handles))
         if step.launch:

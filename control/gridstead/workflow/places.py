@@ -22,9 +22,9 @@ def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
-def model_at(loc: Path) -> type[BaseModel] | None:
-    """Return the mapping at a place; None if none can stand there."""
-    model: type[BaseModel] | None = Workflow
+def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | None:
+    """Return the mapping at a place in another; None if none can stand there."""
+    model: type[BaseModel] | None = root
     for part in loc:
         if isinstance(part, int) or model is None:
             continue

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gridstead.workflow.places import name_of
-from gridstead.workflow.schema import LATER, Workflow, model_in
+from gridstead.workflow.schema import LATER, Module, Workflow, model_in
 
 _INTRODUCTION = """\
 # Workflow
@@ -70,13 +70,13 @@ _TYPES = {bool: "true or false", int: "whole number", str: "text"}
 
 def markdown() -> str:
     """Return the text of docs/reference/workflow.md."""
-    sections = [_section(model) for model in _models(Workflow)]
+    seen: set[type[BaseModel]] = set()
+    sections = [_section(model) for root in (Workflow, Module) for model in _models(root, seen)]
     return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _NODES, _later()])
 
 
-def _models(model: type[BaseModel], seen: set[type[BaseModel]] | None = None) -> Iterator[type[BaseModel]]:
+def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
     """A model, then those of its fields, each once."""
-    seen = seen if seen is not None else set()
     if model in seen:
         return
     seen.add(model)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.fakes.certificates import Authority
-from tests.fakes.definitions import MemoryScripts, OneJobLedger, Wallet, new_service
+from tests.fakes.definitions import MemoryModules, MemoryScripts, OneJobLedger, Wallet, new_service
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
@@ -65,6 +65,7 @@ class Grid:
         self.scripts = MemoryScripts()
         self.ledger = OneJobLedger()
         self.clock = FakeClock()
+        self.modules = MemoryModules()
         self.service = self.new_service()
         self.graphql = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(self.submit))
         self.sbatch = SBatchServer(
@@ -89,7 +90,7 @@ class Grid:
         return self.service.get_sbatch(request)
 
     def new_service(self, key=KEY):
-        return new_service(self.scripts, self.ledger, self.clock, key=key)
+        return new_service(self.scripts, self.ledger, self.clock, key=key, modules=self.modules)
 
     def stop(self):
         self.graphql.stop()

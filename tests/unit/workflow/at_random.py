@@ -21,6 +21,22 @@ URLS = [
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
 
+MODULE = """\
+name: Any
+description: {{ .Step.Name | quote }}
+minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
+inputs: [{key: A, description: a, default: "$(touch owned)"}, {key: each, description: b}]
+outputs: [{key: OUT, description: c}]
+steps:
+- run: {command: 'echo "OUT=$A" >>"$DEEPSQUARE_ENV"'}
+{{- .Step.Use.Steps | toYaml | nindent 0 }}
+"""
+
+
+def text_of(_source):
+    """The one module that workflows at random use."""
+    return MODULE
+
 
 def random_mapping(random, *, alone=False):
     """A valid workflow, as the wire has it; alone, it needs neither the network nor containers."""
@@ -70,7 +86,8 @@ class _Author:
         return made
 
     def step(self, depth):
-        kind = self.random.choice(["run", "run", "steps", "for", "launch", "nothing"]) if depth < MAX_DEPTH else "run"
+        kinds = ["run", "run", "run", "run", "steps", "steps", "for", "for", "launch", "launch", "nothing", "use"]
+        kind = self.random.choice(kinds) if depth < MAX_DEPTH else "run"
         step = self.some(0.3, name=self.name) | self.some(0.2, **{"if": lambda: self.random.choice(CONDITIONS)})
         if depth < MAX_DEPTH:
             step |= self.some(
@@ -86,7 +103,14 @@ class _Author:
             case "launch":
                 signal = self.some(signalOnParentStepExit=lambda: self.random.choice([0, 2, 9, 15]))
                 step["launch"] = {"steps": self.steps(depth + 1), **signal}
+            case "use":
+                step["use"] = self.use(depth)
         return step
+
+    def use(self, depth):
+        keys = self.random.sample(["A", "each"], self.number(0, 2))
+        use = {"source": "git.example/a/b", "args": [{"key": key, "value": self.text()} for key in keys]}
+        return use | self.some(exportEnvAs=lambda: "OUTER", steps=lambda: [self.step(MAX_DEPTH) for _ in range(2)])
 
     def rounds(self):
         if self.flag():

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 from hypothesis import strategies as st
-from tests.unit.workflow.at_random import HOSTILE, random_mapping
+from tests.unit.workflow.at_random import HOSTILE, random_mapping, text_of
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import from_graphql
@@ -42,7 +43,7 @@ mappings = st.fixed_dictionaries(
 workflows = mappings.map(from_graphql)
 
 nested_mappings = st.integers(0, 2**32).map(lambda seed: random_mapping(Random(seed)))
-nested_workflows = nested_mappings.map(from_graphql)
+nested_workflows = nested_mappings.map(partial(from_graphql, modules=text_of))
 
 anything = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20)),

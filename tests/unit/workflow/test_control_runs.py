@@ -9,7 +9,7 @@ import sys
 from random import Random
 
 import pytest
-from tests.unit.workflow.at_random import random_mapping
+from tests.unit.workflow.at_random import random_mapping, text_of
 from tests.unit.workflow.node import RECORDER, steps, wait_for, workflow
 
 from gridstead.workflow.parse import from_graphql
@@ -231,7 +231,7 @@ class TestHandlers:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_workflows_run_to_their_end_and_their_text_does_nothing(node, seed):
     node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
-    workflow = from_graphql(random_mapping(Random(seed), alone=True))
+    workflow = from_graphql(random_mapping(Random(seed), alone=True), modules=text_of)
 
     code, output = node.run(workflow)  # of which bash may tell that it was signalled
 

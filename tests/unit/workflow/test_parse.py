@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from tests.unit.workflow.strategies import anything, nested_mappings, refusal
 
 from gridstead.errors import InvalidInput, InvalidWorkflow
-from gridstead.workflow.parse import MAX_PROBLEMS, check_workflow, from_graphql, parse_workflow
+from gridstead.workflow.parse import check_workflow, from_graphql, parse_workflow
+from gridstead.workflow.reading import MAX_PROBLEMS
 from gridstead.workflow.schema import LATER
 
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.workflow.at_random import random_mapping
+from tests.unit.workflow.at_random import random_mapping, text_of
 from tests.unit.workflow.strategies import nested_workflows, texts
 
 from gridstead.workflow.parse import from_graphql, parse_workflow
@@ -49,7 +49,7 @@ def test_random_scripts_have_no_complaint(tmp_path):
     """One run of each checker over many scripts, as its start costs most; shellcheck, which is slow, reads some."""
     scripts = [tmp_path / f"{seed}.sh" for seed in range(2000)]
     for seed, script in enumerate(scripts):
-        workflow = from_graphql(random_mapping(Random(seed)))
+        workflow = from_graphql(random_mapping(Random(seed)), modules=text_of)
         script.write_text(render(workflow, secrets_beside=seed % 2 == 0 or bool(secrets_of(workflow))))
 
     every = subprocess.run(
@@ -77,7 +77,7 @@ def test_slurm_reads_no_directive_from_a_script(workflow):
 @given(nested_workflows)
 @settings(max_examples=50, deadline=None)
 def test_same_workflow_is_the_same_script(workflow):
-    again = from_graphql(workflow.to_graphql())
+    again = from_graphql(workflow.to_graphql(), modules=text_of)
 
     assert render(workflow) == render(again)
 

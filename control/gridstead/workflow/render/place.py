@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gridstead.workflow.schema import Step, Workflow
+from gridstead.workflow.schema import ResolvedUse, Step, Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class Place:
         variables: What loops around it give it: name, and the variable of the script that holds the value.
         handles: Launched steps that it can wait for: handle in lower case, and their number.
         signals: What launches around it may send.
+        in_module: Whether it is a step of a module.
     """
 
     workflow: Workflow
@@ -34,6 +35,7 @@ class Place:
     variables: Mapping[str, str] = field(default_factory=dict)
     handles: Mapping[str, str] = field(default_factory=dict)
     signals: frozenset[int] = frozenset()
+    in_module: bool = False
 
     @property
     def number(self) -> str:
@@ -64,7 +66,8 @@ def children(step: Step) -> tuple[Step, ...]:
     """Return the steps of all lists of a step."""
     loop = step.for_.steps if step.for_ else ()
     launched = step.launch.steps if step.launch else ()
-    return (*step.steps, *loop, *launched, *step.catch, *step.finally_)
+    module = step.use.module.steps if isinstance(step.use, ResolvedUse) else ()
+    return (*step.steps, *loop, *launched, *module, *step.catch, *step.finally_)
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:

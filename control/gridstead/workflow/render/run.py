@@ -30,6 +30,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
             "run_container.sh",
             prepare=prepare(run.container, place),
             cache=quote(place.cache),
+            env_file='"${env_file##*/}"' if place.in_module else "env",
             words=task_words(run, place),
             **common,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.data import fetch, send
+from gridstead.workflow.render.place import all_steps, children
 from gridstead.workflow.render.secrets import put_away, secrets_of
 from gridstead.workflow.render.steps import helpers, render_steps
 from gridstead.workflow.render.words import exports, fill, quote
@@ -61,7 +62,8 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
     steps = render_steps(workflow, cache=site.cache)
     secrets = put_away(workflow, logging=logging)
     before, after = send(workflow)
-    more = any(step.for_ or step.steps or step.launch or step.catch or step.finally_ for step in workflow.steps)
+    more = any(children(step) for step in workflow.steps)
+    uses = any(step.use for step in all_steps(workflow.steps))
     return fill(
         "job.sh",
         cache=site.cache,
@@ -80,6 +82,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         said=", then of the steps around" if more else "",
         takes=" # NAME=value of the steps around" if more else "",
         exports_more=EXPORT_MORE if more else "",
+        earlier=fill("module_environment.sh" if uses else "environment.sh"),
         helpers=helpers(workflow).lstrip("\n"),
         steps=steps.functions.strip("\n"),
         before=before,

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gridstead.errors import InvalidInput
 from gridstead.workflow.render.container import access_numbers, containers, image_numbers
 from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.words import fill, quote
-from gridstead.workflow.schema import ForRange, Step, StepFor, Workflow
+from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ def helpers(workflow: Workflow) -> str:
         ("branch.sh", launches or parallel or workflow.continuous_output_sync),
         ("parallel.sh", parallel),
         ("launch.sh", launches),
+        ("module.sh", any(step.use for step in found)),
         ("container.sh", in_containers),
         ("container_task.sh", in_containers),
     )
@@ -137,6 +139,8 @@ def _body(step: Step, function: str, place: Place) -> str:
         return _loop(step.for_, function, place)
     if step.launch:
         return _group(step.launch.steps, function, _background(place, step))
+    if step.use:
+        return _module(step.use, function, place)
     if step.steps:
         return _group(step.steps, function, place)
     return fill("group.sh", function=function, call=":")
@@ -145,6 +149,21 @@ def _body(step: Step, function: str, place: Place) -> str:
 def _group(steps: tuple[Step, ...], function: str, place: Place) -> str:
     inside = _list(steps, place)
     return f"{inside.functions}\n{fill('group.sh', function=function, call=inside.call)}"
+
+
+def _module(use: StepUse, function: str, place: Place) -> str:
+    if not isinstance(use, ResolvedUse):
+        raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
+    outer = {name: variable for name, variable in place.variables.items() if name not in use.inputs}
+    inside = _list(use.module.steps, replace(place, variables=outer, handles={}, in_module=True), "module")
+    inner = f"step_{place.number}_module"
+    outputs = " ".join(output.key for output in use.module.outputs)
+    words = (quote(use.export_env_as or ""), quote(outputs), *(quote("=".join(pair)) for pair in use.inputs.items()))
+    return (
+        f"{inside.functions}\n"
+        + fill("group.sh", function=inner, call=inside.call)
+        + fill("group.sh", function=function, call=f"in_module {inner} {' '.join(words)}")
+    )
 
 
 def _loop(loop: StepFor, function: str, place: Place) -> str:

@@ -12,9 +12,11 @@ from gridstead.workflow.schema.base import model_in
 from gridstead.workflow.schema.container import ContainerRun, Mount
 from gridstead.workflow.schema.data import HTTPData, S3Data, TransportData
 from gridstead.workflow.schema.later import LATER, WITHIN_LATER
+from gridstead.workflow.schema.module import Module, ModuleInput, ModuleOutput, ResolvedUse
 from gridstead.workflow.schema.resources import EnvVar, JobResources, StepRunResources
 from gridstead.workflow.schema.run import StepRun
-from gridstead.workflow.schema.step import ForRange, Step, StepAsyncLaunch, StepFor, Workflow
+from gridstead.workflow.schema.source import ModuleSource
+from gridstead.workflow.schema.step import ForRange, Step, StepAsyncLaunch, StepFor, StepUse, Workflow
 
 __all__ = [
     "LATER",
@@ -24,13 +26,19 @@ __all__ = [
     "ForRange",
     "HTTPData",
     "JobResources",
+    "Module",
+    "ModuleInput",
+    "ModuleOutput",
+    "ModuleSource",
     "Mount",
+    "ResolvedUse",
     "S3Data",
     "Step",
     "StepAsyncLaunch",
     "StepFor",
     "StepRun",
     "StepRunResources",
+    "StepUse",
     "TransportData",
     "Workflow",
     "model_in",

@@ -10,13 +10,10 @@ LATER: dict[str, dict[str, str]] = {
     "Job": {
         "virtualNetworks": NETWORKS,
     },
-    "Step": {"use": "modules"},
     "StepRun": {
         "network": NETWORKS, "dns": NETWORKS, "customNetworkInterfaces": NETWORKS,
     },
 }  # fmt: skip
 
 # Fields of mappings that do not exist yet, with the places of those.
-WITHIN_LATER: dict[str, tuple[str, ...]] = {
-    "steps[].use": ("source", "args", "exportEnvAs"),
-}  # fmt: skip
+WITHIN_LATER: dict[str, tuple[str, ...]] = {}

@@ -8,17 +8,18 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
-from gridstead.workflow.schema.base import MAX_STEPS, Handle, Integer, Model, Name, Text, shown_as
+from gridstead.workflow.schema.base import MAX_STEPS, EnvName, Handle, Integer, Model, Name, Text, shown_as
 from gridstead.workflow.schema.data import Mode, TransportData
 from gridstead.workflow.schema.resources import Env, JobResources
 from gridstead.workflow.schema.run import StepRun
+from gridstead.workflow.schema.source import Source
 
 MAX_ITEMS = 4096
 MAX_CONDITION = 4096
 MAX_SIGNAL = 31
 TERM = 15
 
-KINDS = ("steps", "run", "for", "launch")
+KINDS = ("steps", "run", "for", "launch", "use")
 _EXCLUSIVE: list[JsonValue] = [{"not": {"required": list(pair)}} for pair in combinations(KINDS, 2)]
 
 
@@ -84,8 +85,28 @@ class StepAsyncLaunch(Model):
     steps: Steps = Field(description="What runs.", min_length=1)
 
 
+class StepUse(Model):
+    """Steps of somebody else: a module, the file `module.yaml` of a public git repository.
+
+    They see the arguments as variables. What they write to `DEEPSQUARE_ENV` is theirs until they end.
+    """
+
+    source: Source = Field(
+        description="`<host>/<owner>/<repository>[/<directory>][@<tag or commit>]`. A commit is 7 to 40 hexadecimal "
+        "digits; all 40 are the only reference that nobody can move. Without one it is the default branch. "
+        "The tag of a module in a directory is `<directory>/<tag>`."
+    )
+    args: Env = Field(default=(), description="Values of the module's inputs.")
+    export_env_as: EnvName | None = Field(
+        default=None,
+        description="How names of the module's outputs begin for the steps after it: `A` makes `X` to `A_X`. If not "
+        "given, these steps see all that the module has written to `DEEPSQUARE_ENV`, by its own names.",
+    )
+    steps: Steps = Field(default=(), description="Steps for the module, which puts them where it wants to.")
+
+
 class Step(Model):
-    """One step: one of `run`, `steps`, `for` and `launch`, or nothing.
+    """One step: one of `run`, `steps`, `for`, `launch` and `use`, or nothing.
 
     Steps run one after the other. The first that fails ends its list, and the job with its exit code, unless a `catch`
     around it says otherwise.
@@ -109,6 +130,7 @@ class Step(Model):
     run: StepRun | None = Field(default=None, description="A command.")
     for_: StepFor | None = Field(default=None, alias="for", description="A loop.")
     launch: StepAsyncLaunch | None = Field(default=None, description="Steps beside those that follow.")
+    use: StepUse | None = Field(default=None, description="A module.")
     catch: Steps = Field(
         default=(),
         description="What to do when the step fails. They and all steps after them see its code in "
@@ -123,9 +145,8 @@ class Step(Model):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        kinds = [
-            kind for kind, value in zip(KINDS, (self.steps, self.run, self.for_, self.launch), strict=True) if value
-        ]
+        values = (self.steps, self.run, self.for_, self.launch, self.use)
+        kinds = [kind for kind, value in zip(KINDS, values, strict=True) if value]
         if len(kinds) > 1:
             raise ValueError(f"has both {' and '.join(kinds)}; a step is one of them")
         return self
@@ -181,5 +202,5 @@ def _without_empty(value: Any) -> Any:  # noqa: ANN401 # what JSON can hold
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-for _model in (StepFor, StepAsyncLaunch, Step, Workflow):
+for _model in (StepFor, StepAsyncLaunch, StepUse, Step, Workflow):
     _model.model_rebuild()

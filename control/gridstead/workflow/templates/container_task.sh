@@ -1,7 +1,7 @@
 
 # The rest runs on the node of a task, among the customer's variables, so ours have long names.
 # Sets what a container sees of the job's folders; what is not on this node is not in the container either.
-folders() { # the job's folder, the caches
+folders() { # the job's folder, the caches, the name of the file of variables in the job's folder
   local gridstead_pair
   (umask 077 && mkdir -p -- "$2/disk/tmp/user-$UID") 2>/dev/null
   for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" "$2/world-tmp:/deepsquare/world-tmp" \
@@ -10,18 +10,18 @@ folders() { # the job's folder, the caches
   done
   gridstead_variables=(
     STORAGE_PATH=/deepsquare DEEPSQUARE_INPUT=/deepsquare/input DEEPSQUARE_OUTPUT=/deepsquare/output
-    DEEPSQUARE_ENV=/deepsquare/env DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
+    DEEPSQUARE_ENV="/deepsquare/$3" DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
     DEEPSQUARE_SHARED_WORLD_TMP=/deepsquare/world-tmp DEEPSQUARE_DISK_TMP=/deepsquare/disk/tmp
     DEEPSQUARE_DISK_WORLD_TMP=/deepsquare/disk/world-tmp
   )
 }
 
-in_apptainer() { # image, the job's folder, the caches, options, --, exec or run, words
+in_apptainer() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
   local -r gridstead_image=$1
   local gridstead_mounts=() gridstead_variables=() gridstead_options=(--contain --no-eval --no-home) gridstead_each
-  folders "$2" "$3"
+  folders "$2" "$3" "$4"
   for gridstead_each in "${gridstead_variables[@]}"; do export "APPTAINERENV_$gridstead_each"; done
-  shift 3
+  shift 4
   while [[ $1 != -- ]]; do
     case $1 in
     --env=*) gridstead_each=${1#*=} && export "APPTAINERENV_$gridstead_each=${!gridstead_each}" ;;
@@ -39,12 +39,12 @@ in_apptainer() { # image, the job's folder, the caches, options, --, exec or run
   exec apptainer --quiet "$2" "${gridstead_options[@]}" "$gridstead_image" "${@:3}"
 }
 
-in_enroot() { # image, the job's folder, the caches, options, --, exec or run, words
+in_enroot() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
   local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
   local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
   local gridstead_own=" " gridstead_work_dir=/ gridstead_code=0 gridstead_place
-  folders "$2" "$3"
-  shift 3
+  folders "$2" "$3" "$4"
+  shift 4
   while [[ $1 != -- ]]; do
     case $1 in
     --env=*) gridstead_own+="${1#*=} " ;;

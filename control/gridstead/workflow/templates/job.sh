@@ -39,8 +39,7 @@ cd -- "$storage"
 # --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV%%{said} ---
 job_environment() {%%{takes}
   local gridstead_line gridstead_lines=()
-  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
-%%{environment}  set +e # what cannot be set is named and ends nothing
+%%{earlier}%%{environment}  set +e # what cannot be set is named and ends nothing
   for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2

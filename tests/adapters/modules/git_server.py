@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A git server on loopback: git's own, behind HTTPS; and repositories for it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+MODULE = """\
+name: Greeting
+description: Greets.
+minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
+inputs:
+- {key: WHO, description: Whom to greet., default: World}
+outputs:
+- {key: RESULT, description: The greeting.}
+steps:
+- run:
+    command: echo "RESULT=Hello $WHO" >>"$DEEPSQUARE_ENV"
+"""
+
+
+class GitServer(ThreadingHTTPServer):
+    """Serves the repositories of a folder. ``sent_to`` sends every caller elsewhere; ``silent`` answers nobody.
+
+    Attributes:
+        asked: Paths that were asked for.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, root: Path, tls) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.root = root
+        self.asked: list[str] = []
+        self.sent_to: str | None = None
+        self.silent = False
+        self.stopped = threading.Event()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls.certificate, tls.key)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def host(self) -> str:
+        return f"localhost:{self.server_address[1]}"
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request, client_address):
+        """A client that goes away is not our concern."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request: git's program for web servers does it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_arguments):
+        """Say nothing."""
+
+    def do_GET(self):
+        self.answer(b"")
+
+    def do_POST(self):
+        self.answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def answer(self, body: bytes) -> None:
+        path, _, query = self.path.partition("?")
+        self.server.asked.append(path)
+        if self.server.silent:
+            self.server.stopped.wait(30)
+        if self.server.sent_to:
+            self.send_response(302)
+            self.send_header("Location", self.server.sent_to + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        result = subprocess.run(
+            ["git", "http-backend"], input=body, capture_output=True, check=False,
+            env={
+                "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.server.root), "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command, "GIT_CONFIG_NOSYSTEM": "1",
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""), "HOME": str(self.server.root),
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""), "REMOTE_ADDR": "127.0.0.1",
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            },
+        )  # fmt: skip
+        head, _, content = result.stdout.partition(b"\r\n\r\n")
+        headers = [line.partition(": ") for line in head.decode().split("\r\n") if line]
+        status = next((int(value[:3]) for name, _, value in headers if name == "Status"), 200)
+        self.send_response(status)
+        for name, _, value in headers:
+            if name != "Status":
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class Repository:
+    """A repository of the server: files, commits and tags."""
+
+    def __init__(self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None) -> None:
+        self.place = root / name
+        self.git("init", "--quiet", "--initial-branch=main", str(self.place), at=root)
+        self.git("config", "uploadpack.allowFilter", "true")
+        self.commit(files if files is not None else {"module.yaml": MODULE})
+
+    def git(self, *words: str, at: Path | None = None) -> str:
+        environment = {
+            "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@x",
+        }  # fmt: skip
+        result = subprocess.run(
+            ["git", *words], cwd=at or self.place, env=environment, capture_output=True, text=True, check=True
+        )
+        return result.stdout.strip()
+
+    def commit(self, files: dict[str, str | bytes], *, tag: str | None = None) -> str:
+        """Commit these files, maybe under a tag, and return the commit."""
+        for name, text in files.items():
+            (self.place / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return self.record(tag=tag)
+
+    def record(self, *, tag: str | None = None) -> str:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", f"at {time.monotonic()}")
+        if tag:
+            self.git("tag", "--annotate", "--message", tag, tag)
+        return self.git("rev-parse", "HEAD")

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules from a real git server, honest and hostile."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+
+import pytest
+from tests.adapters.modules.git_server import MODULE, GitServer, Repository
+
+from gridstead.adapters.modules import MAX_TEXT_BYTES, Bounds, GitModules
+from gridstead.errors import InvalidInput, ModuleUnavailable
+from gridstead.workflow.schema import ModuleSource
+
+
+def refused(modules, what="me/greet", **bounds):
+    """Why a module is refused."""
+    with pytest.raises(InvalidInput) as caught:
+        modules.text(what, modules.new(**bounds))
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path, monkeypatch):
+    place = tmp_path / "scratch"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    yield
+    assert list(place.iterdir()) == []
+
+
+class TestRefs:
+    def test_default_branch_without_a_ref(self, repository, modules):
+        repository.commit({"module.yaml": "newest"})
+
+        assert modules.text("me/greet") == "newest"
+
+    def test_tag(self, repository, modules):
+        repository.commit({"module.yaml": "one"}, tag="v1")
+        repository.commit({"module.yaml": "two"})
+
+        assert modules.text("me/greet@v1") == "one"
+
+    def test_light_tag(self, repository, modules):
+        repository.git("tag", "v0")
+
+        assert modules.text("me/greet@v0") == MODULE
+
+    def test_tag_of_a_directory_begins_with_it(self, repository, modules):
+        repository.commit({"some/where/module.yaml": "inner"}, tag="some/where/v1")
+        repository.git("tag", "v2")
+
+        assert modules.text("me/greet/some/where@v1") == "inner"
+        assert modules.text("me/greet/some/where") == "inner"
+        assert "no such tag or commit" in refused(modules, "me/greet/some/where@v2")
+
+    @pytest.mark.parametrize("digits", [7, 12, 40])
+    def test_commit(self, repository, modules, digits):
+        first = repository.git("rev-parse", "HEAD")
+        repository.commit({"module.yaml": "two"})
+
+        assert modules.text(f"me/greet@{first[:digits]}") == MODULE
+
+    @pytest.mark.parametrize("ref", ["v9", "abcdef1", "a" * 40])
+    def test_wrong_ref_is_the_users_error(self, repository, modules, ref):
+        assert "there is no such" in refused(modules, f"me/greet@{ref}")
+
+    def test_wrong_repository_is_the_users_error(self, repository, modules):
+        assert "there is no such public repository" in refused(modules, "me/none")
+
+    def test_repository_without_a_module(self, server, modules):
+        Repository(server.root, files={"README.md": "hello"})
+
+        assert "there is no file module.yaml in it" in refused(modules)
+
+
+class TestHosts:
+    @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1", "localhost:1"])
+    def test_host_that_is_not_listed_is_never_asked(self, repository, modules, server, host):
+        with pytest.raises(InvalidInput, match=r"no module comes from .* here \(allowed hosts: localhost:"):
+            modules.adapter.text(ModuleSource.parse(f"{host}/me/greet"))
+
+        assert server.asked == []
+
+    def test_without_hosts_there_are_no_modules(self, clock):
+        with pytest.raises(InvalidInput, match="allowed hosts: none"):
+            GitModules((), clock=clock).text(ModuleSource.parse("git.example/a/b"))
+
+    def test_redirect_is_not_followed(self, repository, modules, server, tmp_path, certificates):
+        (tmp_path / "other").mkdir()
+        other = GitServer(tmp_path / "other", certificates[0])
+        Repository(other.root)
+        server.sent_to = f"https://{other.host}"
+
+        refused(modules)
+
+        assert other.asked == []
+        other.stop()
+
+    def test_host_that_nobody_vouches_for_is_unavailable(self, repository, server, clock):
+        with pytest.raises(ModuleUnavailable):
+            GitModules((server.host,), clock=clock).text(ModuleSource.parse(f"{server.host}/me/greet"))
+
+    def test_nothing_of_ours_is_told_or_read(self, repository, modules, monkeypatch, tmp_path):
+        """A configuration of git, a proxy and a tracer in the service's environment change nothing."""
+        (tmp_path / ".gitconfig").write_text('[url "file:///"]\n\tinsteadOf = https://\n')
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
+        monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+
+        assert modules.text("me/greet") == MODULE
+        assert not (tmp_path / "trace").exists()
+
+
+class TestHostileRepositories:
+    @pytest.mark.parametrize("target", ["/etc/passwd", "other.yaml"])
+    def test_link_is_not_followed(self, repository, modules, target):
+        (repository.place / "module.yaml").unlink()
+        (repository.place / "module.yaml").symlink_to(target)
+        repository.commit({"other.yaml": "secret"})
+
+        assert "module.yaml is not a plain file" in refused(modules)
+
+    def test_linked_directory_is_not_followed(self, repository, modules):
+        (repository.place / "sub").symlink_to("/etc")
+        repository.record()
+
+        assert "there is no file sub/module.yaml in it" in refused(modules, "me/greet/sub")
+
+    def test_directory_is_no_module(self, server, modules):
+        Repository(server.root, files={"module.yaml/x": "a"})
+
+        assert "not a plain file" in refused(modules)
+
+    def test_submodules_are_not_fetched(self, repository, modules, server):
+        inner = Repository(server.root, "me/inner")
+        state = inner.git("rev-parse", "HEAD")
+        repository.commit({".gitmodules": f'[submodule "sub"]\npath = sub\nurl = https://{server.host}/me/inner\n'})
+        repository.git("update-index", "--add", "--cacheinfo", f"160000,{state},sub")
+        repository.git("commit", "--quiet", "--message", "sub")
+
+        assert modules.text("me/greet") == MODULE
+        assert "there is no file" in refused(modules, "me/greet/sub")
+        assert not any("inner" in path for path in server.asked)
+
+    def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
+        owned = tmp_path / "owned"
+        for hook in ("post-checkout", "reference-transaction", "post-merge"):
+            (repository.place / ".git/hooks").mkdir(exist_ok=True)
+            (repository.place / f".git/hooks/{hook}").write_text(f"#!/bin/sh\ntouch {owned}\n")
+            (repository.place / f".git/hooks/{hook}").chmod(0o755)
+        repository.commit({
+            ".gitattributes": "* filter=evil\n", ".gitconfig": f'[filter "evil"]\nsmudge = touch {owned}\n',
+        })  # fmt: skip
+        owned.unlink(missing_ok=True)  # the repository's own hooks ran where it was made
+
+        assert modules.text("me/greet") == MODULE
+        assert not owned.exists()
+
+    @pytest.mark.parametrize("filters", ["true", "false"])
+    def test_huge_repository_is_small_or_refused(self, repository, modules, filters):
+        """A host that leaves out large files sends little; of another, what is too large is refused."""
+        repository.commit({f"large-{number}": os.urandom(1_000_000) for number in range(3)})
+        repository.git("config", "uploadpack.allowFilter", filters)
+
+        if filters == "true":
+            assert modules.text("me/greet", modules.new(pack_bytes=500_000)) == MODULE
+        else:
+            assert "its repository is larger than 488 KiB" in refused(modules, pack_bytes=500_000)
+
+    def test_file_that_packs_well_is_refused(self, repository, modules):
+        repository.commit({"module.yaml": b"# " + b"x" * 50_000_000})
+
+        assert "module.yaml is larger than 256 KiB" in refused(modules)
+
+    def test_largest_module(self, repository, modules):
+        repository.commit({"module.yaml": b"x" * MAX_TEXT_BYTES})
+
+        assert len(modules.text("me/greet")) == MAX_TEXT_BYTES
+
+    def test_what_is_no_text_is_refused(self, repository, modules):
+        repository.commit({"module.yaml": b"\xff\xfe"})
+
+        assert "module.yaml is not text" in refused(modules)
+
+    def test_host_that_does_not_answer_ends_in_time(self, repository, modules, server):
+        server.silent = True
+        begin = time.monotonic()
+
+        with pytest.raises(ModuleUnavailable, match="it took too long"):
+            modules.text("me/greet", modules.new(time_s=0.5))
+
+        assert time.monotonic() - begin < 5
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "h.x/a/b@--upload-pack=x", "h.x/-a/b", "h.x/a/../b", "h.x/a/b/../c", "h.x/a/b@a..b", "h.x/a/b@x y",
+            "h.x/a/b@x.lock", "h.x/a/b@x.lock/y", "file:///a/b", "/a/b/c", "https://h.x/a/b", "u@h.x/a/b", "h.x/a",
+            "h.x/a/b@", "h.x/a/b@a\nb", "h.x/a/b?c", "h.x/a/b#c", "h.x/a/b@$(x)", "-h/a/b", "h.x:x/a/b",
+        ],
+    )  # fmt: skip
+    def test_source_that_is_none(self, source):
+        with pytest.raises(ValueError, match="is no module"):
+            ModuleSource.parse(source)
+
+
+class TestCache:
+    def test_tag_is_asked_for_again_after_a_while(self, repository, modules, server, clock):
+        repository.commit({"module.yaml": "one"}, tag="v1")
+        assert modules.text("me/greet@v1") == "one"
+        repository.commit({"module.yaml": "two"})
+        repository.git("tag", "--force", "v1")
+        asked = len(server.asked)
+
+        assert modules.text("me/greet@v1") == "one"
+        assert len(server.asked) == asked
+        clock.advance(Bounds().life_s + 1)
+        assert modules.text("me/greet@v1") == "two"
+
+    def test_whole_commit_is_asked_for_once(self, repository, modules, server, clock):
+        commit = repository.git("rev-parse", "HEAD")
+        modules.text(f"me/greet@{commit}")
+        asked = len(server.asked)
+        clock.advance(10**7)
+
+        assert modules.text(f"me/greet@{commit}") == MODULE
+        assert len(server.asked) == asked
+
+    def test_what_is_wrong_is_known_for_a_short_while(self, repository, modules, server, clock):
+        for _ in range(3):
+            with pytest.raises(InvalidInput):
+                modules.text("me/greet@v1")
+        asked = len(server.asked)
+        repository.git("tag", "v1")
+        clock.advance(31)
+
+        assert modules.text("me/greet@v1") == MODULE
+        assert asked <= 2
+
+    def test_what_was_unavailable_is_asked_for_again(self, repository, modules, server):
+        adapter = modules.new(time_s=1.0)
+        server.silent = True
+        with pytest.raises(ModuleUnavailable):
+            modules.text("me/greet", adapter)
+        server.silent = False
+
+        assert modules.text("me/greet", adapter) == MODULE

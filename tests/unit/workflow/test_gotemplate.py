@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates of modules: what they make, and what they cannot do."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.workflow.strategies import refusal, texts
+
+from gridstead.workflow.gotemplate import expand
+
+VALUES = {
+    "Job": {"resources": {"tasks": 4, "memPerCpu": 100}, "env": []},
+    "Step": {"name": "it's", "if": None, "use": {"steps": [{"name": "one", "run": None}, {"name": "two"}], "args": []}},
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("plain } { text", "plain } { text"),
+        ("{{ .Job.Resources.Tasks }}", "4"),
+        ("{{.Job.Resources.MemPerCPU}}", "100"),
+        ("a {{- /* nothing */ -}} b", "ab"),
+        ("a\n{{- 5 }}\n {{- 6 -}} \n b", "a56b"),
+        ('{{ `a}}b` }}{{ "c\\"}}" }}', 'a}}bc"}}'),
+        ("{{ if eq .Job.Resources.Tasks 3 }}a{{ else if gt .Job.Resources.Tasks 3 }}b{{ else }}c{{ end }}d", "bd"),
+        ("{{ if false }}a{{ else if false }}b{{ else if true }}c{{ else }}d{{ end }}", "c"),
+        ("{{ range .Step.Use.Steps }}{{ .Name }},{{ end }}", "one,two,"),
+        ("{{ range $i, $s := .Step.Use.Steps }}{{ $i }}{{ $s.Name }}{{ $.Step.Name }};{{ end }}", "0oneit's;1twoit's;"),
+        ("{{ range .Step.Use.Args }}x{{ else }}none{{ end }}", "none"),
+        ('{{ range $k, $v := dict "b" 1 "a" 2 }}{{ $k }}{{ $v }}{{ end }}', "a2b1"),
+        ("{{ with .Step.Name }}{{ . | upper }}{{ end }}{{ with .Step.If }}x{{ else }}y{{ end }}", "IT'Sy"),
+        ("{{ $x := 1 }}{{ if true }}{{ $x = 2 }}{{ $y := 3 }}{{ end }}{{ $x }}", "2"),
+        ("{{ $x := 1 }}{{ if true }}{{ $x := 2 }}{{ end }}{{ $x }}", "1"),
+        ('{{ .Step.If | default "d" }}{{ default "d" 5 }}', "d5"),
+        ('{{ mul .Job.Resources.Tasks (add 1 2) | printf "%d of %v%%" }}', "12 of %"),
+        ('{{ printf "%s-%q" "a" "b" }}', 'a-"b"'),
+        ('{{ and 1 0 (fail) }}{{ or 0 "x" (fail) }}', "0x"),
+        ('{{ not (eq 1 true) }}{{ eq 3 1 2 3 }}{{ le "a" "b" }}', "truetruetrue"),
+        ("{{ div -7 2 }} {{ mod -7 2 }} {{ max 1 3 2 }}", "-3 -1 3"),
+        ('{{ list 1 2 | toJson }}{{ join "-" (list 1 2) }}{{ (index .Step.Use.Steps 1).Name }}', "[1, 2]1-2two"),
+        ('{{ true }}{{ nil }}{{ len "abc" }}{{ .Step.Name | squote }}', "true3'it's'"),
+        ('{{ "a\\nb" | indent 2 }}', "  a\n  b"),
+    ],
+)  # fmt: skip
+def test_what_a_template_makes(template, expected):
+    assert expand(template, VALUES) == expected
+
+
+def test_steps_of_the_user_among_those_of_the_module():
+    template = """\
+steps:
+  - name: my step
+  {{- .Step.Use.Steps | toYaml | nindent 2 }}
+  - name: my other step
+"""
+    names = [step["name"] for step in yaml.safe_load(expand(template, VALUES))["steps"]]
+    none = expand(template, {"Step": {"Use": {"Steps": []}}})
+
+    assert names == ["my step", "one", "two", "my other step"]
+    assert [step["name"] for step in yaml.safe_load(none)["steps"]] == ["my step", "my other step"]
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("x\n{{ .Job", "line 2: template: has an action that does not end"),
+        ("{{ ; }}", "which cannot stand there"),
+        ("{{ }}", ""),
+        ("{{ /* x }}", "has a comment that does not end"),
+        ("{{ end }}", "has an end without a beginning"),
+        ("{{ else }}", "has an else without a beginning"),
+        ("{{ if 1 }}{{ else }}{{ else }}{{ end }}", "has an else without a beginning"),
+        ("{{ range 1 }}{{ else if 1 }}{{ end }}", "behind else"),
+        ("{{ if 1 }}", "has no end for if"),
+        ("{{ (1 }}", "has a parenthesis that does not end"),
+        ("{{ | 1 }}", "has an empty command"),
+        ("{{ 1 2 }}", "gives arguments to what is no function"),
+        ("{{ $x }}", "has no variable $x"),
+        ("{{ $x = 1 }}", "has no variable $x"),
+        ("{{ if $x := 1 }}{{ end }}{{ $x }}", "has no variable $x"),
+        ("{{ .Job.None }}", "asks for None, which is not there"),
+        ("{{ .Step.If.X }}", "asks for X, of nothing"),
+        ("{{ .Step }}", "a list or a mapping; toYaml writes such"),
+        ("{{ add 1 .Step }}", "cannot call add"),
+        ("{{ index 5 1 }}", "cannot call index"),
+        ("{{ div 1 0 }}", "divides by zero"),
+        ('{{ range "x" }}{{ end }}', "ranges over what is no list"),
+        ('{{ printf "%99999999d" 1 }}', "a form that is not offered"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line(template, reason):
+    found = " ".join(map(str, refusal(expand, template, VALUES)))
+
+    assert reason in found
+    assert template == "{{ }}" or found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["env", "expandenv", "getHostByName", "include", "tpl", "template", "define", "block", "lookup", "call", "html",
+     "readFile", "now", "uuidv4", "randAlpha", "genPrivateKey", "derivePassword", "osBase", "__class__", "break"],
+)  # fmt: skip
+def test_functions_of_the_outside_world_are_not_there(name):
+    (problem,) = refusal(expand, f'{{{{ {name} "HOME" }}}}', VALUES)
+
+    assert f"has the function {name}, which is not offered" in str(problem)
+
+
+@pytest.mark.parametrize("name", ["__class__", "__init__", "keys", "items", "mro", "append"])
+@pytest.mark.parametrize("of", [".Job", ".Step.Name", "$.Step.Use.Steps", "1", "(list 1)", "(dict)"])
+def test_members_of_values_are_their_fields_and_nothing_else(of, name):
+    assert refusal(expand, f"{{{{ with {of} }}}}{{{{ .{name} }}}}{{{{ end }}}}{{{{ {of}.{name} }}}}", VALUES)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ $x := list 1 }}" + "{{ $x = list $x $x }}" * 60 + "{{ toYaml $x }}",
+        "{{ $x := list 1 }}{{ range until 5000 }}{{ $x = list $x }}{{ end }}",
+        "{{ range until 1000 }}{{ range until 1000 }}{{ end }}{{ end }}",
+        '{{ $x := repeat 200000 "x" }}' + "{{ $y := print $x }}" * 100,
+        '{{ $x := repeat 200000 "x" }}{{ $x }}{{ $x }}',
+        '{{ repeat 99999999999 "x" }}', '{{ indent 99999999999 "x" }}', "{{ until 99999999999 }}",
+        '{{ $x := repeat 2000 "x" }}{{ replace "x" $x $x }}', "{{ range 999999999999 }}{{ end }}",
+        '{{ $x := repeat 200000 "x" }}{{ join $x (until 1000) }}',
+        "{{ " + "(" * 1000 + "1" + ")" * 1000 + " }}", "{{ .a" + ".a" * 100_000 + " }}", "{{ if 1 }}" * 100_000,
+        "{{" * 130_000, "{{ `" * 60_000, "{{ /*" * 50_000, "{{ 1 | " * 30_000,
+        "{{ $x := 1 }}" * 20_000 + "{{ mul 9 (mul" * 900,
+        "{{ $x := 9 }}" + "{{ $x = mul $x $x }}" * 9,
+    ],
+    ids=range(20),
+)  # fmt: skip
+def test_work_and_size_are_bounded(template):
+    assert refusal(expand, template, VALUES)
+
+
+pieces = st.sampled_from(
+    ["{{", "}}", "{{-", "-}}", ".", ".Step", "$", "$x", ":=", "=", "|", "(", ")", ",", "if", "else", "end", "range",
+     "with", '"', "`", "\\", "/*", "*/", " ", "\n", "1", "-1", "nil", "toYaml", "index", "list", "dict", "until", "get",
+     "hasKey", "first", "join", "printf", "%s", "trunc", "splitList", "keys", "len", "replace"]
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(pieces, pieces, texts), max_size=30).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_anything_makes_a_text_or_is_told_why_not(template):
+    refusal(expand, "{{ $x := 1 }}" + template, VALUES)
