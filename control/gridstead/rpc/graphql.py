@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gridstead.errors import ConfigError, GridsteadError, TooMuch
-from gridstead.rpc.graphql_schema import Requests, Submit, make_schema
+from gridstead.rpc.graphql_schema import Requests, Submit, Validate, make_schema
 from gridstead.rpc.metrics import CONTENT_TYPE
 from gridstead.rpc.peer_limit import PeerLimit, to_peer
 from gridstead.rpc.tls import TlsFiles
@@ -41,6 +41,7 @@ class Offer:
 
     Attributes:
         submit: Stores a workflow, for the jobs of a customer or of whoever names it first, and returns its id.
+        validate: Returns whether a module is valid, in words.
         check: Raises a Transient error while a peer of the service does not answer.
         metrics: Returns OpenMetrics text.
         metrics_for: Networks that may read it.
@@ -50,6 +51,7 @@ class Offer:
     """
 
     submit: Submit
+    validate: Validate
     check: Callable[[], None]
     metrics: Callable[[], str]
     metrics_for: tuple[IPv4Network | IPv6Network, ...]
@@ -111,7 +113,7 @@ class GraphqlServer:
 
 def make_app(offer: Offer) -> Starlette:
     """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its operator asks."""
-    requests = Requests(make_schema(offer.submit), introspection=offer.introspection)
+    requests = Requests(make_schema(offer.submit, offer.validate), introspection=offer.introspection)
 
     async def graphql(request: Request) -> Response:
         peer = _peer(request)

@@ -24,8 +24,8 @@ from graphql import (
     NoSchemaIntrospectionCustomRule,
     ValidationRule,
     parse,
-    validate,
 )
+from graphql import validate as validate_document
 from graphql.utilities.type_info import TypeInfo
 
 from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch
@@ -40,9 +40,11 @@ _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 Submit = Callable[[Mapping[str, object], str], str]
 """(workflow, address of the customer whose jobs alone it is for, or nothing) to the id of its script."""
+Validate = Callable[[Mapping[str, object]], str]
+"""A module to "valid", or to which rules it breaks."""
 
 
-def make_schema(submit: Submit) -> GraphQLSchema:
+def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     """Return the schema with its resolvers."""
     query, mutation = QueryType(), MutationType()
 
@@ -53,6 +55,10 @@ def make_schema(submit: Submit) -> GraphQLSchema:
     @mutation.field("submit")
     def resolve_submit(_root: object, _info: object, job: Mapping[str, object], customer: str = "") -> str:
         return submit(job, customer)
+
+    @mutation.field("validate")
+    def resolve_validate(_root: object, _info: object, module: Mapping[str, object]) -> str:
+        return validate(module)
 
     text = resources.files(__package__).joinpath("job_definitions.graphql").read_text(encoding="utf-8")
     return make_executable_schema(text, query, mutation)
@@ -71,7 +77,7 @@ class Requests:
 
     def __init__(self, schema: GraphQLSchema, *, introspection: bool) -> None:
         self._schema = schema
-        self._rules = [_OneSubmit] if introspection else [_OneSubmit, NoSchemaIntrospectionCustomRule]
+        self._rules = [_OneWorkflow] if introspection else [_OneWorkflow, NoSchemaIntrospectionCustomRule]
         self._good: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -110,7 +116,7 @@ class Requests:
             if self._good.get(body) is document:
                 self._good.move_to_end(body)
                 return []
-        errors = validate(schema, document, rules=rules, max_errors=max_errors)
+        errors = validate_document(schema, document, rules=rules, max_errors=max_errors)
         if not errors and len(body) <= MAX_KEPT_CHARS and '"' not in body:
             with self._lock:
                 self._good[body] = document
@@ -152,12 +158,12 @@ def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict
     return {"message": message, **({"path": error.path} if error.path else {}), "extensions": extensions}
 
 
-class _OneSubmit(ValidationRule):
-    """One request submits at most one workflow, so that a small request is never much work."""
+class _OneWorkflow(ValidationRule):
+    """One request brings at most one workflow or module, so that a small request is never much work."""
 
-    _submits = 0
+    _brought = 0
 
     def enter_field(self, node: FieldNode, *_arguments: object) -> None:
-        self._submits += node.name.value == "submit"
-        if self._submits > 1:
-            self.report_error(GraphQLError("a request submits at most one workflow", [node]))
+        self._brought += node.name.value in {"submit", "validate"}
+        if self._brought > 1:
+            self.report_error(GraphQLError("a request submits or validates at most one workflow", [node]))

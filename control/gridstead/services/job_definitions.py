@@ -35,6 +35,7 @@ from gridstead.errors import (
     ChainUnavailable,
     ConfigError,
     InvalidInput,
+    InvalidWorkflow,
     JobDefinitionUnavailable,
     ModuleUnavailable,
     NotAllowed,
@@ -43,6 +44,7 @@ from gridstead.errors import (
 )
 from gridstead.ports import Clock, Ledger, Modules, TakenNonces
 from gridstead.services.script_keeper import ScriptKeeper
+from gridstead.workflow.modules import check_module
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import Site, render, secrets_of
 from gridstead.workflow.schema import ModuleSource
@@ -151,6 +153,14 @@ class JobDefinitions:
         self._keeper.keep(batch_location_hash, record, owner=owner)
         log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
         return batch_location_hash
+
+    def validate(self, mapping: Mapping[str, object]) -> str:
+        """Return ``valid``, or in words which rules a module breaks, given as the wire has it."""
+        try:
+            check_module(mapping)
+        except InvalidWorkflow as err:
+            return "\n".join(map(str, err.problems))
+        return "valid"
 
     def _patient(self) -> Callable[[ModuleSource], str]:
         """Return what fetches modules until the time for a workflow's is over."""

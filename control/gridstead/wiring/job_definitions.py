@@ -93,6 +93,7 @@ def _servers(
     limits = settings.limits
     offer = Offer(
         submit=metrics.counted("submit", service.submit),
+        validate=metrics.counted("validate", service.validate),
         check=check,
         metrics=metrics.text,
         metrics_for=tuple(map(ip_network, settings.metrics_for)),

@@ -52,7 +52,7 @@ def no_limit():
 def new_offer(submit, **changes):
     """What a server does that has nothing to say of itself."""
     offer = Offer(
-        submit=submit, check=lambda: None, metrics=lambda: "# EOF\n", metrics_for=(),
+        submit=submit, validate=lambda _: "valid", check=lambda: None, metrics=lambda: "# EOF\n", metrics_for=(),
         requests=no_limit(), request_bytes=no_limit(),
     )  # fmt: skip
     return replace(offer, **changes)
@@ -67,7 +67,9 @@ class Grid:
         self.clock = FakeClock()
         self.modules = MemoryModules()
         self.service = self.new_service()
-        self.graphql = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(self.submit))
+        self.graphql = GraphqlServer(
+            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(self.submit, validate=self.validate)
+        )
         self.sbatch = SBatchServer(
             "127.0.0.1:0",
             server_tls,
@@ -82,6 +84,9 @@ class Grid:
 
     def submit(self, job, customer):
         return self.service.submit(job, customer)
+
+    def validate(self, module):
+        return self.service.validate(module)
 
     def challenge(self, address):
         return self.service.challenge(address)

@@ -78,6 +78,25 @@ class TestSubmit:
         assert response.status_code == 200
         assert "provider" in response.json()["errors"][0]["message"]
 
+    def test_module_is_valid(self, http, grid):
+        response = post(http, grid, query=VALIDATE, variables={"module": MODULE})
+
+        assert response.json() == {"data": {"validate": "valid"}}
+
+    def test_module_that_breaks_rules_is_told_which(self, http, grid):
+        module = MODULE | {"inputs": [{"key": "not a name", "description": ""}], "steps": []}
+
+        told = post(http, grid, query=VALIDATE, variables={"module": module}).json()["data"]["validate"]
+
+        assert "inputs[0].key" in told
+        assert "steps: must not be empty" in told
+        assert len(told.splitlines()) == 2
+
+    def test_one_request_brings_one_module(self, http, grid):
+        query = "mutation V($module: Module!) { a: validate(module: $module) b: validate(module: $module) }"
+
+        assert post(http, grid, query=query, variables={"module": MODULE}).status_code == 422
+
     def test_one_request_submits_one_workflow(self, http, grid):
         query = "mutation S($job: Job!) { a: submit(job: $job) b: submit(job: $job) }"
 
@@ -201,6 +220,12 @@ class TestSubmit:
             submit_workflow("https://localhost:1/graphql", wire_workflow(), ca=ca)
 
 
+VALIDATE = "mutation Validate($module: Module!) { validate(module: $module) }"
+MODULE = {
+    "name": "hello", "description": "Says hello.", "inputs": [{"key": "WHO", "description": "Whom.", "default": "you"}],
+    "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0},
+    "steps": [{"run": {"command": "echo $WHO"}}],
+}  # fmt: skip
 QUERY = "mutation Submit($job: Job!) { submit(job: $job) }"
 
 

@@ -17,7 +17,8 @@ from gridstead.rpc.graphql_schema import Requests, make_schema
 
 KEY = b"k" * 32
 QUERY = "mutation Submit($job: Job!) { submit(job: $job) }"
-HOSTILE_EXAMPLES = int(os.environ.get("GRIDSTEAD_HOSTILE_REQUESTS", "1000"))
+VALIDATE = "mutation Validate($module: Module!) { validate(module: $module) }"
+HOSTILE_EXAMPLES = int(os.environ.get("GRIDSTEAD_HOSTILE_REQUESTS", "600"))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def service(scripts):
 
 @pytest.fixture(scope="module")
 def schema(service):
-    return make_schema(service.submit)
+    return make_schema(service.submit, service.validate)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def submit(job, query=QUERY):
 class TestTextThatComesAgain:
     def test_it_is_answered_as_before(self, requests, monkeypatch):
         first = requests.answer(submit(wire_workflow()))
-        monkeypatch.setattr(graphql_schema, "validate", None)
+        monkeypatch.setattr(graphql_schema, "validate_document", None)
 
         second = requests.answer(submit(wire_workflow()))
 
@@ -140,6 +141,16 @@ class TestHostile:
         assert status in ((200,) if is_stored else (200, 422))
         assert all(error["message"] and error["message"] != "internal error" for error in answer.get("errors", ()))
         assert "Traceback" not in json.dumps(answer)
+
+    @settings(max_examples=HOSTILE_EXAMPLES // 4, deadline=None)
+    @given(job=mutated())
+    def test_mutated_module_is_valid_or_told_why_not(self, answers, job):
+        module = {"name": "m", "description": "", "minimumResources": job.get("resources"), "steps": job.get("steps")}
+
+        status, answer = answers({"query": VALIDATE, "variables": {"module": module}})
+
+        assert status in (200, 422)
+        assert all(error["message"] != "internal error" for error in answer.get("errors", ()))
 
     @settings(max_examples=HOSTILE_EXAMPLES, deadline=None)
     @given(data=st.dictionaries(st.sampled_from(["query", "variables", "operationName", "x"]), ANYTHING | st.text()))

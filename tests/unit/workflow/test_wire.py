@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GraphQL types of ``submit`` agree with the models: what is refused there never reaches our messages."""
+"""The GraphQL types of ``submit`` and ``validate`` agree with the models: what is refused there never reaches our messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.workflow.at_random import random_mapping
 
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.places import fields_of
-from gridstead.workflow.schema import Workflow, model_in
+from gridstead.workflow.schema import Module, Workflow, model_in
 
 SCHEMA = build_schema(Path("control/gridstead/rpc/job_definitions.graphql").read_text())
 JOB = GraphQLNonNull(SCHEMA.type_map["Job"])
@@ -29,7 +29,10 @@ def models(model, seen):
     return seen
 
 
-@pytest.mark.parametrize("model", models(Workflow, []))
+MODELS = models(Module, models(Workflow, []))
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_type_has_the_fields_of_its_model(model):
     kind = SCHEMA.type_map["Job" if model is Workflow else model.__name__]
 
@@ -40,7 +43,7 @@ def test_type_has_the_fields_of_its_model(model):
 def test_every_input_type_is_a_model():
     kinds = {name for name, kind in SCHEMA.type_map.items() if isinstance(kind, GraphQLInputObjectType)}
 
-    assert kinds == {"Job" if model is Workflow else model.__name__ for model in models(Workflow, [])}
+    assert kinds == {"Job" if model is Workflow else model.__name__ for model in MODELS}
 
 
 @pytest.mark.parametrize("path", sorted(Path("examples").glob("*.yaml")), ids=lambda path: path.stem)
