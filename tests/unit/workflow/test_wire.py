@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GraphQL types of ``submit`` and ``validate`` agree with the models: what is refused there never reaches our messages."""
+"""The GraphQL types of ``submit`` and ``validate`` agree with the models, so that none hides our messages."""
 
 from __future__ import annotations
 
