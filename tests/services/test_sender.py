@@ -235,3 +235,19 @@ def test_offer_of_what_a_node_has_no_room_for_is_raised(office, taken_before):
             office.sender.tick()
 
     assert len({one.fees.max_fee for one in office.signed()}) > 1
+
+
+def test_nonce_is_kept_when_the_replacement_of_what_was_sent_is_refused(office):
+    office.put_running()
+    office.sender.tick()
+    office.account.most_calls = 0
+    office.clock.advance(20)
+    office.mine_nothing()
+    office.sender.tick()
+    office.clock.advance(20)
+    office.mine_nothing()
+    office.sender.tick()
+
+    assert len(office.signed()) > 1
+    assert not any(one.withdrawn for one in office.signed())
+    assert office.states() == [SendState.SENT]

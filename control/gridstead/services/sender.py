@@ -226,15 +226,17 @@ class Sender:
     def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: View) -> None:
         """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
 
-        What it had taken before may be mined yet, and what carries no call has nothing to give back: they are only
-        given to the node again, and replaced in time. What is refused alone is rejected, and its like rests.
+        Where it had taken one of the nonce before, that may be mined yet, and what carries no call has nothing to give
+        back: they are only given to the node again, and replaced in time. What is refused alone is rejected, and its
+        like rests.
         """
         entries = {entry.id: entry for entry in view.entries}
+        sent = {one.nonce for one in view.transactions if one.sent_at is not None}
         nonces = []
         for one, reply in refused:
             calls = len(one.entry_ids)
             log.warning("transaction_refused", tx=one.hash, nonce=one.nonce, calls=calls, reason=reply.words)
-            if one.sent_at is None and calls:
+            if one.nonce not in sent and calls:
                 self._refusals |= dict.fromkeys(one.entry_ids, Refusal(calls=calls, words=reply.words))
                 nonces.append(one.nonce)
                 if calls == 1 and one.entry_ids[0] in entries:
