@@ -88,7 +88,12 @@ class ChainAccount:
             for payload, calls in zip(payloads, batches, strict=True)
             if payload is not None and payload.gas is None
         ]
-        estimates = iter(estimate_all(self._node, self.address, unknown))
+        asked = estimate_all(self._node, self.address, unknown)
+        if any(payload.least_gas for payload, _ in unknown):
+            room = int(self._node.ask("eth_getBlockByNumber", "latest", False)["gasLimit"], 16)
+            least = [min(payload.least_gas, room) for payload, _ in unknown]
+            asked = [max(gas, low) if isinstance(gas, int) else gas for gas, low in zip(asked, least, strict=True)]
+        estimates = iter(asked)
         return tuple(next(estimates) if gas is None else gas for gas in known)
 
     def sign(
