@@ -35,7 +35,9 @@ def run(person, *arguments, text="", settings=None):
 
 def everything(lab, grid, *people):
     """Return what a submission could have changed: people's jobs, credits and transactions, and stored scripts."""
-    count = f"import sqlite3; print(sqlite3.connect('{SCRIPTS}').execute('SELECT COUNT(*) FROM definitions').fetchone()[0])"
+    count = (
+        f"import sqlite3; print(sqlite3.connect('{SCRIPTS}').execute('SELECT COUNT(*) FROM definitions').fetchone()[0])"
+    )
     states = [lab.run("control", "python3", "-c", count).stdout]
     for person in people:
         member = crowd.join(person)

@@ -80,11 +80,50 @@ def test_script_of_a_job_that_is_over_is_removed_after_its_time(scene, state):
     assert not scene.scripts.records
 
 
+def test_script_whose_job_came_while_the_service_was_away_is_kept(scene):
+    scene.keep()
+    scene.ledger.job = matched_job(CUSTOMER, PROVIDER, "script", JobState.PENDING)
+    scene.keeper = scene.restarted()
+
+    scene.later(100 * UNUSED_S)
+
+    assert scene.scripts.records
+
+
+def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(scene):
+    """Several servers behind one endpoint: the one that is asked now lags behind the one that told of the job."""
+    scene.keep()
+    scene.name_it()
+    jobs, scene.ledger.jobs = scene.ledger.jobs, lambda numbers, *, at: {}
+    scene.later(0)
+    scene.ledger.jobs = jobs
+
+    scene.later(60)
+    scene.later(100 * UNUSED_S)
+
+    assert scene.scripts.records
+
+
+def test_script_of_a_job_that_is_gone_for_good_is_removed(scene):
+    scene.keep()
+    scene.name_it()
+    scene.ledger.job = None
+    scene.later(60)
+    scene.later(60)
+    scene.later(AFTER_END_S)
+    assert scene.scripts.records
+
+    scene.later(1)
+
+    assert not scene.scripts.records
+
+
 def test_script_of_a_job_that_a_reorg_took_away_waits_for_it(scene):
     scene.keep()
     scene.name_it()
     job, scene.ledger.job = scene.ledger.job, None
-    scene.later(0)
+    scene.later(60)
+    scene.later(60)
     scene.ledger.job = job
     scene.keeper.learn()
 
@@ -98,7 +137,8 @@ def test_script_of_a_job_number_that_begins_anew_is_removed(scene):
     scene.keep()
     scene.name_it()
     scene.ledger.job = replace(scene.ledger.job, batch_location_hash="another")
-    scene.later(0)
+    scene.later(60)
+    scene.later(60)
 
     scene.later(AFTER_END_S + 1)
 
@@ -120,7 +160,8 @@ def test_many_jobs_are_looked_at_page_by_page(scene, monkeypatch):
         scene.ledger.job = replace(job, id=replace(job.id, number=number))
         scene.keeper.learn()
 
-    scene.later(0)
+    scene.later(60)
+    scene.later(60)
 
     assert [use.batch_location_hash for use in scene.scripts.uses()] == ["c"]
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from gridstead.domain.ids import is_batch_location_hash
 from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.lifecycle import JobState
 
 ID_LENGTH = 31
 
@@ -122,9 +122,9 @@ def use_of(job: Job) -> ScriptUse | None:
     return ScriptUse(job_number=job.id.number, batch_location_hash=job.batch_location_hash, customer=job.customer)
 
 
-def is_over(use: ScriptUse, job: Job | None) -> bool:
-    """Return whether a job needs its script no more: it is cold, or not in the chain's present history."""
-    return job is None or job.state in COLD or use_of(job) != use
+def is_missing(use: ScriptUse, job: Job | None) -> bool:
+    """Return whether a block does not have the job that names a script: none of its number, or another one."""
+    return job is None or use_of(job) != use
 
 
 def refusal(job: Job, request: ScriptRequest) -> str | None:

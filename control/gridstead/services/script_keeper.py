@@ -14,7 +14,8 @@ import structlog
 
 from gridstead.domain.events import Event, EventKind
 from gridstead.domain.job import Block
-from gridstead.domain.job_definition import StoredScript, is_over, use_of
+from gridstead.domain.job_definition import ScriptUse, StoredScript, is_missing, use_of
+from gridstead.domain.lifecycle import COLD
 from gridstead.errors import TooMuch
 from gridstead.ports import Clock, Ledger, ScriptStore
 from gridstead.services.follower import Follower
@@ -59,6 +60,7 @@ class ScriptKeeper:
         self._clock = clock
         self._retention = retention
         self._unused_bytes = store.holdings().unused_bytes
+        self._missing: set[ScriptUse] = set()
 
     def keep(self, batch_location_hash: str, record: str, *, owner: str) -> None:
         """Store a script that no job names yet.
@@ -94,6 +96,7 @@ class ScriptKeeper:
 
     def sweep(self) -> None:
         """Remove scripts that nobody needs any more, and seal anew what an old key holds."""
+        self.learn()  # a job may have named a script while nobody looked
         now = self._clock.now()
         self._release(now)
         removed = self._store.sweep(now)
@@ -103,16 +106,24 @@ class ScriptKeeper:
         self._unused_bytes = self._store.holdings().unused_bytes
 
     def _release(self, now: int) -> None:
+        """Let go of scripts whose jobs are over.
+
+        A job that the chain does not show is over when two sweeps did not see it: one of several servers behind an
+        endpoint may lag behind the others.
+        """
+        missing: set[ScriptUse] = set()
         uses = self._store.uses()
-        if not uses:
-            return
         head = self._ledger.head()
         for first in range(0, len(uses), JOBS_PER_READ):
             some = uses[first : first + JOBS_PER_READ]
             jobs = self._ledger.jobs([one.job_number for one in some], at=head)
-            over = [one for one in some if is_over(one, jobs.get(one.job_number))]
+            unseen = {one for one in some if is_missing(one, jobs.get(one.job_number))}
+            missing |= unseen
+            cold = [one for one in some if one not in unseen and jobs[one.job_number].state in COLD]
+            over = [*cold, *(unseen & self._missing)]
             if over:
                 self._store.release(over, ends_at=now + self._retention.after_end_s)
+        self._missing = missing
 
     def _reseal(self) -> None:
         resealed = 0
