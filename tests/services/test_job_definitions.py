@@ -7,6 +7,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.fakes.definitions import (
     MemoryModules,
     MemoryScripts,
@@ -414,3 +416,47 @@ def test_challenge_has_the_wires_members(scene):
 def test_short_key_is_the_operators():
     with pytest.raises(ConfigError):
         LoggerAccess(url="x", key=b"short")
+
+
+ONE_SCENE = Scene(input={"s3": STORE})
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    script=st.text(max_size=40) | st.just(ONE_SCENE.script_id),
+    challenge=st.binary(max_size=300) | st.builds(ONE_SCENE.service.challenge),
+    signature=st.binary(max_size=70),
+    provider=st.sampled_from([ONE_SCENE.wallet.address, CUSTOMER, "", "0x"]),
+    customer=st.sampled_from([CUSTOMER, "", "0x"]),
+    number=st.integers(0, 2**256) | st.just(ONE_SCENE.job.id.number),
+    beside=st.booleans(),
+)
+def test_no_request_without_the_providers_signature_is_answered(  # noqa: PLR0917
+    script, challenge, signature, provider, customer, number, beside
+):
+    request = ScriptRequest(
+        batch_location_hash=script,
+        challenge=challenge,
+        signature=signature,
+        provider=provider,
+        customer=customer,
+        job_number=number,
+        secrets_beside=beside,
+    )
+
+    with pytest.raises(NotAllowed):
+        ONE_SCENE.service.get_sbatch(request)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    script=st.text(max_size=40) | st.just(ONE_SCENE.script_id),
+    customer=st.sampled_from(["0x" + "01" * 20, "", "0x", CUSTOMER.upper()]),
+    number=st.integers(0, 2**256),
+)
+def test_no_signed_request_for_anything_else_is_answered(script, customer, number):
+    """The signature is good; the job is not the one, or not of this customer."""
+    request = ONE_SCENE.request(batch_location_hash=script, customer=customer, job_number=number)
+
+    with pytest.raises((NotAllowed, ChainUnavailable)):
+        ONE_SCENE.service.get_sbatch(request)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from gridstead.config import SERVICES, ClientSettings, Slurm, load, to_wei
+from gridstead.config import SERVICES, ClientSettings, JobDefinitionsSettings, Slurm, load, to_wei
 from gridstead.errors import ConfigError
 
 CLIENT = """
@@ -88,6 +88,14 @@ def test_a_transport_without_its_table_is_told(tmp_path, transport, tables):
 @pytest.mark.parametrize(("transport", "tables"), [("agent", AGENT), ("ssh", SSH)])
 def test_a_transport_with_its_table_loads(tmp_path, transport, tables):
     assert load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}')).transport == transport
+
+
+@pytest.mark.parametrize("network", ["everybody", "192.0.2.1/24", "192.0.2.0/33", ""])
+def test_what_is_no_network_is_told(tmp_path, network):
+    with pytest.raises(ConfigError) as error:
+        load(JobDefinitionsSettings, settings(tmp_path, f'metrics_for = ["{network}"]'))
+
+    assert "metrics_for.0: a network is address/length" in error.value.detail
 
 
 def test_credits_become_wei_without_rounding():
