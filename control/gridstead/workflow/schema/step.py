@@ -10,11 +10,13 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 
 from gridstead.workflow.schema.base import MAX_STEPS, EnvName, Handle, Integer, Model, Name, Text, shown_as
 from gridstead.workflow.schema.data import Mode, TransportData
+from gridstead.workflow.schema.network import VirtualNetwork
 from gridstead.workflow.schema.resources import Env, JobResources
 from gridstead.workflow.schema.run import StepRun
 from gridstead.workflow.schema.source import Source
 
 MAX_ITEMS = 4096
+MAX_NETWORKS = 8
 MAX_CONDITION = 4096
 MAX_SIGNAL = 31
 TERM = 15
@@ -180,6 +182,9 @@ class Workflow(Model):
     )
     continuous_output_sync: bool = Field(
         default=False, description="Whether the output goes to S3 while the job runs too, and however it ends."
+    )
+    virtual_networks: Annotated[tuple[VirtualNetwork, ...], Field(strict=False, max_length=MAX_NETWORKS)] = Field(
+        default=(), description="Networks among its steps."
     )
     steps: Steps = Field(description="What it does, in order; 1 to 256 steps.", min_length=1)
 

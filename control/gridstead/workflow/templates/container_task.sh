@@ -81,6 +81,7 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   else
     gridstead_code=$?
   fi
+  trap '' HUP INT QUIT TERM # what cleans up is not ended
   enroot remove --force "$gridstead_name" >/dev/null 2>&1
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
