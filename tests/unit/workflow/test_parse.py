@@ -146,6 +146,11 @@ def test_condition_may_not_be_empty():
     assert problems(RESOURCES + STEPS + "  if: ''\n") == ["line 5: steps[0].if: must not be empty"]
 
 
+@pytest.mark.parametrize("blank", [" ", "\\t", "\\n \\t"])
+def test_condition_may_not_be_blank(blank):
+    assert problems(RESOURCES + STEPS + f'  if: "{blank}"\n') == ["line 5: steps[0].if: must not be blank"]
+
+
 def test_very_many_problems_are_cut():
     found = problems(RESOURCES + STEPS + "".join(f"y{number}: 1\n" for number in range(5000)))
 

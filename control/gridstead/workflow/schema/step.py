@@ -31,6 +31,12 @@ def _signal(value: int) -> int:
     return value
 
 
+def _condition(value: str) -> str:
+    if value and not value.strip(" \t\n"):
+        raise ValueError("must not be blank")
+    return value
+
+
 Signal = Annotated[int, AfterValidator(_signal), shown_as(minimum=0, maximum=MAX_SIGNAL)]
 
 
@@ -122,7 +128,15 @@ class Step(Model):
         description="Handles of launched steps to wait for, of this list or of one around it. What failed there fails "
         "this step.",
     )
-    if_: Annotated[Text, Field(min_length=1, max_length=MAX_CONDITION)] | None = Field(
+    if_: (
+        Annotated[
+            Text,
+            Field(min_length=1, max_length=MAX_CONDITION),
+            AfterValidator(_condition),
+            shown_as(pattern="[^ \\t\\n]"),
+        ]
+        | None
+    ) = Field(
         default=None,
         alias="if",
         description="What stands between `[[` and `]]` of bash. If it does not hold, the step is skipped. It is "
