@@ -67,7 +67,7 @@ def read_workflow(
         hint = "`gridstead workflow init` writes one to start from."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
     for warning in checked.warnings:
-        tell(f"warning: {warning}. {warning.hint}")
+        tell(f"warning: {warning}. {warning.hint or ''}".rstrip())
     return checked.workflow
 
 

@@ -44,6 +44,7 @@ class Needs:
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     """Return the place and the reason of each broken rule."""
     check = _Check(workflow)
+    check.networks()
     check.list_of_steps(workflow.steps, ("steps",), {})
     if check.count > MAX_ALL_STEPS:
         check.problems.append((("steps",), f"has {check.count} steps in all, more than {MAX_ALL_STEPS}"))
@@ -57,6 +58,13 @@ class _Check:
     workflow: Workflow
     problems: list[tuple[Path, str]] = field(default_factory=list)
     count: int = 0
+
+    def networks(self) -> None:
+        """Names of networks are each one network's."""
+        names = [network.name for network in self.workflow.virtual_networks]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                self.problems.append((("virtualNetworks", number, "name"), "is the name of another network already"))
 
     def list_of_steps(self, steps: Iterable[Step], path: Path, around: Handles) -> Needs:
         """Return the most that a list of steps takes at any time."""
@@ -107,6 +115,7 @@ class _Check:
         ]
         if step.run:
             peaks.append(self._run(step.run, (*path, "run", "resources")))
+            self._ends(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
             peaks.append(self.list_of_steps(step.use.module.steps, (*path, "use", "module", "steps"), {}))
         if step.for_:
@@ -125,6 +134,16 @@ class _Check:
         cpus = step.tasks * (step.cpus_per_task or job.cpus_per_task)
         memory = cpus * (step.mem_per_cpu or job.mem_per_cpu)
         return self._fit(path, Needs(cpus, memory, step.tasks * step.gpus_per_task), "takes")
+
+    def _ends(self, run: StepRun, path: Path) -> None:
+        networks = {network.name: network for network in self.workflow.virtual_networks}
+        for number, interface in enumerate(run.custom_network_interfaces):
+            end = interface.vnet
+            if end and end.name not in networks:
+                self.problems.append(((*path, number, "vnet", "name"), "is the name of none of the virtualNetworks"))
+            elif end and not networks[end.name].holds(end.address):
+                reason = f"is no free address of {end.name}, which has {networks[end.name].gateway_address}"
+                self.problems.append(((*path, number, "vnet", "address"), reason))
 
     def _loop(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
         inside = dict.fromkeys(handles, False) if loop.parallel else handles

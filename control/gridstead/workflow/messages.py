@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import Problem
 from gridstead.workflow.document import Document, Path, format_path, shorten
-from gridstead.workflow.places import fields_of, homes, model_at, name_of
-from gridstead.workflow.schema import LATER, Workflow
+from gridstead.workflow.places import fields_of, homes, model_at
+from gridstead.workflow.schema import Workflow
 
 _KINDS = {
     bool: "true or false", int: "a number", float: "a number with a fraction", str: "text", list: "a list",
@@ -41,10 +41,10 @@ def beside_job(key: str, document: Document) -> Problem:
     return _unknown((key,), (key,), document, "stands beside job")
 
 
-def is_misplaced(detail: ErrorDetails, root: type[BaseModel] = Workflow) -> bool:
+def is_misplaced(detail: ErrorDetails) -> bool:
     """Return whether a field is one of the language that stands where it does nothing."""
     loc = detail["loc"]
-    return detail["type"] == "extra_forbidden" and not _comes_later(loc, root) and bool(homes(str(loc[-1])))
+    return detail["type"] == "extra_forbidden" and bool(homes(str(loc[-1])))
 
 
 def misplaced(loc: Path, prefix: Path, document: Document) -> Problem:
@@ -97,18 +97,8 @@ def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
 
 def _unknown(loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow) -> Problem:
     line = document.line(path)
-    kind = _comes_later(loc, root)
-    if kind:
-        return Problem(
-            path=format_path(path), reason=f"is not supported by this grid yet: {kind} come later", line=line
-        )
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()
     near = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known fields here: {', '.join(names)}." if names else None
     return Problem(path=format_path(path), reason=reason, hint=hint, line=line)
-
-
-def _comes_later(loc: Path, root: type[BaseModel]) -> str | None:
-    model = model_at(loc[:-1], root)
-    return LATER.get(name_of(model), {}).get(str(loc[-1])) if model else None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gridstead.errors import Problem
@@ -12,7 +12,8 @@ from gridstead.workflow.document import Document, Path, format_path, load
 from gridstead.workflow.messages import beside_job
 from gridstead.workflow.modules import TextOf, resolve
 from gridstead.workflow.reading import invalid, read
-from gridstead.workflow.schema import Workflow
+from gridstead.workflow.schema import Step, Workflow
+from gridstead.workflow.schema.run import HOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +75,33 @@ def _check(value: object, prefix: Path, document: Document, *, strict: bool, mod
     workflow, places = found.model, tuple(broken_rules(found.model))
     if modules and not places:
         workflow, places = resolve(workflow, modules)
-    if places:
-        raise invalid(_located(places, prefix, document))
-    return Checked(workflow=workflow, warnings=found.warnings)
+    idle = () if document.value is None else tuple(_located(_idle(workflow), prefix, document))
+    if places or (idle and strict):
+        raise invalid([*_located(places, prefix, document), *(idle if strict else ())])
+    return Checked(workflow=workflow, warnings=(*found.warnings, *idle))
+
+
+def _idle(workflow: Workflow) -> Iterator[tuple[Path, str]]:
+    """Yield the places of what does nothing where it stands. The wire takes it, as ever."""
+    for path, step in _placed(workflow.steps, ("steps",)):
+        run = step.run
+        if run and run.network == HOST:
+            for name, given in (("dns", run.dns), ("customNetworkInterfaces", run.custom_network_interfaces)):
+                if given:
+                    yield (*path, "run", name), "does nothing on the network of the host"
+
+
+def _placed(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path, Step]]:
+    for number, step in enumerate(steps):
+        place = (*path, number)
+        yield place, step
+        inner = {
+            ("steps",): step.steps, ("catch",): step.catch, ("finally",): step.finally_,
+            ("for", "steps"): step.for_.steps if step.for_ else (),
+            ("launch", "steps"): step.launch.steps if step.launch else (),
+        }  # fmt: skip
+        for name, some in inner.items():
+            yield from _placed(some, (*place, *name))
 
 
 def _located(places: Iterable[tuple[Path, str]], prefix: Path, document: Document) -> Iterable[Problem]:

@@ -9,7 +9,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from gridstead.workflow.document import Path
-from gridstead.workflow.schema import LATER, WITHIN_LATER, Workflow, model_in
+from gridstead.workflow.schema import Workflow, model_in
 
 
 def name_of(model: type[BaseModel]) -> str:
@@ -42,11 +42,8 @@ def homes(field: str) -> tuple[str, ...]:
 def _homes() -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for place, model in _models(Workflow, "", set()):
-        for field in (*fields_of(model), *LATER.get(name_of(model), ())):
+        for field in fields_of(model):
             found.setdefault(field, []).append(f"{place}{field}")
-    for place, fields in WITHIN_LATER.items():
-        for field in fields:
-            found.setdefault(field, []).append(f"{place}.{field}")
     return {field: tuple(places) for field, places in found.items()}
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gridstead.workflow.places import name_of
-from gridstead.workflow.schema import LATER, Module, Workflow, model_in
+from gridstead.workflow.schema import Module, Workflow, model_in
 
 _INTRODUCTION = """\
 # Workflow
@@ -60,9 +60,14 @@ _NODES = """\
 | data in an S3 store | `rclone` 1.60 or later |
 | containers | `apptainer` 1.1 or later, or `enroot` 3.4 or later |
 | `mapUid`, `mapGid` | user namespaces for everybody |
+| `network` | user namespaces for everybody, in one another; iproute2; `slirp4netns` or `pasta`; `/dev/net/tun` |
+| `wireguard`, `vnet` | beside that `wg-quick`, and WireGuard in the kernel or `wireguard-go` |
+| `virtualNetworks` | `pasta` on the job's first node; UDP from the other nodes to it |
+| `bore` | beside a network of its own `dpsproxy` |
 
 A step that needs what is not there fails with 127, as a command that is not there does. The project's tests run
-scripts with stand-ins for `srun`, `apptainer` and `enroot`, and with one for `rclone`.
+scripts with stand-ins for `srun`, `apptainer`, `enroot`, `rclone`, `slirp4netns`, `pasta`, `wg-quick` and `dpsproxy`;
+the namespaces there are real.
 """
 
 _TYPES = {bool: "true or false", int: "whole number", str: "text"}
@@ -72,7 +77,7 @@ def markdown() -> str:
     """Return the text of docs/reference/workflow.md."""
     seen: set[type[BaseModel]] = set()
     sections = [_section(model) for root in (Workflow, Module) for model in _models(root, seen)]
-    return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _NODES, _later()])
+    return "\n".join([_INTRODUCTION, *sections, _VARIABLES, _NODES])
 
 
 def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
@@ -120,13 +125,3 @@ def _type(annotation: object) -> str:
             else _TYPES[annotation]
         )
     return _type(next(part for part in get_args(annotation) if part is not NoneType))
-
-
-def _later() -> str:
-    kinds: dict[str, list[str]] = {}
-    for fields in LATER.values():
-        for field, kind in fields.items():
-            kinds.setdefault(kind, []).append(f"`{field}`")
-    rows = [f"| {kind} | {', '.join(fields)} |" for kind, fields in kinds.items()]
-    head = "## Not supported yet\n\nThese fields of the language are refused with a message that says so.\n"
-    return "\n".join([head, "| what | fields |\n|---|---|", *rows, ""])

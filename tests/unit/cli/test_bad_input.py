@@ -39,9 +39,9 @@ BAD_WORKFLOWS = {
     "a name that is too long": (GOOD.replace("a step", "x" * 129), "has more than 128 characters"),
     "broken YAML": (GOOD + "  - {", "is not valid YAML"),
     "a bomb": ("a: &a [1]\nb: *a\n", "is an alias"),
-    "a field of later": (
-        GOOD.replace('command: "true"', 'command: "true", network: host'),
-        "not supported by this grid",
+    "a network that there is not": (
+        GOOD.replace('command: "true"', 'command: "true", network: bridge'),
+        "must be 'host', 'slirp4netns' or 'pasta'",
     ),
     "nothing": ("", "is empty"),
     "bytes": (b"\xff\xfe\x00", "cannot read"),

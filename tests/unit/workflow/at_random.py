@@ -49,12 +49,16 @@ class _Author:
         self.random = random
         self.containers = containers
         self.handles = 0
+        self.network = None
 
     def workflow(self):
         job = {
             "resources": {"tasks": 4096, "cpusPerTask": self.number(1, 4), "memPerCpu": self.number(1, 64)},
-            "steps": self.steps(0),
         }
+        if self.containers and self.random.random() < 0.3:
+            self.network = self.name()
+            job["virtualNetworks"] = [{"name": self.network, "gatewayAddress": "10.0.0.1/8"}]
+        job["steps"] = self.steps(0)
         return job | self.some(env=self.env, enableLogging=self.flag)
 
     def data(self):
@@ -123,7 +127,11 @@ class _Author:
         shells = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
         run |= self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", disableCpuBinding=self.flag, **shells)
         run |= self.some(0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int)
-        if not self.containers or self.random.random() < 0.7:
+        if not self.containers:
+            return run
+        run |= self.some(0.2, network=lambda: self.random.choice(["host", "slirp4netns", "pasta"]))
+        run |= self.some(0.2, dns=lambda: ["1.1.1.1", "::1"], customNetworkInterfaces=self.interfaces)
+        if self.random.random() < 0.7:
             return run
         return run | {"container": self.container()} | self.some(0.2, command=str, shell=lambda: "/bin/ash")
 
@@ -133,6 +141,18 @@ class _Author:
             container |= {"registry": "reg.example:5000", "username": "me", "password": self.random.choice(PASSWORDS)}
         flags = ("apptainer", "deepsquareHosted", "x11", "mountHome", "readOnlyRootFS")
         return container | self.some(0.3, mounts=self.mounts, **dict.fromkeys(flags, self.flag))
+
+    def interfaces(self):
+        key = "A" * 43 + "="
+        peer = {"publicKey": key, "allowedIPs": ["0.0.0.0/0", "::/0"], "endpoint": "[::1]:5", "preSharedKey": key}
+        known = [
+            {"wireguard": {"privateKey": key, "address": ["10.0.0.1/8"], "peers": [peer]}},
+            {"bore": {"boreAddress": "a.b:1", "targetPort": 80, "secret": self.random.choice(PASSWORDS)}},
+            {"bore": {"address": "a.b", "port": 1, "targetPort": 80}},
+        ]
+        if self.network is not None:
+            known.append({"vnet": {"name": self.network, "address": "10.1.2.3/8"}})
+        return [self.random.choice(known) for _ in range(self.number(0, 3))]
 
     def mounts(self):
         return [

@@ -30,12 +30,15 @@ image = words.pop(0)
 assert os.path.exists(image), image
 os.environ.update(inside)
 if kind == "run":
-    words = ["/bin/echo", "entry point:", *words]
+    if words == ["environment"]:
+        words = ["env", "-0"]
+    else:
+        words = ["/bin/echo", "entry point:", *words]
 os.execvp(words[0], words)
 """
 
 ENROOT = r"""
-import json, os, sys
+import json, os, subprocess, sys
 words = sys.argv[1:]
 record = {"words": words}
 if words[0] == "import":
@@ -49,21 +52,29 @@ if kind == "import":
         file.write("image of " + words[2])
 elif kind == "create":
     assert os.path.exists(words[2]), words
-    os.makedirs(os.environ["ENROOT_DATA_PATH"] + "/" + words[1])
+    os.makedirs(os.environ["ENROOT_DATA_PATH"] + "/" + words[1] + "/etc")
 elif kind == "start":
+    # A line of the environment is a variable: what stands behind a line's end is another.
     kept, conf = {"PATH": os.environ["PATH"]}, None
+    assert os.environ["ENROOT_RUNTIME_PATH"].endswith("/run") and "ENROOT_ROOTFS_WRITABLE" not in os.environ
     while words[0].startswith("--"):
         option = words.pop(0)
         if option in ("--mount", "--env", "--conf"):
             value = words.pop(0)
             if option == "--env":
-                kept[value] = os.environ[value]
+                lines = f"{value}={os.environ[value]}".split("\n")
+                kept.update(line.split("=", 1) for line in lines if "=" in line)
             if option == "--conf":
                 conf = open(value).read()
-    assert os.path.isdir(os.environ["ENROOT_DATA_PATH"] + "/" + words.pop(0))
+    root = os.environ["ENROOT_DATA_PATH"] + "/" + words.pop(0)
+    assert os.path.isdir(root)
     if conf is None:
-        os.execve("/bin/echo", ["echo", "entry point:", *words], kept)
-    os.execve("/bin/bash", ["bash", "-c", conf + 'rc "$@"', "rc", *words], kept)
+        entry = "env -0" if words == ["environment"] else 'echo entry point: "$@"'
+        local = f"if [ -s {root}/etc/rc.local ]; then . {root}/etc/rc.local; fi; "
+        os.execve("/bin/sh", ["sh", "-c", local + entry, "rc", *words], kept)
+    # Enroot reads the function with bash and gives its text to the image's own shell.
+    text = subprocess.run(["bash", "-c", conf + "declare -f rc"], capture_output=True, text=True, check=True).stdout
+    os.execve("/bin/sh", ["sh", "-c", text.replace("rc ()", "rc()") + 'rc "$@"', "rc", *words], kept)
 """
 
 

@@ -116,6 +116,16 @@ class TestImage:
         assert code == 66
         assert f"there is no image {storage(node)}/none.sif" in output
 
+    def test_password_is_that_of_the_host_whatever_its_port(self, node, apptainer):
+        install(node, "enroot", ENROOT)
+        container = {**DEBIAN, "registry": "reg.x:5000", "username": "me", "password": "hush"}
+
+        node.run(workflow(step(container=container)))
+
+        (record,) = told(node, "enroot", "import")
+        assert record["access"] == "machine reg.x login me password hush\n"
+        assert record["words"][-1] == "docker://me@reg.x:5000#debian:12"
+
     def test_password_is_told_to_the_registry_and_to_nobody_else(self, node, runtime):
         container = {**DEBIAN, "registry": "reg.x", "username": "me", "password": "hush'$(x)\"\\"}
         job = workflow(step("env", container=container), "env", enableLogging=True)
@@ -157,6 +167,24 @@ class TestSurroundings:
         }
 
         assert node.run(workflow(loop, env=env))[1].endswith(f"<{value}>" * 3)
+
+    @pytest.mark.parametrize("shell", ["/bin/sh", "ENTRYPOINT"])
+    def test_values_of_several_lines_and_with_quotes_are_the_commands(self, node, runtime, shell):
+        values = {
+            "A": "one\nB=two\n#SBATCH x\n", "C": "it's \"$HOME\" `id` $(touch owned) \\ \\n", "D": "\n", "E": "é\t\x7f",
+            "ENROOT_RUNTIME_PATH": "/mine", "ENROOT_ROOTFS_WRITABLE": "no", "ENROOT_X": "a\nb",
+        }  # fmt: skip
+        env = [{"key": key, "value": value} for key, value in values.items()]
+        command = "env -0" if shell == "/bin/sh" else "environment"
+
+        code, output = node.run(workflow(step(command, shell=shell, env=env)))
+
+        seen = dict(pair.split("=", 1) for pair in output.split("\0") if "=" in pair)
+        assert code == 0
+        assert {key: seen.get(key) for key in values} == values
+        assert "B" not in seen
+        assert not list(node.root.rglob("owned"))
+        assert node.left == []
 
     def test_variables_named_as_ours_change_nothing_of_ours(self, node, runtime):
         names = ["storage", "runtime", "image", "in_container", "STORAGE_PATH", "mounts", "folders", "name", "options"]

@@ -144,6 +144,35 @@ class TestLaunch:
         assert code == 0
         assert output.endswith("inner\n")
 
+    @pytest.mark.parametrize("waiting", [False, True])
+    def test_cancel_reaches_all_that_was_launched_at_once(self, node, waiting):
+        """Each takes a while to end, and none waits for another to have done so."""
+        body = "trap 'date +%s%N >>ends; sleep 0.7; exit 0' TERM; touch on$item$A; while true; do sleep 0.02; done"
+        launches = [
+            {
+                "launch": {
+                    "handleName": f"h{number}", "signalOnParentStepExit": 0,
+                    "steps": steps(
+                        {"run": {"shell": "/bin/bash", "command": body, "env": [{"key": "A", "value": str(number)}]}}
+                    ),
+                }
+            }
+            for number in range(3)
+        ]  # fmt: skip
+        last = {"dependsOn": ["h1"], "run": {"command": "echo never"}} if waiting else {}
+        running = node.start(workflow(*launches, last, "sleep 0.2"))
+        wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/on*"))) == 3)
+        (ends,) = [place.parent / "ends" for place in node.root.glob("cache/shared/*/*/on0")]
+
+        os.kill(running.pid, signal.SIGTERM)
+        wait_for(lambda: ends.exists() and len(ends.read_text().split()) == 3)
+        moments = [int(line) for line in ends.read_text().split()]
+        running.communicate(timeout=15)
+
+        assert running.returncode == 143
+        assert max(moments) - min(moments) < 500_000_000
+        assert node.left == []
+
     @pytest.mark.parametrize("logging", [False, True])
     def test_cancelled_job_ends_what_runs_beside_and_leaves_nothing(self, node, logging):
         loop = {"for": {"parallel": True, "items": ["a", "b"], "steps": steps('touch "$item"; sleep 20; echo never')}}

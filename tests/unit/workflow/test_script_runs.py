@@ -203,6 +203,21 @@ class TestLogging:
         assert node.run(wanted, text=signalled) == (-signal.SIGTERM, "")
         assert node.left == []
 
+    @pytest.mark.parametrize("variable", ["profile", "BASH_ENV"])
+    def test_signal_while_the_customers_profile_is_read_leaves_no_secret(self, node, variable):
+        """Nothing of the customer's runs between the writing of the secrets and the trap that removes them."""
+        slow = f"if [[ $0 == */script && -n $(ls {node.root}/tmp) ]]; then kill -TERM $$; fi\n"
+        if variable == "BASH_ENV":
+            (node.home / "each").write_text(slow)
+            slow = 'export BASH_ENV="$HOME/each"\n'
+        with (node.home / ".bash_profile").open("a") as profile:
+            profile.write(slow)
+
+        code, output = node.run(job('echo "$BASH_ENV"', logging=True))
+
+        assert (code, output) == (0, f"{node.home}/each\n" if variable == "BASH_ENV" else "\n")
+        assert node.left == []
+
     def test_writer_that_is_missing_costs_no_output(self, node):
         (node.bin / "writer").unlink()
 

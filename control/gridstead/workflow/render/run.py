@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridstead.workflow.render.container import prepare, task_words
+from gridstead.workflow.render.network import enter
 from gridstead.workflow.render.place import Place
 from gridstead.workflow.render.words import exports, fill, quote
 from gridstead.workflow.schema import StepRun
+from gridstead.workflow.schema.run import HOST
 
 PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
 SIGINT = 2
@@ -17,6 +19,7 @@ _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
     """Return the function that runs a step's command."""
+    alone = run.network != HOST
     common = {
         "function": function,
         "surroundings": place.surroundings,
@@ -24,6 +27,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         "name": quote(name),
         "patience": PATIENCE_S,
         "options": " ".join(_options(run, place)),
+        "network": enter(run, place),
     }
     if run.container:
         return fill(
@@ -36,7 +40,8 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         )
     return fill(
         "run.sh",
-        enter=_mapped(run) + (_enter(run.work_dir) if run.work_dir else ""),
+        around='"$@" ' if alone else "",
+        enter=("" if alone else _mapped(run)) + (_enter(run.work_dir) if run.work_dir else ""),
         shell=run.shell,
         command=quote(run.command),
         **common,

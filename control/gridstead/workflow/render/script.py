@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.data import fetch, send
+from gridstead.workflow.render.network import PRIVATE, is_networked, virtual_networks
 from gridstead.workflow.render.place import all_steps, children
 from gridstead.workflow.render.secrets import put_away, secrets_of
 from gridstead.workflow.render.steps import helpers, render_steps
@@ -23,6 +24,11 @@ WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 CACHE = "/opt/cache"
 
 FINISH_SECRETS = '  rm -rf -- "$private"\n'
+
+FINISH_NETWORKS = """\
+  for each in "${middles[@]}"; do signal_tree TERM "$each"; done
+  if ((${#middles[@]})); then wait "${middles[@]}" 2>/dev/null; fi
+"""
 
 EXPORT_MORE = '  if (($#)); then declare -gx -- "$@"; fi\n'
 
@@ -60,7 +66,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
     logging = workflow.enable_logging and secrets_beside
     output = "output.sh" if logging else "without_logging.sh" if workflow.enable_logging else None
     steps = render_steps(workflow, cache=site.cache)
-    secrets = put_away(workflow, logging=logging)
+    secrets = put_away(workflow, logging=logging) or (PRIVATE if is_networked(workflow) else "")
     before, after = send(workflow)
     more = any(children(step) for step in workflow.steps)
     uses = any(step.use for step in all_steps(workflow.steps))
@@ -70,6 +76,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         secrets=secrets,
         output=fill(output, writer=quote(site.writer)) if output else "",
         finish_output=fill("finish_output.sh") if logging else "",
+        finish_networks=FINISH_NETWORKS if is_networked(workflow) else "",
         finish_secrets=FINISH_SECRETS if secrets else "",
         tasks=job.tasks,
         cpus_per_task=job.cpus_per_task,
@@ -85,7 +92,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         earlier=fill("module_environment.sh" if uses else "environment.sh"),
         helpers=helpers(workflow).lstrip("\n"),
         steps=steps.functions.strip("\n"),
-        before=before,
+        before=virtual_networks(workflow) + before,
         call=f"code=0\n{steps.call} || code=$?" if workflow.continuous_output_sync else f"{steps.call} || exit",
         after=after,
     )

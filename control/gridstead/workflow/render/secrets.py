@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from gridstead.workflow.render.container import registry_secrets
 from gridstead.workflow.render.data import input_access, output_access
+from gridstead.workflow.render.network import network_secrets
 from gridstead.workflow.render.words import fill
 from gridstead.workflow.schema import Workflow
 
@@ -18,7 +19,9 @@ _LOGGER = (
 def secrets_of(workflow: Workflow) -> Mapping[str, str]:
     """Return the customer's own secrets: variables that must be in the job's environment, and their values."""
     found = {"GRIDSTEAD_INPUT": input_access(workflow), "GRIDSTEAD_OUTPUT": output_access(workflow)}
-    return {variable: text for variable, text in found.items() if text} | dict(registry_secrets(workflow))
+    return {variable: text for variable, text in found.items() if text} | {
+        **registry_secrets(workflow), **network_secrets(workflow),
+    }  # fmt: skip
 
 
 def put_away(workflow: Workflow, *, logging: bool) -> str:

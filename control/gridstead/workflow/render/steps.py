@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.container import access_numbers, containers, image_numbers
+from gridstead.workflow.render.network import has_namespaces, is_networked
 from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.words import fill, quote
@@ -54,12 +55,13 @@ def helpers(workflow: Workflow) -> str:
         ("control.sh", True),
         ("condition.sh", any(step.if_ is not None for step in found)),
         ("handlers.sh", any(step.catch or step.finally_ for step in found)),
-        ("branch.sh", launches or parallel or workflow.continuous_output_sync),
+        ("branch.sh", launches or parallel or workflow.continuous_output_sync or is_networked(workflow)),
         ("parallel.sh", parallel),
         ("launch.sh", launches),
         ("module.sh", any(step.use for step in found)),
         ("container.sh", in_containers),
         ("container_task.sh", in_containers),
+        ("network.sh", has_namespaces(workflow)),
     )
     return "".join(fill(name) for name, wanted in names if wanted)
 

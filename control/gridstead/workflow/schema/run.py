@@ -10,10 +10,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gridstead.workflow.schema.base import AbsolutePath, CountOrNone, Model, Text, shown_as
 from gridstead.workflow.schema.container import ContainerRun
+from gridstead.workflow.schema.network import Ip, NetworkInterface
 from gridstead.workflow.schema.resources import Env, StepRunResources
 
 HOST_SHELLS = ("/bin/sh", "/bin/bash")
 ENTRYPOINT = "ENTRYPOINT"
+HOST = "host"
+MAX_SERVERS = 3  # more a resolver does not ask
+MAX_INTERFACES = 16
 SHELLS = (*HOST_SHELLS, "/bin/ash", ENTRYPOINT)
 
 
@@ -57,6 +61,23 @@ class StepRun(Model):
         default=None,
         description="How Slurm starts MPI programs: `none`, `pmix_v4` or `pmi2`. As at the provider, if not given.",
     )
+
+    network: Literal["host", "slirp4netns", "pasta"] = Field(
+        default="host",
+        description="`host`: that of its node. `slirp4netns` or `pasta`: one of its own, with a way out and none in; "
+        "its interface is `net0`. Each task has one.",
+    )
+    dns: Annotated[tuple[Ip, ...], Field(strict=False, max_length=MAX_SERVERS)] = Field(
+        default=(), description="Name servers, in a network of its own; on the host's they do nothing."
+    )
+    custom_network_interfaces: Annotated[
+        tuple[NetworkInterface, ...], Field(strict=False, max_length=MAX_INTERFACES)
+    ] = Field(default=(), description="Tunnels, in a network of its own; on the host's they do nothing.")
+
+    @property
+    def interfaces(self) -> tuple[NetworkInterface, ...]:
+        """The tunnels that there are."""
+        return () if self.network == HOST else self.custom_network_interfaces
 
     @model_validator(mode="after")
     def _of_a_container(self) -> Self:

@@ -10,11 +10,13 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 
 from gridstead.workflow.schema.base import MAX_STEPS, EnvName, Handle, Integer, Model, Name, Text, shown_as
 from gridstead.workflow.schema.data import Mode, TransportData
+from gridstead.workflow.schema.network import VirtualNetwork
 from gridstead.workflow.schema.resources import Env, JobResources
 from gridstead.workflow.schema.run import StepRun
 from gridstead.workflow.schema.source import Source
 
 MAX_ITEMS = 4096
+MAX_NETWORKS = 8
 MAX_CONDITION = 4096
 MAX_SIGNAL = 31
 TERM = 15
@@ -26,6 +28,12 @@ _EXCLUSIVE: list[JsonValue] = [{"not": {"required": list(pair)}} for pair in com
 def _signal(value: int) -> int:
     if not 0 <= value <= MAX_SIGNAL:
         raise ValueError(f"must be a signal, 1 to {MAX_SIGNAL}, or 0 for none")
+    return value
+
+
+def _condition(value: str) -> str:
+    if value and not value.strip(" \t\n"):
+        raise ValueError("must not be blank")
     return value
 
 
@@ -120,7 +128,15 @@ class Step(Model):
         description="Handles of launched steps to wait for, of this list or of one around it. What failed there fails "
         "this step.",
     )
-    if_: Annotated[Text, Field(min_length=1, max_length=MAX_CONDITION)] | None = Field(
+    if_: (
+        Annotated[
+            Text,
+            Field(min_length=1, max_length=MAX_CONDITION),
+            AfterValidator(_condition),
+            shown_as(pattern="[^ \\t\\n]"),
+        ]
+        | None
+    ) = Field(
         default=None,
         alias="if",
         description="What stands between `[[` and `]]` of bash. If it does not hold, the step is skipped. It is "
@@ -180,6 +196,9 @@ class Workflow(Model):
     )
     continuous_output_sync: bool = Field(
         default=False, description="Whether the output goes to S3 while the job runs too, and however it ends."
+    )
+    virtual_networks: Annotated[tuple[VirtualNetwork, ...], Field(strict=False, max_length=MAX_NETWORKS)] = Field(
+        default=(), description="Networks among its steps."
     )
     steps: Steps = Field(description="What it does, in order; 1 to 256 steps.", min_length=1)
 

@@ -1,6 +1,7 @@
 
 # In a branch that runs beside the rest: a signal ends it in order.
 begin_branch() {
+  processes=() # those of the shell around are not ours
   trap 'ended=129' HUP
   trap 'ended=130' INT
   trap 'ended=131' QUIT
@@ -15,11 +16,24 @@ signal_tree() { # signal, process
   for child in $children; do signal_tree "$1" "$child"; done
 }
 
+# Once a signal has come, sends it to processes and to all that was launched, each once.
+told=" "
+tell() { # processes
+  local each
+  ((ended)) || return 0
+  for each in "$@" "${processes[@]}"; do
+    if [[ $told != *" $each "* ]]; then
+      told+="$each "
+      signal_tree TERM "$each"
+    fi
+  done
+}
+
 # Waits for the end of a process of this shell and returns its code; a signal that comes meanwhile goes to it too.
 end_of() { # process
   local code
   while true; do
-    if ((ended)); then signal_tree TERM "$1"; fi
+    tell "$1"
     code=0
     wait "$1" 2>/dev/null || code=$? # bash tells there of signals
     if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi

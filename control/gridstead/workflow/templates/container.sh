@@ -38,12 +38,12 @@ fetch_with_apptainer() { # name, registry, file with name and password
 }
 
 fetch_with_enroot() { # name, registry, file with name and password
-  local access=() name=$1 code=0 config
+  local access=() name=$1 code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
-    (umask 077 && printf 'machine %s login %s password %s\n' "${2:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
+    (umask 077 && printf 'machine %s login %s password %s\n' "${host:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
     enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" || code=$?

@@ -42,7 +42,8 @@ in_apptainer() { # image, the job's folder, the caches, file of variables, optio
 in_enroot() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
   local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
   local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
-  local gridstead_own=" " gridstead_work_dir=/ gridstead_code=0 gridstead_place
+  local -r gridstead_quote="'\\''"
+  local gridstead_own=" " gridstead_exports="" gridstead_work_dir=/ gridstead_code=0 gridstead_place
   folders "$2" "$3" "$4"
   shift 4
   while [[ $1 != -- ]]; do
@@ -58,29 +59,38 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
     shift
   done
   for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
-  for gridstead_each in $(compgen -e); do
-    case $gridstead_each in
-    PATH | HOME | LD_LIBRARY_PATH) ;; # the image's own
-    *) gridstead_options+=(--env "$gridstead_each") ;;
-    esac
-  done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   trap : HUP INT QUIT TERM # the command gets them too; what is made here goes after it
   mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
-  export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
-  export ENROOT_DATA_PATH=$gridstead_place/data
   for gridstead_each in "${gridstead_variables[@]}"; do
     if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
   done
-  export GRIDSTEAD_WORK_DIR=$gridstead_work_dir
+  # Enroot's own way holds plain values; the shell in the container gets all, quoted. What is Enroot's is not the image's.
+  for gridstead_each in $(compgen -e); do
+    case $gridstead_each in PATH | HOME | LD_LIBRARY_PATH) continue ;; esac # the image's own
+    gridstead_exports+="export $gridstead_each='${!gridstead_each//\'/$gridstead_quote}'"$'\n'
+    if [[ $gridstead_each == ENROOT_* ]]; then
+      if [[ $gridstead_own == *" $gridstead_each "* ]]; then unset -v "$gridstead_each"; fi
+    elif [[ ${!gridstead_each} =~ ^[A-Za-z0-9_./:,@%+=-]*$ ]]; then
+      gridstead_options+=(--env "$gridstead_each")
+    fi
+  done
+  export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
+  export ENROOT_DATA_PATH=$gridstead_place/data
   # Without this an image's own entry point would run the command.
-  printf '%s\n' 'rc() { cd "$GRIDSTEAD_WORK_DIR" && exec "$@"; }' >"$gridstead_place/rc"
-  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc" --env GRIDSTEAD_WORK_DIR); fi
+  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" "${gridstead_work_dir//\'/$gridstead_quote}" \
+    >"$gridstead_place/rc"
+  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc"); fi
   if enroot create --name "$gridstead_name" "$gridstead_image"; then
+    if [[ $2 == run ]]; then # the entry point reads this file before all else
+      mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
+      printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
+    fi
     enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
   else
     gridstead_code=$?
   fi
+  trap '' HUP INT QUIT TERM # what cleans up is not ended
   enroot remove --force "$gridstead_name" >/dev/null 2>&1
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"

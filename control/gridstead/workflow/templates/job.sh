@@ -8,7 +8,7 @@ storage="%%{cache}/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
   set +e # nothing here changes how the job ends
-  cd /
+%%{finish_networks}  cd /
   if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"

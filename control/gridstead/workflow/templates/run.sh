@@ -1,5 +1,5 @@
 %%{function}() (
-  job_environment%%{surroundings}
+%%{network}  job_environment%%{surroundings}
 %%{exports}  exec srun --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
-    %%{enter}%%{shell} -c %%{command}
+    %%{around}%%{enter}%%{shell} -c %%{command}
 )

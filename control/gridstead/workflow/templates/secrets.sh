@@ -6,9 +6,11 @@ if [ $# -eq 0 ]; then
   (
     umask 077
 %%{files}  )
-  exec env%%{unset} \
-    /bin/bash -l "$0" "$private"
+  # Nothing of the customer's runs until there is a trap again: the profile has been read, BASH_ENV waits.
+  exec env%%{unset} -u BASH_ENV \
+    /bin/bash "$0" "$private" "${BASH_ENV-}"
 fi
 private=$1 writer=
 trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+if [ -n "$2" ]; then export BASH_ENV="$2"; fi
 

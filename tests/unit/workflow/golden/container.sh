@@ -12,11 +12,13 @@ if [ $# -eq 0 ]; then
     umask 077
     printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
   )
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN \
-    /bin/bash -l "$0" "$private"
+  # Nothing of the customer's runs until there is a trap again: the profile has been read, BASH_ENV waits.
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
+    /bin/bash "$0" "$private" "${BASH_ENV-}"
 fi
 private=$1 writer=
 trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+if [ -n "$2" ]; then export BASH_ENV="$2"; fi
 
 # --- The end, however it comes ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
@@ -128,12 +130,12 @@ fetch_with_apptainer() { # name, registry, file with name and password
 }
 
 fetch_with_enroot() { # name, registry, file with name and password
-  local access=() name=$1 code=0 config
+  local access=() name=$1 code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
-    (umask 077 && printf 'machine %s login %s password %s\n' "${2:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
+    (umask 077 && printf 'machine %s login %s password %s\n' "${host:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
     enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" || code=$?
@@ -184,7 +186,8 @@ in_apptainer() { # image, the job's folder, the caches, file of variables, optio
 in_enroot() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
   local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
   local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
-  local gridstead_own=" " gridstead_work_dir=/ gridstead_code=0 gridstead_place
+  local -r gridstead_quote="'\\''"
+  local gridstead_own=" " gridstead_exports="" gridstead_work_dir=/ gridstead_code=0 gridstead_place
   folders "$2" "$3" "$4"
   shift 4
   while [[ $1 != -- ]]; do
@@ -200,29 +203,38 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
     shift
   done
   for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
-  for gridstead_each in $(compgen -e); do
-    case $gridstead_each in
-    PATH | HOME | LD_LIBRARY_PATH) ;; # the image's own
-    *) gridstead_options+=(--env "$gridstead_each") ;;
-    esac
-  done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   trap : HUP INT QUIT TERM # the command gets them too; what is made here goes after it
   mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
-  export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
-  export ENROOT_DATA_PATH=$gridstead_place/data
   for gridstead_each in "${gridstead_variables[@]}"; do
     if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
   done
-  export GRIDSTEAD_WORK_DIR=$gridstead_work_dir
+  # Enroot's own way holds plain values; the shell in the container gets all, quoted. What is Enroot's is not the image's.
+  for gridstead_each in $(compgen -e); do
+    case $gridstead_each in PATH | HOME | LD_LIBRARY_PATH) continue ;; esac # the image's own
+    gridstead_exports+="export $gridstead_each='${!gridstead_each//\'/$gridstead_quote}'"$'\n'
+    if [[ $gridstead_each == ENROOT_* ]]; then
+      if [[ $gridstead_own == *" $gridstead_each "* ]]; then unset -v "$gridstead_each"; fi
+    elif [[ ${!gridstead_each} =~ ^[A-Za-z0-9_./:,@%+=-]*$ ]]; then
+      gridstead_options+=(--env "$gridstead_each")
+    fi
+  done
+  export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
+  export ENROOT_DATA_PATH=$gridstead_place/data
   # Without this an image's own entry point would run the command.
-  printf '%s\n' 'rc() { cd "$GRIDSTEAD_WORK_DIR" && exec "$@"; }' >"$gridstead_place/rc"
-  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc" --env GRIDSTEAD_WORK_DIR); fi
+  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" "${gridstead_work_dir//\'/$gridstead_quote}" \
+    >"$gridstead_place/rc"
+  if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc"); fi
   if enroot create --name "$gridstead_name" "$gridstead_image"; then
+    if [[ $2 == run ]]; then # the entry point reads this file before all else
+      mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
+      printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
+    fi
     enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
   else
     gridstead_code=$?
   fi
+  trap '' HUP INT QUIT TERM # what cleans up is not ended
   enroot remove --force "$gridstead_name" >/dev/null 2>&1
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"

@@ -12,11 +12,13 @@ if [ $# -eq 0 ]; then
     umask 077
     printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
   )
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN \
-    /bin/bash -l "$0" "$private"
+  # Nothing of the customer's runs until there is a trap again: the profile has been read, BASH_ENV waits.
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
+    /bin/bash "$0" "$private" "${BASH_ENV-}"
 fi
 private=$1 writer=
 trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+if [ -n "$2" ]; then export BASH_ENV="$2"; fi
 
 # --- The end, however it comes ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"

@@ -12,11 +12,13 @@ if [ $# -eq 0 ]; then
     umask 077
     printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
   )
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN \
-    /bin/bash -l "$0" "$private"
+  # Nothing of the customer's runs until there is a trap again: the profile has been read, BASH_ENV waits.
+  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
+    /bin/bash "$0" "$private" "${BASH_ENV-}"
 fi
 private=$1 writer=
 trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+if [ -n "$2" ]; then export BASH_ENV="$2"; fi
 
 # --- The end, however it comes ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
@@ -116,6 +118,7 @@ at_last() { # command
 
 # In a branch that runs beside the rest: a signal ends it in order.
 begin_branch() {
+  processes=() # those of the shell around are not ours
   trap 'ended=129' HUP
   trap 'ended=130' INT
   trap 'ended=131' QUIT
@@ -130,11 +133,24 @@ signal_tree() { # signal, process
   for child in $children; do signal_tree "$1" "$child"; done
 }
 
+# Once a signal has come, sends it to processes and to all that was launched, each once.
+told=" "
+tell() { # processes
+  local each
+  ((ended)) || return 0
+  for each in "$@" "${processes[@]}"; do
+    if [[ $told != *" $each "* ]]; then
+      told+="$each "
+      signal_tree TERM "$each"
+    fi
+  done
+}
+
 # Waits for the end of a process of this shell and returns its code; a signal that comes meanwhile goes to it too.
 end_of() { # process
   local code
   while true; do
-    if ((ended)); then signal_tree TERM "$1"; fi
+    tell "$1"
     code=0
     wait "$1" 2>/dev/null || code=$? # bash tells there of signals
     if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
@@ -144,17 +160,12 @@ end_of() { # process
 # Waits for processes; the code is that of the first, in their order, that failed. A signal that comes meanwhile goes to
 # all of them and is the code.
 all_of() { # processes
-  local each code result=0 told=0
+  local code result=0
   while (($#)); do
-    if ((ended && !told)); then
-      told=1
-      for each in "$@"; do signal_tree TERM "$each"; done
-    fi
+    tell "$@"
     code=0
     wait "$1" 2>/dev/null || code=$? # bash tells there of signals
-    if ((code > 128)) && kill -0 "$1" 2>/dev/null; then
-      told=0
-    else
+    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then
       result=$((result ? result : code))
       shift
     fi

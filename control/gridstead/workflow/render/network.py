@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of steps: how a task enters one, and what tunnels need to know.
+
+What happens on a task's node is in ``templates/network.sh``; here are only the words that it is told. Keys go there by
+srun's input, so that they lie in no file that outlives a step; ``--`` ends what is for one tunnel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_interface
+
+from gridstead.workflow.render.place import Place, all_steps
+from gridstead.workflow.render.words import fill, quote
+from gridstead.workflow.schema import Bore, NetworkInterface, StepRun, VirtualNetwork, Wireguard, Workflow
+from gridstead.workflow.schema.run import HOST
+
+KEEPALIVE_S = 20
+PRIVATE = 'private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")\ntrap \'rm -rf -- "$private"\' EXIT\n\n'
+
+
+def network_secrets(workflow: Workflow) -> Mapping[str, str]:
+    """Return what tunnels of the steps must be told: variables of the job's environment."""
+    return {f"GRIDSTEAD_NETWORK_{number}": text for text, number in _numbers(workflow).items()}
+
+
+def has_namespaces(workflow: Workflow) -> bool:
+    """Return whether any step has a network of its own."""
+    return any(step.run and step.run.network != HOST for step in all_steps(workflow.steps)) or is_networked(workflow)
+
+
+def is_networked(workflow: Workflow) -> bool:
+    """Return whether there are networks among the steps."""
+    return bool(workflow.virtual_networks)
+
+
+def enter(run: StepRun, place: Place) -> str:
+    """Return the lines of a step that put its network around the words that start its task; empty for the host's."""
+    if run.network == HOST:
+        return ""
+    ids = ("", "") if run.container else (run.map_uid, run.map_gid)
+    words = [run.network, *(quote("" if number is None else str(number)) for number in ids)]
+    words += [quote(" ".join(run.dns)), "none", *(word for each in run.interfaces for word in _option(each))]
+    files = [f'"$private/{name}"' for each in run.interfaces if (name := _file(each, place.workflow))]
+    told = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
+    return f'{told}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
+
+
+def virtual_networks(workflow: Workflow) -> str:
+    """Return the part of the script that opens the networks among the steps."""
+    if not workflow.virtual_networks:
+        return ""
+    calls = []
+    for number, network in enumerate(workflow.virtual_networks, 1):
+        ends = (word for address in _ends(workflow, network) for word in (address, _alone(address)))
+        words = (network.gateway_address, str(ip_interface(network.gateway_address).network), *ends)
+        calls.append(f"open_network {number} {' '.join(map(quote, words))} || exit\n")
+    return fill("virtual_networks.sh", keepalive=KEEPALIVE_S, calls="".join(calls))
+
+
+def _option(interface: NetworkInterface) -> Iterable[str]:
+    if interface.bore:
+        yield f"--bore={quote(f'{interface.bore.server},{interface.bore.target_port}')}"
+        if interface.bore.secret:
+            yield "--token"
+    else:
+        yield "--wireguard"
+
+
+def _file(interface: NetworkInterface, workflow: Workflow) -> str:
+    if interface.vnet:
+        names = [network.name for network in workflow.virtual_networks]
+        network = names.index(interface.vnet.name)
+        end = _ends(workflow, workflow.virtual_networks[network]).index(interface.vnet.address)
+        return f"vnet-{network + 1}-{end + 1}"
+    text = _told(interface)
+    return f"network-{_numbers(workflow)[text]}" if text else ""
+
+
+def _numbers(workflow: Workflow) -> Mapping[str, int]:
+    runs = (step.run for step in all_steps(workflow.steps) if step.run)
+    texts = (_told(interface) for run in runs for interface in run.interfaces)
+    return {text: number for number, text in enumerate(dict.fromkeys(filter(None, texts)), 1)}
+
+
+def _told(interface: NetworkInterface) -> str:
+    if interface.wireguard:
+        return "\n".join((*_wireguard(interface.wireguard), "--"))
+    return _token(interface.bore) if interface.bore else ""
+
+
+def _token(bore: Bore) -> str:
+    return f"{bore.secret}\n--" if bore.secret else ""
+
+
+def _wireguard(tunnel: Wireguard) -> Iterable[str]:
+    yield "[Interface]"
+    yield f"PrivateKey = {tunnel.private_key}"
+    if tunnel.address:
+        yield f"Address = {', '.join(tunnel.address)}"
+    for peer in tunnel.peers:
+        yield "[Peer]"
+        yield f"PublicKey = {peer.public_key}"
+        if peer.pre_shared_key:
+            yield f"PresharedKey = {peer.pre_shared_key}"
+        if peer.allowed_ips:
+            yield f"AllowedIPs = {', '.join(peer.allowed_ips)}"
+        if peer.endpoint:
+            yield f"Endpoint = {peer.endpoint}"
+        if peer.persistent_keepalive is not None:
+            yield f"PersistentKeepalive = {peer.persistent_keepalive}"
+
+
+def _ends(workflow: Workflow, network: VirtualNetwork) -> list[str]:
+    """Return the addresses of a network's ends, each once, in order."""
+    runs = (step.run for step in all_steps(workflow.steps) if step.run)
+    ends = (interface.vnet for run in runs for interface in run.interfaces if interface.vnet)
+    return sorted({end.address for end in ends if end.name == network.name})
+
+
+def _alone(address: str) -> str:
+    end = ip_interface(address).ip
+    return f"{end}/{end.max_prefixlen}"

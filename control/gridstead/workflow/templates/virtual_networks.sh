@@ -1,0 +1,44 @@
+# --- Virtual networks: in the middle of each is a tunnel on this node, to which the steps' nodes speak by UDP ---
+middles=()
+open_network() { # number, address of the middle, the network, address and address alone of each end
+  local each end=0 here key middle port public
+  for each in ip pasta python3 wg wg-quick; do
+    if ! PATH=$PATH:/usr/sbin:/sbin command -v "$each" >/dev/null; then
+      echo "gridstead: this node has no $each" >&2
+      return 127
+    fi
+  done
+  port=$(python3 -c 'import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(("", 0)); print(s.getsockname()[1])')
+  here=$(PATH=$PATH:/usr/sbin:/sbin ip -4 route get 192.0.2.1 | sed -n 's/.* src \([0-9.]*\).*/\1/p')
+  if [[ -z $here ]]; then
+    echo "gridstead: this node has no address that others reach" >&2
+    return 71
+  fi
+  middle=$(wg genkey) public=$(wg pubkey <<<"$middle")
+  (
+    umask 077
+    printf '[Interface]\nPrivateKey = %s\nAddress = %s\nListenPort = %s\n' "$middle" "$2" "$port"
+    printf 'PostUp = echo 1 >/proc/sys/net/%s\n' ipv4/ip_forward ipv6/conf/all/forwarding
+    for ((each = 4; each < $#; each += 2)); do
+      end=$((end + 1)) key=$(wg genkey)
+      printf '[Peer]\nPublicKey = %s\nAllowedIPs = %s\n' "$(wg pubkey <<<"$key")" "${@:each+1:1}"
+      {
+        printf '[Interface]\nPrivateKey = %s\nAddress = %s\n' "$key" "${@:each:1}"
+        printf '[Peer]\nPublicKey = %s\nEndpoint = %s:%s\nAllowedIPs = %s\n' "$public" "$here" "$port" "$3"
+        printf 'PersistentKeepalive = %%{keepalive}\n--\n'
+      } >"$private/vnet-$1-$end"
+    done
+    echo --
+  ) >"$private/vnet-$1"
+  /bin/bash -c "$in_network" pasta '' '' '' "$port" --wireguard -- \
+    /bin/sh -c 'trap exit TERM; sleep infinity & : >"$0"; wait' "$private/vnet-$1-up" <"$private/vnet-$1" &
+  middles+=("$!")
+  for ((each = 0; each < 300; each++)); do
+    if [[ -e $private/vnet-$1-up ]]; then return 0; fi
+    kill -0 "${middles[-1]}" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "gridstead: could not open virtual network $1" >&2
+  return 71
+}
+%%{calls}
