@@ -67,6 +67,22 @@ class TestLaunch:
         assert output.endswith("after\n" if number == 9 else "got\nafter\n")
         assert ("got" in output) == (number != 9)
 
+    @pytest.mark.parametrize("container", [False, True])
+    def test_signal_of_a_launch_goes_to_the_tasks_by_the_name_of_their_step(self, node, container):
+        """Slurm's srun kills its tasks at most signals; a trap of theirs would never run."""
+        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/told"\n')
+        step = {"run": {"command": "touch ~/at; while [ ! -e ~/told ]; do sleep 0.02; done"}}
+        if container:
+            node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
+            step["run"]["container"] = {"image": "/some.sqsh", "apptainer": True}
+        launch = {"launch": {"signalOnParentStepExit": 15, "steps": steps(step)}}
+        group = {"steps": steps("touch some.sqsh", launch, "while [ ! -e ~/at ]; do sleep 0.02; done")}
+
+        code, output = node.run(workflow(group), SLURM_STEP_ID="7")
+
+        assert (code, output) == (0, "")
+        assert (node.home / "scancel").read_text() == "--signal=15 42.7\n"
+
     def test_srun_takes_one_interrupt_where_a_launch_sends_it(self):
         loop = {"for": {"parallel": False, "items": ["a"], "steps": steps("true")}}
         interrupted = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}

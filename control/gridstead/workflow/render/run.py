@@ -14,12 +14,14 @@ from gridstead.workflow.schema.run import HOST
 
 PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
 SIGINT = 2
+_SAY_STEP = '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # srun will have this number
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
 def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
     """Return the function that runs a step's command."""
     alone = run.network != HOST
+    said = _SAY_STEP if any(place.signals) else ""
     common = {
         "function": function,
         "surroundings": place.surroundings,
@@ -28,6 +30,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         "patience": PATIENCE_S,
         "options": " ".join(_options(run, place)),
         "network": enter(run, place),
+        "said": said,
     }
     if run.container:
         return fill(
@@ -40,7 +43,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         )
     return fill(
         "run.sh",
-        around='"$@" ' if alone else "",
+        around='"$@" ' if alone or said else "",
         enter=("" if alone else _mapped(run)) + (_enter(run.work_dir) if run.work_dir else ""),
         shell=run.shell,
         command=quote(run.command),

@@ -8,9 +8,15 @@ begin_branch() {
   trap 'ended=143' TERM
 }
 
-# Sends a signal to a process and to all that it has started; srun passes it on to its tasks.
+# Goes before the command of a launched step: tells the name that Slurm knows it by.
+say_step='echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$0" && exec "$@"'
+
+# Sends a signal to a process and to all that it has started. Slurm takes it to the tasks of a step that has said its
+# name: srun passes few on and kills its tasks at the others.
 signal_tree() { # signal, process
-  local child children=
+  local child children='' step=''
+  { read -r step <"$storage/.step-$2"; } 2>/dev/null
+  if [[ $step ]] && scancel --signal="$1" "$step" 2>/dev/null; then return; fi
   { read -r children <"/proc/$2/task/$2/children"; } 2>/dev/null
   kill -s "$1" -- "$2" 2>/dev/null
   for child in $children; do signal_tree "$1" "$child"; done

@@ -1,7 +1,7 @@
 %%{function}() (
   %%{prepare} || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" %%{cache} %%{env_file}
-%%{network}  job_environment%%{surroundings}
+%%{network}%%{said}  job_environment%%{surroundings}
 %%{exports}  exec srun --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
     "$@" %%{words}
 )

@@ -101,9 +101,15 @@ begin_branch() {
   trap 'ended=143' TERM
 }
 
-# Sends a signal to a process and to all that it has started; srun passes it on to its tasks.
+# Goes before the command of a launched step: tells the name that Slurm knows it by.
+say_step='echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$0" && exec "$@"'
+
+# Sends a signal to a process and to all that it has started. Slurm takes it to the tasks of a step that has said its
+# name: srun passes few on and kills its tasks at the others.
 signal_tree() { # signal, process
-  local child children=
+  local child children='' step=''
+  { read -r step <"$storage/.step-$2"; } 2>/dev/null
+  if [[ $step ]] && scancel --signal="$1" "$step" 2>/dev/null; then return; fi
   { read -r children <"/proc/$2/task/$2/children"; } 2>/dev/null
   kill -s "$1" -- "$2" 2>/dev/null
   for child in $children; do signal_tree "$1" "$child"; done
@@ -179,9 +185,10 @@ settled() { # numbers with the signals that end them, functions
 
 # Step 1.1
 step_1_1() (
+  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"
   job_environment
   exec srun --job-name=step-1.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
-    /bin/sh -c 'sleep 1; echo 42 >answer'
+    "$@" /bin/sh -c 'sleep 1; echo 42 >answer'
 )
 
 step_1_launched() {
@@ -195,9 +202,10 @@ step_1() {
 
 # Step 2.1
 step_2_1() (
+  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"
   job_environment
   exec srun --job-name=step-2.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
-    /bin/sh -c 'while [ ! -e question ]; do sleep 0.1; done; cat answer; sleep 1000'
+    "$@" /bin/sh -c 'while [ ! -e question ]; do sleep 0.1; done; cat answer; sleep 1000'
 )
 
 step_2_launched() {

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of step as a paid job on the lab's Slurm: what it does, in which order, and what is left.
+
+The jobs run side by side. Each tells what it saw by its output, which goes to a store in this process.
+"""
+
+import io
+import json
+import subprocess
+import tarfile
+import textwrap
+
+import pytest
+from tests.e2e import store as stores
+
+TELL = '>>"$DEEPSQUARE_OUTPUT/said"'
+IMAGE = textwrap.dedent(r"""
+    set -e
+    mkdir -p "$STORAGE_PATH"/image/{bin,dev,etc,proc,sys,tmp,var/tmp,deepsquare}
+    for file in /bin/sh /bin/cat $(ldd /bin/sh /bin/cat | grep -o ' /[^ ]*\|^\s*/[^ :]* '); do
+      install -D -m 755 "$file" "$STORAGE_PATH/image$file"
+    done
+    echo 'root:x:0:0::/:/bin/sh' >"$STORAGE_PATH/image/etc/passwd"
+    echo 'root:x:0:' >"$STORAGE_PATH/image/etc/group"
+    mksquashfs "$STORAGE_PATH/image" "$STORAGE_PATH/small.sqsh" -quiet -no-progress -all-root
+""")
+
+
+def run(command, **fields):
+    return {"run": {"command": command, "shell": "/bin/bash", **fields}}
+
+
+def tell(text):
+    return run(f"echo {text} {TELL}")
+
+
+def in_container(command, **fields):
+    container = {"image": "/small.sqsh", "apptainer": True, **fields}
+    return {"run": {"command": command, "container": container}}
+
+
+def signalled(number):
+    """Steps that end a launched one with a signal; it has a trap for it, which srun itself would not let run."""
+    waiting = f"trap 'echo signal {number} {TELL}; exit 0' {number}; touch at.{number}; while true; do sleep 0.1; done"
+    launched = {"signalOnParentStepExit": number, "steps": [run(waiting)]}
+    return {
+        "steps": [
+            {"launch": launched},
+            run(f"for i in {{1..100}}; do [ -e at.{number} ] && exit; sleep 0.1; done; exit 9"),
+        ]
+    }
+
+
+CONSTRUCTS = [
+    {"name": "environment", **run(f'echo "$GREETING, $OWN" {TELL}; echo LATER=set >>"$DEEPSQUARE_ENV"',
+                                  env=[{"key": "OWN", "value": "a,b 'c' $d"}])},
+    tell('"later $LATER"'),
+    run(f'cat "$DEEPSQUARE_INPUT"/folder/inside {TELL}'),
+    {"for": {"parallel": False, "items": ["x,y", "it's"], "steps": [
+        {"for": {"parallel": False, "range": {"begin": 2, "end": 0, "increment": -1}, "steps": [
+            tell('"loop $item $index"')]}}]}},
+    {"for": {"parallel": True, "items": ["a", "b"], "steps": [
+        run('touch "met.$item"; for i in {1..100}; do [ -e met.a -a -e met.b ] && exit; sleep 0.1; done; exit 9')]}},
+    {**run("exit 7"), "catch": [tell('"caught $DEEPSQUARE_ERROR_CODE"')], "finally": [tell("finally")]},
+    {"if": "1 -eq 2", **tell("never")},
+    {"launch": {"handleName": "first", "steps": [run(f"sleep 1; echo launched {TELL}")]}},
+    {"dependsOn": ["first"], **tell("depends")},
+    *(signalled(number) for number in (1, 2, 15)),
+    run('echo "task $SLURM_PROCID of $SLURM_NTASKS" >"task.$SLURM_PROCID"', resources={"tasks": 2}),
+    run(f"cat task.0 task.1 {TELL}"),
+]  # fmt: skip
+SAID = """\
+hello, a,b 'c' $d
+later set
+from the web
+loop x,y 2
+loop x,y 1
+loop x,y 0
+loop it's 2
+loop it's 1
+loop it's 0
+caught 7
+finally
+launched
+depends
+signal 1
+signal 2
+signal 15
+task 0 of 2
+task 1 of 2
+"""
+
+
+@pytest.fixture(scope="module")
+def someone(grid):
+    return grid.customer("constructs")
+
+
+@pytest.fixture(scope="module")
+def store(lab):
+    gateway = json.loads((lab.folder / "state.json").read_text())["gateway"]
+    with stores.running(gateway) as one:
+        one.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
+        one.files["/bucket/in/number"] = b"41"
+        one.files["/bucket/in/below/unit"] = b"apples"
+        yield one
+
+
+@pytest.fixture(scope="module")
+def started(someone, store):
+    """Submit the jobs and return their numbers."""
+
+    def web(name):
+        return {"http": {"url": f"{store.url}/{name}"}}
+
+    return {
+        "constructs": submit(
+            someone, *CONSTRUCTS, input=web("in.tar.gz"), output=web("constructs"),
+            env=[{"key": "GREETING", "value": "hello"}],
+        ),
+        "store": submit(
+            someone,
+            run('echo "$(($(cat "$DEEPSQUARE_INPUT/number") + 1)) $(cat "$DEEPSQUARE_INPUT/below/unit")" '
+                '>"$DEEPSQUARE_OUTPUT/count of all"'),
+            input=store.s3("/in/"), output=store.s3("/out/"), continuousOutputSync=True,
+        ),
+        "container": submit(
+            someone, run(IMAGE),
+            in_container(f'echo "in a container: $GREETING" {TELL}; read -r line </etc/passwd; echo "$line" {TELL}; '
+                         f"echo . >/written && test ! -e /home && echo writable {TELL}"),
+            {**in_container("echo . >/written", readOnlyRootFS=True), "catch": [tell("read-only")]},
+            in_container(f'while read -r line; do echo "mounted $line" {TELL}; done </mnt/os-release',
+                         mounts=[{"hostDir": "/usr/lib", "containerDir": "/mnt", "options": "ro"}]),
+            output=web("container"), env=[{"key": "GREETING", "value": "$x 'y'"}],
+        ),
+        "fails": submit(
+            someone, {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]}, tell("never"),
+        ),
+    }  # fmt: skip
+
+
+def packed(name, content):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def submit(who, *steps, **fields):
+    resources = {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 256, "gpus": 0}
+    done = subprocess.run(
+        who.command("submit", "-", "--credits", "100", "--name", "constructs", "--json"),
+        env=who.environment, input=json.dumps({"resources": resources, "steps": steps, **fields}),
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["number"]
+
+
+def left_behind(lab, number):
+    """Return the folders of a job that are still on the nodes or the file system."""
+    script = f"find /opt/cache/shared /tmp -maxdepth 2 -name '*{number:064x}*' -o -maxdepth 1 -name 'gridstead.*'"
+    return lab.sh("compute1", script) + lab.sh("compute2", script)
+
+
+def test_steps_do_what_the_workflow_says_in_its_order(grid, lab, someone, store, started):
+    grid.wait(someone, started["constructs"], "FINISHED")
+
+    assert store.files["/constructs"].decode() == SAID
+    assert left_behind(lab, started["constructs"]) == ""
+
+
+def test_data_come_from_a_store_and_go_back_to_it(grid, lab, someone, store, started):
+    grid.wait(someone, started["store"], "FINISHED")
+
+    assert store.files["/bucket/out/count of all"] == b"42 apples\n"
+    assert left_behind(lab, started["store"]) == ""
+
+
+def test_a_container_starts_from_an_image_that_the_job_made(grid, lab, someone, store, started):
+    grid.wait(someone, started["container"], "FINISHED")
+
+    said = store.files["/container"].decode().splitlines()
+    assert said[:4] == ["in a container: $x 'y'", "root:x:0:0::/:/bin/sh", "writable", "read-only"]
+    assert 'mounted NAME="Debian GNU/Linux"' in said
+    assert left_behind(lab, started["container"]) == ""
+
+
+def test_a_step_that_fails_ends_the_job_after_its_finally(grid, lab, someone, started):
+    job = grid.wait(someone, started["fails"], "FAILED")
+
+    assert job["exit_code"] == 5
+    lab.run(
+        "login", "runuser", "-u", someone.address, "--", "test", "-e", f"/home/ldap-users/{someone.address}/finally-ran"
+    )
+    assert left_behind(lab, started["fails"]) == ""
