@@ -238,8 +238,7 @@ contract MetaScheduler is JobSteps, Roles {
             return;
         }
         if (!to.isCold()) revert RunningColdStatusOnly(to);
-        uint256 time = jobDurationMinute * SECONDS_PER_MINUTE;
-        _settle(jobId, job, to, time, exitCode, lastError, bytes32(0));
+        _settle(jobId, job, to, jobDurationMinute * SECONDS_PER_MINUTE, exitCode, lastError, bytes32(0));
     }
 
     /// @inheritdoc IMetaScheduler

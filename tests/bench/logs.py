@@ -182,7 +182,7 @@ def main() -> int:
         own, shared = memory_per_stream(logger)
         print(f"memory per open stream: {own:.0f} KiB with a connection each, {shared:.0f} KiB over one connection")
         logger.kill()
-    good = max(ends.values()) <= ADDED_BAR_S and max(one, two) >= WRITE_BAR and delays[-1] <= FOLLOW_BAR_S
+    good = max(ends.values()) <= ADDED_BAR_S and min(one, two) >= WRITE_BAR and delays[-1] <= FOLLOW_BAR_S
     return 0 if good else 1
 
 

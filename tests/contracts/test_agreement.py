@@ -4,6 +4,7 @@
 import random
 
 import pytest
+from tests.contracts.ledger.paid_time import told_minutes_floor
 from web3.exceptions import ContractLogicError
 
 from gridstead.adapters.chain.abi import reason
@@ -18,7 +19,6 @@ from gridstead.domain.billing import (
     paid_seconds_ceil,
     price_per_minute,
     settle,
-    told_minutes_floor,
 )
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
 

@@ -8,7 +8,7 @@ from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal, MemoryOutbox
 
 from gridstead.domain.lifecycle import COLD, JobState
-from gridstead.domain.reconcile import Rules
+from gridstead.domain.snapshot import Rules
 from gridstead.domain.submission import Script
 from gridstead.errors import ScriptUnavailable
 from gridstead.services.follower import Follower

@@ -9,7 +9,7 @@ from tests.fakes.store import MemoryCursor
 
 from gridstead.domain.events import EventKind
 from gridstead.errors import ChainUnavailable
-from gridstead.services.follower import Follower
+from gridstead.services.follower import STATE_KEPT_BLOCKS, Follower
 
 CUSTOMER = "0x" + "c1" * 20
 
@@ -197,3 +197,24 @@ def test_reorg_during_a_tick_is_left_to_the_next(ledger, cursor, length):
 
     assert reader.calls == []
     assert cursor.load() == ledger.head()
+
+
+def test_range_is_handed_over_with_the_block_that_ends_it(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.mine(4)
+    ledger.request(CUSTOMER)
+    given = []
+
+    Follower(ledger, cursor, blocks_per_read=3).follow(lambda events, end: given.append((asked(events), end)))
+
+    assert given == [([1], ledger.block(2)), ([2], ledger.head())]
+
+
+def test_range_of_long_ago_is_handed_over_with_a_block_whose_state_a_pruning_node_has(ledger, cursor):
+    ledger.request(CUSTOMER)
+    head = ledger.mine(100)
+    given = []
+
+    Follower(ledger, cursor, blocks_per_read=3).follow(lambda events, end: given.append((asked(events), end)))
+
+    assert given == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]

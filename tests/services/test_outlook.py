@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.services.office import Office, settlement
 
@@ -85,3 +87,55 @@ def test_job_of_a_call_that_waits_is_looked_up_when_the_call_is_sent_again_or_th
     office.ledger.pool = pool
     office.sender.tick()
     assert len(looked) == 3
+
+
+def test_mined_call_is_not_taken_for_a_strangers_while_the_server_asked_has_no_receipt(office):
+    office.policy(confirmations=5, resend_after_s=1)
+    office.put_running()
+    office.tick_and_mine()
+    receipts = office.account.receipts
+    office.account.receipts = lambda _hashes: {}
+    for _ in range(3):
+        office.clock.advance(60)
+        office.tick_and_mine()
+    assert office.states() == [SendState.SENT]
+    office.account.receipts = receipts
+    office.tick_and_mine(6)
+
+    assert office.states() == [SendState.FINAL]
+    assert (len(office.signed(closed=True)), len(office.account.sent)) == (1, 1)
+
+
+def test_receipt_of_another_fork_is_not_believed(office):
+    office.policy(confirmations=5)
+    office.put_running()
+    office.tick_and_mine()
+    receipts = office.account.receipts
+    of_a_fork = {"block_hash": "0xf0"}
+    office.account.receipts = lambda hashes: {tx: replace(one, **of_a_fork) for tx, one in receipts(hashes).items()}
+    office.tick_and_mine(3)
+
+    assert office.states() == [SendState.SENT]
+
+
+def test_receipt_is_looked_at_once_more_before_it_is_final(office):
+    """The server that gave it may have stood on another fork all the time, and so may the one that confirmed it."""
+    office.policy(confirmations=3)
+    office.put_running()
+    office.tick_and_mine()
+    office.ledger.mine()
+    receipts = office.account.receipts
+    (found,) = receipts([office.signed()[0].hash]).values()
+    mined, blocks = office.ledger.block(found.block), office.ledger.block
+    forked = replace(mined, hash="0xf0")
+    office.account.receipts = lambda hashes: {
+        tx: replace(one, block_hash="0xf0") for tx, one in receipts(hashes).items()
+    }
+    office.ledger.block = lambda number: forked if number == mined.number else blocks(number)
+    office.sender.tick()
+    assert office.states() == [SendState.MINED]
+    office.ledger.block = blocks
+    office.ledger.mine(3)
+    office.sender.tick()
+
+    assert office.states() != [SendState.FINAL]

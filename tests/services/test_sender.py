@@ -219,3 +219,35 @@ def test_offers_stay_within_their_bound_however_long_it_takes(office):
 
     assert office.states() == [SendState.FINAL]
     assert office.ledger._state.nonces[PROVIDER] == 1
+
+
+@pytest.mark.parametrize("taken_before", [True, False])
+def test_offer_of_what_a_node_has_no_room_for_is_raised(office, taken_before):
+    office.put_running()
+    if taken_before:
+        office.sender.tick()
+    office.policy(replace_after_s=30, resend_after_s=1)
+    office.ledger.pool, office.account.room = {}, 0
+    for _ in range(4):
+        office.clock.advance(20)
+        office.mine_nothing()
+        with pytest.raises(ChainUnavailable, match="could not send"):
+            office.sender.tick()
+
+    assert len({one.fees.max_fee for one in office.signed()}) > 1
+
+
+def test_nonce_is_kept_when_the_replacement_of_what_was_sent_is_refused(office):
+    office.put_running()
+    office.sender.tick()
+    office.account.most_calls = 0
+    office.clock.advance(20)
+    office.mine_nothing()
+    office.sender.tick()
+    office.clock.advance(20)
+    office.mine_nothing()
+    office.sender.tick()
+
+    assert len(office.signed()) > 1
+    assert not any(one.withdrawn for one in office.signed())
+    assert office.states() == [SendState.SENT]

@@ -4,34 +4,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from gridstead.cli.bundle import expanded
 from gridstead.cli.client import Json
+from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, GridOptions, RpcUrl
 from gridstead.cli.contracts_output import emit_plan, emit_status
 from gridstead.cli.output import parse_credits, tell
-from gridstead.domain.deployment import exit_code, judge
-from gridstead.domain.ids import parse_address
-
-if TYPE_CHECKING:  # the chain's library takes a second to import
-    from gridstead.wiring.administration import GridContracts
+from gridstead.domain.verdict import exit_code, judge
 
 app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
 app.callback()(lambda: None)
 
-RpcUrl = Annotated[str, typer.Option("--rpc-url", help="JSON-RPC endpoint.")]
 AdminKeystore = Annotated[Path, typer.Option("--admin-keystore", help="Wallet that will own the contracts.")]
-AdminPassword = Annotated[Path, typer.Option("--admin-password-file", help="File with its password.")]
 DeploymentFile = Annotated[
     Path, typer.Option("--deployment", help="Where each step is written; with it a broken-off run goes on.")
-]
-ChainId = Annotated[int | None, typer.Option("--chain-id", min=1, help="EIP-155 id that the endpoint must serve.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say exactly what would be sent, and send nothing.")]
-Contract = Annotated[str | None, typer.Option("--contract", help="Address of the MetaScheduler.")]
-Deployment = Annotated[Path | None, typer.Option("--deployment", help="The deployment file, instead of --contract.")]
-FirstBlock = Annotated[
-    int | None, typer.Option("--first-block", min=0, help="Where the set begins, for nodes that search few blocks.")
 ]
 
 
@@ -49,7 +38,11 @@ def deploy(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes nothing."""
+    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes nothing.
+
+    The last step cannot be undone: JobRepository is sealed, so that nobody can name a second writer and reach the
+    escrow. It is left out if events tell of somebody else who ever had a role there, or are not to be had.
+    """
     operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
     from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415
@@ -70,12 +63,9 @@ def deploy(
 
 
 @app.command()
+@expanded()
 def status(
-    rpc_url: RpcUrl,
-    contract: Contract = None,
-    deployment: Deployment = None,
-    chain_id: ChainId = None,
-    first_block: FirstBlock = None,
+    options: GridOptions,
     skip_escrow: Annotated[
         bool, typer.Option("--skip-escrow", help="Do not add up the locks of all jobs, which takes a while.")
     ] = False,
@@ -86,23 +76,11 @@ def status(
     The exit code is of the gravest finding: 70 the escrow does not add up, 77 somebody has power that nobody should
     have, 76 a contract has other code than this release's, 78 something is not wired; 0 if there are only notes.
     """
-    grid = find(rpc_url, chain_id, contract, deployment, first_block)
+    grid = options.find()
     state = grid.look(count_escrow=not skip_escrow, tell=tell)
     findings = judge(state, expected=grid.expected)
     emit_status(state, findings, extra={}, as_json=as_json)
     raise typer.Exit(exit_code(findings))
-
-
-def find(
-    rpc_url: str, chain_id: int | None, contract: str | None, deployment: Path | None, first_block: int | None
-) -> GridContracts:
-    """Return the set of contracts that the options name."""
-    from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415 - takes a second to import
-
-    address = parse_address(contract) if contract is not None else None
-    return find_set(
-        Place(rpc_url=rpc_url, chain_id=chain_id, contract=address, deployment=deployment, first_block=first_block)
-    )
 
 
 def parse_recipient(text: str) -> str:

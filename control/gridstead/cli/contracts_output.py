@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, say
 from gridstead.domain.administration import CONSTANTS, Constant
-from gridstead.domain.deployment import Finding, GridState, Kind, exit_code
+from gridstead.domain.deployment import GridState
+from gridstead.domain.verdict import Finding, Kind, exit_code
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
     from gridstead.adapters.chain.administrator import Outcome

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.contracts import AdminKeystore, AdminPassword, DeploymentFile, RpcUrl
+from gridstead.cli.contracts import AdminKeystore, DeploymentFile
+from gridstead.cli.contracts_options import AdminPassword, RpcUrl
 from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
 from gridstead.domain.ids import parse_address
 

@@ -13,7 +13,7 @@ from gridstead.domain.ids import parse_address
 from gridstead.domain.job import Provider
 from gridstead.errors import InvalidInput
 
-app = typer.Typer(help="Providers: list, look at, approve.", no_args_is_help=True)
+app = typer.Typer(help="Providers: list, look at, approve, remove.", no_args_is_help=True)
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of the provider.")]
 
@@ -84,3 +84,12 @@ def approve(address: Address, config: Config = None, as_json: Json = False) -> N
     client = open_client(config)
     client.customer.approve_provider(wanted)
     emit_done({"address": wanted, "state": "joined"}, f"{wanted} may take jobs", as_json=as_json)
+
+
+@app.command()
+def remove(address: Address, config: Config = None, as_json: Json = False) -> None:
+    """Take a provider out of the grid: it gets no new jobs and may end those it has; for administrators of the grid."""
+    wanted = parse_address(address)
+    client = open_client(config)
+    client.customer.remove_provider(wanted)
+    emit_done({"address": wanted, "state": "not joined"}, f"{wanted} gets no more jobs", as_json=as_json)

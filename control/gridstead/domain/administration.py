@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gridstead.domain.deployment import HANDED_OVER, NOBODY, SEALABLE, SEATS, GridState, Role
+from gridstead.domain.deployment import HANDED_OVER, NOBODY, SEALABLE, SEALED, SEATS, GridState, Role
 from gridstead.errors import InvalidInput, NotAllowed
 
 MINUTES = 5_256_000  # in ten years
@@ -201,8 +201,8 @@ def seal(state: GridState, sender: str) -> tuple[Change, ...]:
         raise NotAllowed(f"cannot seal {SEALABLE}", detail=detail, hint=hint)
     others = [one for one in state.accounts(SEALABLE, Role.ADMIN) if one != sender]
     changes = [one for other in others for one in _revoke(state, Role.ADMIN, other) if one.contract == SEALABLE]
-    role, title = SEATS[SEALABLE, Role.ADMIN], f"nobody can name a writer to {SEALABLE} any more"
-    changes.append(Change(contract=SEALABLE, function="renounceRole", arguments=(role, sender), title=title))
+    role = SEATS[SEALABLE, Role.ADMIN]
+    changes.append(Change(contract=SEALABLE, function="renounceRole", arguments=(role, sender), title=SEALED))
     _check_admin(state, sender, changes)
     return tuple(changes)
 
@@ -218,10 +218,10 @@ def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
             be sent then; or somebody else is still admin.
     """
     hint = "The present administrator runs `gridstead contracts hand-over` again."
+    _check_known(state, "cannot take over from an administrator who is not known")
     for contract in state.governed:
         if not state.holds(contract, Role.ADMIN, heir):
             raise NotAllowed(f"{heir} is not admin of {contract}", detail="it was not handed over", hint=hint)
-    _check_known(state, "cannot take over from an administrator who is not known")
     givers = {c: _giver(state, c, heir) for c in state.governed}
     changes = []
     for contract in HANDED_OVER:
@@ -288,9 +288,10 @@ def _revoke(state: GridState, role: Role, account: str) -> Iterator[Change]:
 def _check_admin(state: GridState, sender: str, changes: tuple[Change, ...] | list[Change]) -> None:
     for change in changes:
         if change.function != "offerOwnership" and not state.holds(change.contract, Role.ADMIN, sender):
+            if change.contract == SEALABLE:
+                _check_known(state, f"{sender} is not admin of {SEALABLE}, and whether that is sealed is not known")
             admins = ", ".join(state.accounts(change.contract, Role.ADMIN)) or "nobody that events tell of"
-            detail = f"its admin is {admins}"
-            raise NotAllowed(f"{sender} is not admin of {change.contract}", detail=detail)
+            raise NotAllowed(f"{sender} is not admin of {change.contract}", detail=f"its admin is {admins}")
 
 
 def _check_not_last(state: GridState, contract: str, account: str) -> None:

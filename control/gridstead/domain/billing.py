@@ -88,15 +88,6 @@ def paid_minutes_floor(lock: int, price_per_min: int) -> int | None:
     return lock // price_per_min if price_per_min else None
 
 
-def told_minutes_floor(lock: int, price_per_min: int) -> int:
-    """Return the minutes that the chain tells a provider of a lock: the whole ones it pays for, at most LONGEST_MIN.
-
-    Guarantee: equals ``Billing.minutesDown`` in contracts/src/libraries/Billing.sol for every input.
-    """
-    paid = paid_minutes_floor(lock, price_per_min)
-    return LONGEST_MIN if paid is None else min(paid, LONGEST_MIN)
-
-
 def paid_seconds_ceil(lock: int, price_per_min: int) -> int:
     """Return the seconds after which the lock is used up, rounded up, at most those of LONGEST_MIN.
 

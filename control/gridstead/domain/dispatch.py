@@ -167,8 +167,10 @@ class _Planner:
         first = self.view.first
         top = max([first, *(nonce + 1 for nonce in self.slots if nonce >= first)])
         gaps = [n for n in range(first, top) if n not in live]
-        sendable = [one for one in live.values() if self.view.are_cleared(one.entry_ids)]
-        stuck = {one.hash for one in islice(live.values(), self.policy.replaced) if self._is_stuck(one)}
+        # Below, the nonce is used: by a transaction whose receipt has yet to be seen, or by a stranger's.
+        open_ones = [one for nonce, one in live.items() if nonce >= first]
+        sendable = [one for one in open_ones if self.view.are_cleared(one.entry_ids)]
+        stuck = {one.hash for one in islice(open_ones, self.policy.replaced) if self._is_stuck(one)}
         queued = [entry for entry in self.view.entries if states[entry.id].state is SendState.QUEUED]
         return Plan(
             changes=tuple(states[e.id] for e in self.view.entries if states[e.id].state is not e.state),

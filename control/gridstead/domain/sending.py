@@ -78,11 +78,13 @@ class Receipt:
 
     Attributes:
         block: The block's height.
+        block_hash: The block's hash; another block of that height has not got the transaction.
         succeeded: It was not reverted as a whole.
         skipped: By job number, why the contract refused this element of a batch.
     """
 
     block: int
+    block_hash: str
     succeeded: bool
     skipped: Mapping[int, str] = field(default_factory=dict)
 

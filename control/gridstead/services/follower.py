@@ -19,6 +19,8 @@ from gridstead.ports import Cursor, Ledger
 log = structlog.get_logger()
 
 BLOCKS_PER_READ = 1000
+# Nodes that prune keep the state of the newest 128 blocks; half of that is deeper than any reorg they live through.
+STATE_KEPT_BLOCKS = 64
 
 
 class Follower:
@@ -44,7 +46,10 @@ class Follower:
         self.follow(lambda events, _: take(events))
 
     def follow(self, take: Callable[[tuple[Event, ...], Block], None]) -> None:
-        """Give all new events, in chain order, and the newest block, up to which they are read.
+        """Give all new events, in chain order, and the block by which to judge them.
+
+        That is the block up to which they are read, or one so deep that a node still has its state: what only the
+        newest blocks say, such as the end of a job, a reorg may take back without the events being given again.
 
         Args:
             take: Called once per range that has events. When it returns, they are never given again, but after a reorg.
@@ -62,7 +67,7 @@ class Follower:
             if self._block(last).hash != end.hash:
                 raise ChainUnavailable("could not read the chain's events", detail="it was reorganised meanwhile")
             if events:
-                take(events, head)
+                take(events, self._block(max(last, head.number - STATE_KEPT_BLOCKS)))
             self._cursor.save(end)
             first = last + 1
 

@@ -4,7 +4,9 @@
 Rule 1: nothing in a view is younger than the newest block or of another history. Rule 2: what cannot be taken back is
 judged by the block below the newest: some nodes answer for their newest block while they already write the next one
 into the same state, so a call may seem done before its transaction is in a block. Rule 3: what was read stays true
-until the chain is reorganised, which shows in the hash of the last block seen.
+until the chain is reorganised, which shows in the hash of the last block seen. Rule 4: several servers may answer, of
+which some lag or stand on another fork. A missing receipt says something only when the nonce was used up long ago, and
+a receipt only as long as its block is the chain's.
 """
 
 from __future__ import annotations
@@ -39,9 +41,18 @@ class Work:
 
 
 class Outlook:
-    """Looks at the chain for one wallet."""
+    """Looks at the chain for one wallet.
 
-    def __init__(self, clock: Clock, ledger: Ledger, account: Account) -> None:
+    Args:
+        clock: Dates the views.
+        ledger: The chain.
+        account: The wallet.
+        confirmations: A used nonce without a receipt is a stranger's only that many blocks down, and a receipt that
+            deep is looked at once more.
+    """
+
+    def __init__(self, clock: Clock, ledger: Ledger, account: Account, *, confirmations: int) -> None:
+        self._confirmations = confirmations
         self._clock = clock
         self._ledger = ledger
         self._account = account
@@ -63,7 +74,8 @@ class Outlook:
         reached = account.nonce(at=head)
         receipts = self._find(work.transactions, head, reached)
         mined = (one.nonce + 1 for one in work.transactions if one.hash in receipts)
-        nonce = max([account.nonce(at=below), *mined])
+        deep = below if self._confirmations <= 1 else self._block(max(0, head.number - self._confirmations))
+        nonce = max([account.nonce(at=deep), *mined])
         gas_limit, fees = account.gas_limit(at=head), account.fees()
         if self._block(head.number).hash != head.hash:
             raise _changed()
@@ -91,7 +103,8 @@ class Outlook:
         """
         asked = decided.given
         if self._is_other:
-            asked |= {i for one in view.transactions if one.hash not in view.receipts for i in one.entry_ids}
+            waiting = (one for one in view.transactions if one.hash not in view.receipts and one.nonce >= view.first)
+            asked |= {i for one in waiting for i in one.entry_ids}
         if not asked or self._seen is None:
             return replace(view, cleared=frozenset())
         head, below = self._seen
@@ -107,8 +120,15 @@ class Outlook:
         known = {} if self._is_other else self._receipts
         receipts = {one.hash: known[one.hash] for one in transactions if one.hash in known}
         new = [one.hash for one in transactions if one.nonce < reached and one.hash not in receipts]
-        found = self._account.receipts(new) if new else {}
-        return receipts | {tx: receipt for tx, receipt in found.items() if receipt.block <= head.number}
+        found = dict(self._account.receipts(new)) if new else {}
+        doubtful = {tx: one for tx, one in receipts.items() if head.number - one.block >= self._confirmations} | found
+        hashes = {
+            number: self._block(number).hash
+            for number in {one.block for one in doubtful.values()}
+            if number <= head.number
+        }
+        wrong = {tx for tx, one in doubtful.items() if hashes.get(one.block) != one.block_hash}
+        return {tx: receipt for tx, receipt in (receipts | found).items() if tx not in wrong}
 
     def _objections(self, calls: Mapping[int, Call], at: Block) -> dict[int, str]:
         """Return why calls must not be made, as a block has it."""

@@ -32,13 +32,9 @@ from gridstead.domain.sending import (
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
 from gridstead.services.outlook import Outlook, Work
+from gridstead.services.waypoint import ignore
 
 log = structlog.get_logger()
-
-
-def ignore(_: str) -> None:
-    """Do nothing at a named point; tests stop the process there instead."""
-
 
 FIRST_REST_S = 60
 LONGEST_REST_S = 3600
@@ -77,7 +73,7 @@ class Sender:
         self._desk = desk
         self._policy = policy
         self._at = at
-        self._outlook = Outlook(desk.clock, desk.ledger, desk.account)
+        self._outlook = Outlook(desk.clock, desk.ledger, desk.account, confirmations=policy.confirmations)
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
         self._rests: dict[str, _Rest] = {}
@@ -203,10 +199,12 @@ class Sender:
         self._at("transaction_sent")
         answered = list(zip(transactions, replies, strict=True))
         for one, reply in answered:
-            if reply.taken in {Taken.LATER, Taken.POOR}:
+            if reply.taken is Taken.POOR:
                 continue
             before = self._waiting.get(one.hash, Waiting(since=now, last=now))
-            self._waiting[one.hash] = replace(before, last=now, underpriced=reply.taken is Taken.UNDERPRICED)
+            # What there was no room for is due again at once, and after a while a higher offer makes room for it.
+            last = 0 if reply.taken is Taken.LATER else now
+            self._waiting[one.hash] = replace(before, last=last, underpriced=reply.taken is Taken.UNDERPRICED)
         self._mark_sent(name, [one for one, reply in answered if reply.taken is Taken.TAKEN], now)
         self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED], view)
         for one, reply in answered:
@@ -228,15 +226,17 @@ class Sender:
     def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: View) -> None:
         """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
 
-        What it had taken before may be mined yet, and what carries no call has nothing to give back: they are only
-        given to the node again, and replaced in time. What is refused alone is rejected, and its like rests.
+        Where it had taken one of the nonce before, that may be mined yet, and what carries no call has nothing to give
+        back: they are only given to the node again, and replaced in time. What is refused alone is rejected, and its
+        like rests.
         """
         entries = {entry.id: entry for entry in view.entries}
+        sent = {one.nonce for one in view.transactions if one.sent_at is not None}
         nonces = []
         for one, reply in refused:
             calls = len(one.entry_ids)
             log.warning("transaction_refused", tx=one.hash, nonce=one.nonce, calls=calls, reason=reply.words)
-            if one.sent_at is None and calls:
+            if one.nonce not in sent and calls:
                 self._refusals |= dict.fromkeys(one.entry_ids, Refusal(calls=calls, words=reply.words))
                 nonces.append(one.nonce)
                 if calls == 1 and one.entry_ids[0] in entries:

@@ -21,22 +21,20 @@ from gridstead.domain.ids import Proof
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import Rules, Snapshot, is_claimed, knows_claim, plan
+from gridstead.domain.reconcile import is_claimed, knows_claim, plan
 from gridstead.domain.sending import SendState
+from gridstead.domain.snapshot import Rules, Snapshot
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
 from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
 from gridstead.services.follower import Follower
 from gridstead.services.submitter import Submitter
+from gridstead.services.waypoint import ignore
 
 log = structlog.get_logger()
 
 REPORT_MEMORY_S = 24 * 3600
 ACCOUNTING_MARGIN_S = 3600
 ASK_ALL_EVERY_S = 60
-
-
-def ignore(_: str) -> None:
-    """Do nothing at a named point; tests stop the process there instead."""
 
 
 @dataclass(slots=True, kw_only=True)

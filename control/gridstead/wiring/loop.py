@@ -3,7 +3,8 @@
 
 Rule 1: an expected failure (GridsteadError) ends one tick and is one line in the log. Rule 2: anything else is a bug
 and ends the process; systemd starts it again and the journal makes that safe. Rule 3: the scheduler only triggers,
-one instance at a time; nothing durable lives in it.
+one instance at a time; nothing durable lives in it. Rule 4: it goes by the wall clock, so when that is set back, all
+ticks are due at once; else they would rest for as long.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +32,8 @@ KILL_AT = "GRIDSTEAD_KILL_AT"
 # A library under eth-account raises the limit to 100,000 when it is imported; deeply nested input would then overrun
 # the process's stack instead of raising an error.
 RECURSION_LIMIT = 1000
+CLOCK_CHECK_S = 1.0
+CLOCK_STEP_S = 0.5  # less than any tick would miss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +71,12 @@ def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()
         scheduler.add_job(
             _guarded(tick), "interval", seconds=tick.every_s, id=tick.name, misfire_grace_time=None, next_run_time=now
         )
+    clock = _ClockWatch(scheduler)
     scheduler.start()
     _tell_systemd("READY=1")
     log.info("service_started", ticks=[tick.name for tick in ticks])
-    stopped.wait()
+    while not stopped.wait(CLOCK_CHECK_S):
+        clock.check()
     _tell_systemd("STOPPING=1")
     scheduler.shutdown(wait=not bugs)
     for closing in reversed(close):
@@ -78,6 +84,27 @@ def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()
     log.info("service_stopped")
     if bugs:
         raise bugs[0]
+
+
+class _ClockWatch:
+    """Notices that the wall clock was set back, which the scheduler does not."""
+
+    def __init__(self, scheduler: BackgroundScheduler) -> None:
+        self._scheduler = scheduler
+        self._ahead = self._of_uptime()
+
+    def check(self) -> None:
+        """Make all ticks due if the clock was set back since the last time."""
+        before, self._ahead = self._ahead, self._of_uptime()
+        if self._ahead > before - CLOCK_STEP_S:
+            return
+        log.warning("clock_set_back", seconds=round(before - self._ahead, 1))
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))
+
+    @staticmethod
+    def _of_uptime() -> float:
+        return datetime.now(UTC).timestamp() - time.monotonic()
 
 
 def _guarded(tick: Tick) -> Callable[[], None]:

@@ -20,7 +20,7 @@ from gridstead.config import Slurm, SshKeys, SupervisorSettings, to_wei
 from gridstead.domain.billing import Prices
 from gridstead.domain.evidence import Patience
 from gridstead.domain.offers import Terms
-from gridstead.domain.reconcile import Rules
+from gridstead.domain.snapshot import Rules
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock, Reports, Scheduler
 from gridstead.rpc.ssh_keys import SshKeyServer

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
-from tests.adapters.chain.deploying import ADMIN, Site
+from tests.adapters.chain.deploying import ADMIN, Site, UnsealedDevnet
 from tests.adapters.chain.desk import Desk
 from tests.adapters.chain.generations import GENERATIONS, OURS
 from tests.devnet import COIN, Devnet
@@ -22,18 +22,18 @@ from gridstead.domain.billing import Resources
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, Register, SetRunning, Settle
 from gridstead.domain.lifecycle import JobState
 
+DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "1.2": PlainDevnet}
 NO_EVIDENCE = "0x" + "00" * 32
 
 
 @pytest.fixture(scope="session")
 def devnets(tmp_path_factory):
-    """A chain of each generation for the whole session, made when the first test asks for it."""
+    """A chain of each kind for the whole session, made when the first test asks for it."""
     made = {}
 
     def of(name):
         if name not in made:
-            kind = Devnet if name == "ours" else PlainDevnet
-            made[name] = kind(tmp_path_factory.mktemp("devnet"))
+            made[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
         return made[name]
 
     yield of
@@ -60,7 +60,7 @@ def as_it_was(devnet):
 
 @pytest.fixture
 def generation(request):
-    """The name of the generation of the contracts, as in ``generations.py``; ours unless a test asks for both."""
+    """The kind of the contracts, as in ``generations.py``; ours, whole and sealed, unless a test asks for others."""
     return getattr(request, "param", "ours")
 
 

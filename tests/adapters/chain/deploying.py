@@ -7,17 +7,18 @@ import json
 import time
 
 import pytest
-from tests.devnet import COIN, wallet
+from tests.devnet import COIN, SUPPLY, Devnet, wallet
 
 from gridstead.adapters.chain.blueprint import address_of
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.deploy import Deployment
+from gridstead.adapters.chain.deployment_file import read
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node
-from gridstead.domain.deployment import judge
+from gridstead.domain.verdict import judge
 
 ADMIN, OPERATOR = wallet(66), wallet(67)
-STEPS = 11
+STEPS = 12
 SENDING = "eth_sendRawTransaction"
 
 
@@ -50,6 +51,17 @@ class MiningNode(Node):
         if any(method == "eth_getTransactionReceipt" for method, _ in requests):
             super().batch([("evm_mine", [])])
         return super().batch(requests)
+
+
+class UnsealedDevnet(Devnet):
+    """A chain with the grid's contracts as a deployment leaves them that is cut short before its last step."""
+
+    def _deploy(self, directory):
+        path, node = directory / "deployment.json", MortalNode(self.anvil.url, STEPS, sent=False)
+        with pytest.raises(Crash):
+            Deployment(node, self.admin, path, tell=lambda _: None).run(operator=self.operator.address, supply=SUPPLY)
+        node.close()
+        return read(path).contracts
 
 
 class Site:

@@ -85,3 +85,6 @@ GENERATIONS = {"ours": OURS, "1.2": PLAIN}
 
 # Runs a test that uses the fixture ``chain`` on both.
 on_both = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
+
+# Runs it on ours while JobRepository still has an admin.
+on_unsealed = pytest.mark.parametrize("generation", ["unsealed"], indirect=True)

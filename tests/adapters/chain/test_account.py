@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.adapters.chain.test_encode import grid
 
 from gridstead.adapters.chain import account as account_module
 from gridstead.adapters.chain.account import ChainAccount, estimate, send_raw
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import RpcError
+from gridstead.domain.calls import ClaimJobs
 from gridstead.domain.sending import Fees, Reply, Taken, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
@@ -101,3 +103,19 @@ def test_call_that_no_block_could_hold_is_refused_in_simulation():
 )
 def test_words_of_other_nodes_are_understood(words, taken):
     assert account_module._reply(RpcError(code=-32010, message=words, data="")).taken is taken
+
+
+class EstimatingNode(AnsweringNode):
+    """A node whose blocks have little room."""
+
+    def ask(self, *_):
+        return {"gasLimit": hex(2_000_000)}
+
+
+@pytest.mark.parametrize(
+    ("limit", "estimate", "gas"), [(10, 90_000, 810_000), (50, 90_000, 2_000_000), (1, 300_000, 400_000)]
+)
+def test_claim_has_gas_for_jobs_that_come_before_it_is_mined(limit, estimate, gas):
+    account = ChainAccount(EstimatingNode(hex(estimate)), grid("2.0.0"), Key())
+
+    assert account.gas([[ClaimJobs(limit=limit)]]) == (gas,)

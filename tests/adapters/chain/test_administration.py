@@ -9,14 +9,21 @@ import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.deploying import SENDING, Crash, MortalNode
 from tests.adapters.chain.desk import ADMIN, CONFIG, HEIR, INPUT, LATER, NOWHERE, POOR, REFUSED, holders, look
+from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import COIN, wallet
 
 from gridstead.adapters.chain.administrator import Administrator
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.domain.administration import CONSTANTS, hand_over, set_constant, take_over
-from gridstead.domain.deployment import ROLE_CONTRACTS, Role, judge
+from gridstead.domain.deployment import ROLE_CONTRACTS, Role
+from gridstead.domain.verdict import judge
 from gridstead.errors import NotAllowed, TransactionReverted
+
+GOVERNED = ("MetaScheduler", "ProviderManager")  # the contracts with an admin, once JobRepository is sealed
+SEALED_OR_NOT = pytest.mark.parametrize(
+    ("generation", "governed"), [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)], indirect=["generation"]
+)
 
 
 def test_a_role_is_granted_once_and_revoked_once(desk):
@@ -110,7 +117,8 @@ def test_a_set_is_closed_for_new_jobs_and_opened_again(desk, chain):
     RealGrid(chain).request("script-1")
 
 
-def test_the_admin_is_handed_over_in_two_steps(desk):
+@SEALED_OR_NOT
+def test_the_admin_is_handed_over_in_two_steps(desk, governed):
     old, new = wallet(ADMIN).address, wallet(HEIR).address
     assert desk.run("take-over", by=HEIR)[0] == REFUSED
 
@@ -120,7 +128,7 @@ def test_the_admin_is_handed_over_in_two_steps(desk):
 
     code, found = desk.status()
     assert code == 0
-    assert holders(found, "admin") == {(one, new) for one in ROLE_CONTRACTS}
+    assert holders(found, "admin") == {(one, new) for one in governed}
     assert {o["contract"]: o["owner"] for o in found["owners"] if o["contract"] in {"Constants", "Credit"}} == {
         "Constants": new, "Credit": new,
     }  # fmt: skip
@@ -131,8 +139,16 @@ def test_the_admin_is_handed_over_in_two_steps(desk):
     assert desk.run("set-constant", "deepsquareCut", "22")[0] == REFUSED
 
 
-@pytest.mark.parametrize(("at", "waits"), [(1, True), *((at, False) for at in range(1, 6))])
-def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twice(chain, at, waits):
+@pytest.mark.parametrize(
+    ("generation", "governed", "at", "waits"),
+    [
+        *(("unsealed", ROLE_CONTRACTS, at, False) for at in range(1, 6)),
+        *(("ours", GOVERNED, at, False) for at in range(1, 5)),
+        ("ours", GOVERNED, 1, True),
+    ],
+    indirect=["generation"],
+)
+def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twice(chain, governed, at, waits):
     """Also when the last transaction was in no block yet when the process died."""
     old, new = wallet(ADMIN), wallet(HEIR)
     chain.anvil.fund(new.address)
@@ -162,14 +178,17 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
         patient = MiningLate(chain.anvil.url)
         carry_out(patient, who, plan)
         patient.close()
-        assert int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16) == before + 5
-        assert all(look(chain).accounts(contract, Role.ADMIN) for contract in ROLE_CONTRACTS)
+        assert int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16) == before + len(governed) + 2
+        assert all(look(chain).accounts(contract, Role.ADMIN) for contract in governed)
 
-    assert judge(look(chain)) == ()
-    assert look(chain).accounts("MetaScheduler", Role.ADMIN) == (new.address,)
+    state = look(chain)
+    assert [one.hint for one in judge(state)] == ([] if state.is_sealed else ["Run `gridstead contracts seal`."])
+    assert {one.contract for one in state.holders if one.role is Role.ADMIN} == set(governed)
+    assert state.accounts("MetaScheduler", Role.ADMIN) == (new.address,)
 
 
-def test_who_takes_over_knows_from_whom_or_is_told_how(desk, chain):
+@SEALED_OR_NOT
+def test_who_takes_over_knows_from_whom_or_is_told_how(desk, chain, governed):
     """A search that begins too late does not see who was admin before; the old one must not stay unseen."""
     old, new = wallet(ADMIN).address, wallet(HEIR).address
     middle = chain.node.ask("eth_blockNumber")
@@ -187,9 +206,10 @@ def test_who_takes_over_knows_from_whom_or_is_told_how(desk, chain):
     assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (REFUSED, True)
     assert desk.run("revoke", "admin", wallet(POOR).address, by=HEIR)[0] == 0
     assert desk.run("take-over", by=HEIR)[0] == 0
-    assert holders(desk.status()[1], "admin") == {(one, new) for one in ROLE_CONTRACTS}
+    assert holders(desk.status()[1], "admin") == {(one, new) for one in governed}
 
 
+@on_unsealed
 def test_a_repository_is_sealed_and_the_grid_goes_on(desk, chain):
     assert desk.run("seal", by=HEIR)[0] == REFUSED
     before = desk.sent()

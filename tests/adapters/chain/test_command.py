@@ -12,6 +12,8 @@ from tests.adapters.chain.test_refusals import COMMAND, definitions, person
 
 __all__ = ["definitions", "person"]
 
+ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
+
 
 @pytest.fixture
 def generation():
@@ -41,3 +43,16 @@ def test_jobs_are_listed_looked_at_and_cancelled(person, chain):
     assert told(someone, "job", "cancel", str(number))["state"] == "CANCELLED"
     (provider,) = told(someone, "provider", "list")
     assert provider["address"] == grid.provider
+
+
+def test_a_provider_is_removed_by_an_administrator(person, chain):
+    administrator, grid = person(ADMINISTRATOR), RealGrid(chain)
+    grid.register()
+    grid.approve()
+    (joined,) = told(administrator, "provider", "list")
+
+    removed = told(administrator, "provider", "remove", grid.provider)
+
+    assert (joined["address"], joined["state"]) == (grid.provider, "joined")
+    assert removed == {"address": grid.provider, "state": "not joined"}
+    assert told(administrator, "provider", "list") == []

@@ -16,7 +16,7 @@ from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.deployment_file import Origin, Record, read, set_aside, write
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.inspection import Inspector
-from gridstead.domain.deployment import Kind, judge
+from gridstead.domain.verdict import Kind, judge
 from gridstead.errors import ConfigError
 
 
@@ -190,10 +190,10 @@ def test_a_wallet_that_cannot_pay_for_all_begins_nothing(site, coins):
 
 def test_what_is_missing_in_the_wiring_is_done_again(site):
     addresses = site.run()
-    revoke = find_contracts(site.chain.node, addresses["MetaScheduler"]).jobs.data(
-        "revokeRole", deploying.role_id("METASCHEDULER_ROLE"), addresses["MetaScheduler"]
+    revoke = find_contracts(site.chain.node, addresses["MetaScheduler"]).providers.data(
+        "revokeRole", deploying.role_id("METASCHEDULER_CONTRACT_ROLE"), addresses["MetaScheduler"]
     )
-    DirectSender(site.chain.node, ADMIN).transact(addresses["JobRepository"], revoke, name="revokeRole")
+    DirectSender(site.chain.node, ADMIN).transact(addresses["ProviderManager"], revoke, name="revokeRole")
 
     assert [one.function for one in site.plan()] == ["grantRole"]
     assert site.run() == addresses

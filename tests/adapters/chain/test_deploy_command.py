@@ -10,7 +10,7 @@ from tests.adapters.chain.desk import CONFIG, HEIR, INPUT
 from tests.devnet import CHAIN_ID, wallet
 
 OPERATOR = wallet(67).address
-STEPS = 11
+STEPS = 12
 
 
 @pytest.fixture
@@ -53,7 +53,9 @@ def test_what_was_planned_is_what_is_deployed_verified_and_shown(deploy):
     assert matchers == {"MetaScheduler", "ProviderManager"}
     document = json.loads(deploy.file.read_text())
     assert (document["contracts"], document["first_block"]) == (placed, made["first_block"])
-    assert f"[{STEPS}/{STEPS}] sending: {OPERATOR} is matcher of ProviderManager" in err
+    assert f"[{STEPS - 1}/{STEPS}] sending: {OPERATOR} is matcher of ProviderManager" in err
+    assert f"[{STEPS}/{STEPS}] sending: nobody can name a writer to JobRepository any more" in err
+    assert {one["contract"] for one in made["roles"] if one["role"] == "admin"} == {"MetaScheduler", "ProviderManager"}
 
 
 def test_a_second_run_shows_the_same_and_sends_nothing(deploy):
@@ -73,7 +75,8 @@ def test_a_dry_run_is_readable_too(deploy):
     assert code == 0
     assert "creation of MetaScheduler" in out
     assert "0: " in out
-    assert f"{STEPS - 1}: 0x2f2ff15d" in out
+    assert f"{STEPS - 2}: 0x2f2ff15d" in out
+    assert f"{STEPS - 1}: 0x36568abe" in out
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.desk import ADMIN, HEIR, NOWHERE, REFUSED, holders
+from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.abi import artifact
@@ -13,8 +14,10 @@ from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.history import search
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.steps import NO_ROLE
 from gridstead.domain.administration import CONSTANTS, grant
-from gridstead.domain.deployment import ROLE_CONTRACTS, Kind, Role, judge
+from gridstead.domain.deployment import Role
+from gridstead.domain.verdict import Kind, judge
 
 
 def test_status_tells_everything_of_a_whole_set(desk, chain):
@@ -29,7 +32,7 @@ def test_status_tells_everything_of_a_whole_set(desk, chain):
     assert {one["contract"]: one["address"] for one in found["contracts"]} == chain.addresses
     assert {one["code"] for one in found["contracts"]} == {"ours"}
     assert all(one["code_hash"] == one["expected_hash"] for one in found["contracts"])
-    assert holders(found, "admin") == {(one, wallet(ADMIN).address) for one in ROLE_CONTRACTS}
+    assert holders(found, "admin") == {(one, wallet(ADMIN).address) for one in ("MetaScheduler", "ProviderManager")}
     assert holders(found, "matcher") == {(c, chain.operator.address) for c in ("MetaScheduler", "ProviderManager")}
     assert {one["name"] for one in found["constants"]} == {one.name for one in CONSTANTS}
     assert found["verdict"] == {"right": True, "exit_code": 0, "findings": []}
@@ -84,21 +87,55 @@ def test_status_shows_the_same_to_people(desk, chain):
     assert "everything is as it should be" in out
 
 
-def test_status_finds_foreign_code_and_strangers_with_power(desk, chain):
-    sender = DirectSender(chain.node, wallet(ADMIN))
+def make_writer(chain, account):
+    """Give an account the role that only MetaScheduler should have in JobRepository."""
     jobs = chain.contracts.jobs
     role = artifact("JobRepository").functions["METASCHEDULER_ROLE"]
     role_id = bytes.fromhex(chain.node.ask("eth_call", {"to": jobs.address, "data": role.encode()}, "latest")[2:])
-    sender.transact(jobs.address, jobs.data("grantRole", role_id, NOWHERE), name="grantRole")
+    DirectSender(chain.node, wallet(ADMIN)).transact(
+        jobs.address, jobs.data("grantRole", role_id, account), name="grantRole"
+    )
+
+
+@on_unsealed
+def test_status_finds_foreign_code_and_strangers_with_power(desk, chain):
+    make_writer(chain, NOWHERE)
     code_of = chain.anvil.rpc("eth_getCode", chain.addresses["Credit"], "latest")
     chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], code_of + "00")
 
     code, found = desk.status()
 
     assert code == 77
-    assert [one["kind"] for one in found["verdict"]["findings"]] == ["power", "code"]
+    assert [one["kind"] for one in found["verdict"]["findings"]] == ["power", "code", "note"]
     assert desk.run("revoke", "contract", NOWHERE)[0] == 0
     assert desk.status()[0] == 76
+
+
+@on_unsealed
+def test_a_stranger_in_a_set_that_was_sealed_over_it_is_there_for_good(desk, chain):
+    make_writer(chain, NOWHERE)
+    assert desk.run("seal")[0] == REFUSED
+    jobs, admin = chain.contracts.jobs, wallet(ADMIN)
+    DirectSender(chain.node, admin).transact(
+        jobs.address, jobs.data("renounceRole", NO_ROLE, admin.address), name="renounceRole"
+    )
+
+    code, found = desk.status()
+
+    (finding,) = found["verdict"]["findings"]
+    assert (code, finding["kind"], finding["hint"].split(",")[0]) == (77, "power", "Close the set at once")
+    assert desk.run("revoke", "contract", NOWHERE)[0] == REFUSED
+    assert desk.run("close")[0] == 0
+
+
+@on_unsealed
+def test_status_says_that_a_set_is_not_sealed_yet(desk):
+    code, found = desk.status()
+
+    (finding,) = found["verdict"]["findings"]
+    assert (code, finding["kind"], finding["hint"]) == (0, "note", "Run `gridstead contracts seal`.")
+    assert desk.run("seal")[0] == 0
+    assert desk.status()[1]["verdict"]["findings"] == []
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)

@@ -59,6 +59,45 @@ def test_file_that_is_no_key_file_is_the_operators_matter(tmp_path, password, co
         load_wallet(tmp_path / "key.json", password)
 
 
+def _of_version_5(document):
+    document["version"] = 5
+
+
+def _of_another_cipher(document):
+    document["crypto"]["cipher"] = "aes-256-gcm"
+
+
+def _of_no_cipher(document):
+    del document["crypto"]["cipher"]
+
+
+def _of_another_derivation(document):
+    document["crypto"]["kdf"] = "argon2id"
+
+
+@pytest.mark.parametrize("foreign", [_of_version_5, _of_another_cipher, _of_no_cipher, _of_another_derivation])
+def test_file_that_is_sealed_in_an_unknown_way_is_the_operators_matter(tmp_path, password, foreign):
+    """The password is right; nobody here knows what to do with it."""
+    path = tmp_path / "key.json"
+    create_wallet(path, password, iterations=CHEAP)
+    document = json.loads(path.read_text())
+    foreign(document)
+    path.write_text(json.dumps(document))
+
+    with pytest.raises(ConfigError, match=f"cannot open wallet {path}"):
+        load_wallet(path, password)
+
+
+def test_a_key_file_may_have_capitals_in_its_keys_and_its_cipher(tmp_path, password):
+    path = tmp_path / "key.json"
+    made = create_wallet(path, password, iterations=CHEAP)
+    document = json.loads(path.read_text())
+    document["Crypto"] = document.pop("crypto") | {"cipher": "AES-128-CTR"}
+    path.write_text(json.dumps(document))
+
+    assert load_wallet(path, password).address == made.address
+
+
 def test_missing_file_is_the_operators_matter(tmp_path, password):
     with pytest.raises(ConfigError, match="cannot read wallet"):
         load_wallet(tmp_path / "nothing", password)

@@ -14,7 +14,7 @@ from tests.services.test_grid_services import FakeDirectory
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.lifecycle import COLD
 from gridstead.domain.offers import Terms
-from gridstead.domain.reconcile import Rules
+from gridstead.domain.snapshot import Rules
 from gridstead.services.follower import Follower
 from gridstead.services.ldap_connector import LdapConnector
 from gridstead.services.meta_scheduler import MetaScheduler

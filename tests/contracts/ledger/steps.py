@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.contracts.ledger import credit, providers, records
+from tests.contracts.ledger.paid_time import told_minutes_floor
 from tests.contracts.ledger.state import NOBODY, Job, Kind
 from tests.contracts.ledger.world import MAX_UINT, Refused, World
 
-from gridstead.domain.billing import SECONDS_PER_MINUTE, paid_seconds_ceil, told_minutes_floor
+from gridstead.domain.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
 from gridstead.domain.billing import settle as divide
 from gridstead.domain.lifecycle import JobState
 

@@ -170,7 +170,9 @@ def test_a_bad_job_number_is_told(gridstead, number):
         assert "invalid job number" in done.err
 
 
-@pytest.mark.parametrize("command", [("credit", "balance"), ("provider", "status"), ("provider", "approve")])
+@pytest.mark.parametrize(
+    "command", [("credit", "balance"), ("provider", "status"), ("provider", "approve"), ("provider", "remove")]
+)
 def test_a_bad_address_is_told(gridstead, command):
     done = gridstead(*command, "0x12")
 

@@ -10,7 +10,7 @@ from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job, QueueSizes
 from gridstead.domain.journal import Entry, EntryKind, JobRecord, Records
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import Rules, Snapshot
+from gridstead.domain.snapshot import Rules, Snapshot
 
 CREDIT = 10**18
 CONTRACT = "0x" + "c0" * 20

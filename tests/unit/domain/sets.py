@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from gridstead.domain.deployment import SEATS, Code, Escrow, GridState, Holder, Ownership, Placed, Role
+from gridstead.domain.deployment import SEALABLE, SEATS, Code, Escrow, GridState, Holder, Ownership, Placed, Role
 
 OLD, NEW, MATCHER, STRANGER = ("0x" + digit * 40 for digit in "abcd")
 ADDRESSES = {
@@ -14,20 +14,20 @@ ADDRESSES = {
 }
 GRID = ADDRESSES["MetaScheduler"]
 OF_ROLE = {Role.ADMIN: OLD, Role.MATCHER: MATCHER, Role.CONTRACT: GRID}
+HOLDERS = tuple(Holder(contract=contract, role=role, account=OF_ROLE[role], given_by=OLD) for contract, role in SEATS)
+SEALED_SEAT = (SEALABLE, Role.ADMIN)
 ROLE_OF = {(contract, name): role for (contract, role), name in SEATS.items()}
 
 
 def state(**changed):
-    """Return a set that is whole."""
+    """Return a set that is whole, and sealed as a deployment leaves it."""
     values = {
         "chain_id": 1,
         "block": 10,
         "version": "2.0.0",
         "first_block": 1,
         "placed": tuple(Placed(contract=name, address=where, code=Code.OURS) for name, where in ADDRESSES.items()),
-        "holders": tuple(
-            Holder(contract=contract, role=role, account=OF_ROLE[role], given_by=OLD) for contract, role in SEATS
-        ),
+        "holders": tuple(one for one in HOLDERS if (one.contract, one.role) != SEALED_SEAT),
         "owners": (
             Ownership(contract="Constants", owner=OLD, offered_to=""),
             Ownership(contract="Credit", owner=OLD, offered_to=""),
@@ -40,6 +40,11 @@ def state(**changed):
         "escrow": Escrow(balance=105, locked=100, fees=5, jobs=3, hot_jobs=1),
     }
     return GridState(**(values | changed))
+
+
+def unsealed(**changed):
+    """Return a set that is whole but for an admin of JobRepository, who has not resigned."""
+    return state(holders=HOLDERS, **changed)
 
 
 def owned(found, contract, **changed):

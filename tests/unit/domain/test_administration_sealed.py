@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A JobRepository without an admin: how it comes to that, and that all else goes on."""
 
-from dataclasses import replace
-
 import pytest
-from tests.unit.domain.sets import GRID, NEW, OLD, STRANGER, apply, given, state, without
+from tests.unit.domain.sets import GRID, NEW, OLD, STRANGER, apply, given, state, unsealed, without
 
 from gridstead.domain.administration import grant, hand_over, revoke, seal, take_over
-from gridstead.domain.deployment import ROLE_CONTRACTS, Role, judge
+from gridstead.domain.deployment import ROLE_CONTRACTS, Role
+from gridstead.domain.verdict import judge
 from gridstead.errors import NotAllowed
 
 GOVERNED = tuple(one for one in ROLE_CONTRACTS if one != "JobRepository")
@@ -19,12 +18,16 @@ def after(found, changes, sender):
     return found
 
 
+def grant_admin(found, sender, account):
+    return grant(found, sender, Role.ADMIN, account)
+
+
 def sealed():
-    return after(state(), seal(state(), OLD), OLD)
+    return after(unsealed(), seal(unsealed(), OLD), OLD)
 
 
 def test_its_admin_resigns_last_and_nothing_is_wrong_then():
-    found = given(state(), "JobRepository", Role.ADMIN, NEW)
+    found = given(unsealed(), "JobRepository", Role.ADMIN, NEW)
 
     changes = seal(found, OLD)
 
@@ -39,20 +42,28 @@ def test_its_admin_resigns_last_and_nothing_is_wrong_then():
 
 def test_only_its_admin_seals_it():
     with pytest.raises(NotAllowed, match=f"{NEW} is not admin of JobRepository"):
-        seal(state(), NEW)
+        seal(unsealed(), NEW)
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        given(state(), "JobRepository", Role.CONTRACT, STRANGER),
-        without(state(), "JobRepository", Role.CONTRACT, GRID),
-        replace(state(), first_block=None),
+        given(unsealed(), "JobRepository", Role.CONTRACT, STRANGER),
+        without(unsealed(), "JobRepository", Role.CONTRACT, GRID),
+        unsealed(first_block=None),
     ],
 )
 def test_what_is_wrong_or_not_known_is_not_made_lasting(found):
     with pytest.raises(NotAllowed, match="cannot seal JobRepository"):
         seal(found, OLD)
+
+
+def test_a_stranger_who_may_write_to_a_sealed_one_does_so_for_good():
+    found = given(sealed(), "JobRepository", Role.CONTRACT, STRANGER)
+
+    with pytest.raises(NotAllowed, match=f"{OLD} is not admin of JobRepository"):
+        revoke(found, OLD, Role.CONTRACT, STRANGER)
+    assert seal(found, OLD) == ()
 
 
 def test_a_sealed_set_is_handed_over_without_it():
@@ -65,8 +76,18 @@ def test_a_sealed_set_is_handed_over_without_it():
     assert (hand_over(done, OLD, NEW), take_over(done, NEW)) == ((), ())
 
 
+@pytest.mark.parametrize("wish", [grant_admin, hand_over, lambda found, _, heir: take_over(found, heir)])
+def test_who_cannot_know_that_it_is_sealed_is_told_how_to(wish):
+    found = state(first_block=None)
+
+    with pytest.raises(NotAllowed, match="known") as refusal:
+        wish(found, OLD, NEW)
+
+    assert "--first-block" in refusal.value.hint
+
+
 def test_it_may_be_sealed_while_the_set_is_handed_over():
-    offered = after(state(), hand_over(state(), OLD, NEW), OLD)
+    offered = after(unsealed(), hand_over(unsealed(), OLD, NEW), OLD)
     resigned = after(offered, seal(offered, OLD), OLD)
 
     done = after(resigned, take_over(resigned, NEW), NEW)

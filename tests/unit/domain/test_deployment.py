@@ -4,9 +4,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.sets import ADDRESSES, GRID, MATCHER, NEW, OLD, STRANGER, given, owned, state, without
+from tests.unit.domain.sets import ADDRESSES, GRID, MATCHER, NEW, OLD, STRANGER, given, owned, state, unsealed, without
 
-from gridstead.domain.deployment import Code, Escrow, Kind, Role, exit_code, judge, parse_role
+from gridstead.domain.deployment import Code, Escrow, Role, parse_role
+from gridstead.domain.verdict import Kind, exit_code, judge
 from gridstead.errors import InvalidInput
 
 
@@ -47,6 +48,7 @@ def test_a_whole_set_leaves_nothing_to_say():
         (owned(state(), "ProviderJobQueues", owner=OLD), Kind.WIRING, f"ProviderJobQueues belongs to {OLD} instead"),
         (state(placed=placed(Code.UNKNOWN)), Kind.NOTE, "could not be compared"),
         (plain(fees=None, queues_jobs=None), Kind.NOTE, "plain DeepSquare 1.2"),
+        (unsealed(), Kind.NOTE, f"{OLD} can name a second writer to JobRepository"),
         (state(first_block=None), Kind.NOTE, "more accounts may hold roles than are shown"),
         (given(state(), "MetaScheduler", Role.ADMIN, NEW), Kind.NOTE, "the contracts differ in who is admin"),
         (owned(state(), "Credit", owner="0x" + "0" * 40), Kind.NOTE, "Credit has no owner"),
@@ -64,6 +66,29 @@ def test_what_is_not_right_is_said_with_its_kind(found, kind, words):
     assert findings[0].kind is kind
 
 
+def test_a_set_that_is_not_sealed_is_content_with_that_and_tells_how():
+    findings = judge(unsealed(), expected=ADDRESSES)
+
+    assert [(one.kind, one.hint) for one in findings] == [(Kind.NOTE, "Run `gridstead contracts seal`.")]
+    assert exit_code(findings) == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "contract", "hint"),
+    [
+        (unsealed(), "JobRepository", f"Run `gridstead contracts revoke contract {STRANGER}` at once."),
+        (unsealed(first_block=None), "JobRepository", f"Run `gridstead contracts revoke contract {STRANGER}` at once."),
+        (state(), "ProviderManager", f"Run `gridstead contracts revoke contract {STRANGER}` at once."),
+        (state(), "JobRepository", "Close the set at once, deploy a new one, and find out how the account came to its"),
+    ],
+)
+def test_a_stranger_with_power_is_ended_by_who_can(found, contract, hint):
+    """Of a sealed JobRepository nobody can take a role any more."""
+    finding = judge(given(found, contract, Role.CONTRACT, STRANGER))[0]
+
+    assert (finding.kind, finding.hint.startswith(hint)) == (Kind.POWER, True)
+
+
 def test_an_address_that_is_not_the_files_is_told():
     (finding,) = judge(state(), expected=ADDRESSES | {"Credit": STRANGER})
 
@@ -73,6 +98,12 @@ def test_an_address_that_is_not_the_files_is_told():
 
 def test_an_escrow_that_nobody_counted_is_not_judged():
     assert judge(state(escrow=None)) == ()
+
+
+def test_a_set_without_events_that_may_be_sealed_differs_in_nothing():
+    (finding,) = judge(state(first_block=None))
+
+    assert finding.text.startswith("events could not be searched")
 
 
 def test_roles_that_no_event_tells_of_are_not_said_to_be_nobodys():

@@ -57,7 +57,7 @@ def change(entry_id, state, reason=""):
 
 
 def mined(block, *, succeeded=True, **skipped):
-    return Receipt(block=block, succeeded=succeeded, skipped={int(k[1:]): v for k, v in skipped.items()})
+    return Receipt(block=block, block_hash="", succeeded=succeeded, skipped={int(k[1:]): v for k, v in skipped.items()})
 
 
 def test_nothing_is_done_for_nothing():

@@ -2,6 +2,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contracts.ledger.paid_time import told_minutes_floor
 
 from gridstead.domain.billing import (
     LONGEST_MIN,
@@ -17,7 +18,6 @@ from gridstead.domain.billing import (
     paid_seconds_floor,
     price_per_minute,
     settle,
-    told_minutes_floor,
 )
 from gridstead.domain.lifecycle import COLD, HOT, LEGAL, JobState, is_legal
 

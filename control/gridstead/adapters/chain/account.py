@@ -88,7 +88,12 @@ class ChainAccount:
             for payload, calls in zip(payloads, batches, strict=True)
             if payload is not None and payload.gas is None
         ]
-        estimates = iter(estimate_all(self._node, self.address, unknown))
+        asked = estimate_all(self._node, self.address, unknown)
+        if any(payload.least_gas for payload, _ in unknown):
+            room = int(self._node.ask("eth_getBlockByNumber", "latest", False)["gasLimit"], 16)
+            least = [min(payload.least_gas, room) for payload, _ in unknown]
+            asked = [max(gas, low) if isinstance(gas, int) else gas for gas, low in zip(asked, least, strict=True)]
+        estimates = iter(asked)
         return tuple(next(estimates) if gas is None else gas for gas in known)
 
     def sign(
@@ -135,7 +140,12 @@ class ChainAccount:
                 fields = self._skipped.decode(log)
                 name, arguments = reason(fields["reason"])
                 skipped[int.from_bytes(fields["jobId"])] = f"{name}({', '.join(arguments)})"
-        return Receipt(block=int(answer["blockNumber"], 16), succeeded=int(answer["status"], 16) == 1, skipped=skipped)
+        return Receipt(
+            block=int(answer["blockNumber"], 16),
+            block_hash=answer["blockHash"],
+            succeeded=int(answer["status"], 16) == 1,
+            skipped=skipped,
+        )
 
 
 def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:

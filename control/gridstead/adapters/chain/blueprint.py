@@ -10,10 +10,11 @@ from eth_utils.crypto import keccak
 from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.domain.administration import Change
-from gridstead.domain.deployment import NOBODY, SEATS, Role
+from gridstead.domain.deployment import NOBODY, SEALABLE, SEALED, SEATS, Role
 from gridstead.domain.job import Block
 
 SUPPLY = "supply"
+RESIGNATION = "renounceRole"
 SOMEBODY = "0x" + "11" * 20  # who runs a constructor to see its code; nobody would not do: Credit mints to its creator
 
 # What is created in which order; an argument is the name of an earlier contract, or the supply.
@@ -32,12 +33,13 @@ def arguments_of(contract: str, addresses: Mapping[str, str], *, supply: int = 0
     return [supply if one == SUPPLY else addresses.get(one, NOBODY) for one in BLUEPRINT[contract]]
 
 
-def wiring(addresses: Mapping[str, str], operator: str) -> tuple[Change, ...]:
-    """Return what a set needs beyond its contracts, in order.
+def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[Change, ...]:
+    """Return what a set needs beyond its contracts, in order; last, what cannot be undone.
 
     Args:
         addresses: Of all contracts, by name.
         operator: The wallet of the meta-scheduler service.
+        admin: Who created the contracts.
     """
     grid = addresses["MetaScheduler"]
     members = [(seat, grid) for seat in SEATS if seat[1] is Role.CONTRACT]
@@ -53,7 +55,9 @@ def wiring(addresses: Mapping[str, str], operator: str) -> tuple[Change, ...]:
     )
     title = f"ProviderJobQueues belongs to {grid}"
     queues = Change(contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title)
-    return (queues, *grants)
+    role = SEATS[SEALABLE, Role.ADMIN]
+    seal = Change(contract=SEALABLE, function=RESIGNATION, arguments=(role, admin), title=SEALED)
+    return (queues, *grants, seal)
 
 
 def code_of_release(node: Node, contract: str, addresses: Mapping[str, str], *, at: Block) -> str | None:

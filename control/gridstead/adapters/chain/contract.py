@@ -21,12 +21,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a transaction does: contract address and data, the gas it can use (None: ask), coins to send along (wei)."""
+    """What a transaction does: contract address and data, the gas it can use (None: ask), coins to send along (wei).
+
+    What is asked for gets ``least_gas`` at least, as far as a block has room for that.
+    """
 
     to: str
     data: str
     gas: int | None
     value: int = 0
+    least_gas: int = 0
 
 
 @dataclass(frozen=True, slots=True)

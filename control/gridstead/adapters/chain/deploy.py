@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.blueprint import BLUEPRINT, address_of, arguments_of, wiring
+from gridstead.adapters.chain.blueprint import BLUEPRINT, RESIGNATION, address_of, arguments_of, wiring
 from gridstead.adapters.chain.contracts import Contract
 from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alone, read, set_aside, write
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.encode import Payload
+from gridstead.adapters.chain.history import search
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.steps import Step, filling, role_id, to_steps
 from gridstead.adapters.chain.survey import Survey, check_release, creation_of, survey
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.administration import Change
+from gridstead.domain.deployment import SEALABLE, Role
 from gridstead.domain.job import Block
 from gridstead.domain.sending import Taken
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
@@ -78,7 +80,10 @@ class Deployment:
         creations, addresses = self._creations(found, supply)
         if creations:
             check_release(self._node, found)
-        missing = [one for one in wiring(addresses, operator) if not self._is_so(one, found)]
+        wanted = wiring(addresses, operator=operator, admin=self._admin.address)
+        missing = [one for one in wanted if not self._is_so(one, found)]
+        if missing and missing[-1].function == RESIGNATION and not self._may_seal(addresses, found):
+            del missing[-1]
         return tuple(self._placed((*creations, *to_steps(missing, addresses, nonce=0)), found))
 
     def estimated(self, steps: Iterable[Step]) -> tuple[Step, ...]:
@@ -160,12 +165,15 @@ class Deployment:
         """Yield steps with the nonces that were meant for them, or else free ones, and before them what fills gaps.
 
         Another program's transaction may be gone from the pool after ours was signed with the next nonce. Ours keeps
-        its nonce: with a lower one it could be mined twice.
+        its nonce: with a lower one it could be mined twice. A call that does not wait goes after those before it, which
+        may be new: another wallet is to be the meta-scheduler's, and the seal was only written down.
         """
-        placed, free = [], found.free
+        placed: list[Step] = []
+        free = found.free
         for step in steps:
             nonce = self._reserved(step.title, found)
-            if nonce is None:
+            is_early = nonce in found.gaps and not step.creates and any(one.nonce > nonce for one in placed)
+            if nonce is None or is_early:
                 nonce, free = free, free + 1
             placed.append(replace(step, nonce=nonce))
         taken = {one.nonce for one in placed}
@@ -183,10 +191,30 @@ class Deployment:
         if change.contract not in found.known:
             return False
         contract = Contract(change.contract, found.known[change.contract])
-        if change.function == "grantRole":
+        if change.function in {"grantRole", RESIGNATION}:
             role, account = map(str, change.arguments)
-            return bool(self._ask(contract, found.head, "hasRole", role_id(role), account))
+            has = bool(self._ask(contract, found.head, "hasRole", role_id(role), account))
+            return has is (change.function == "grantRole")
         return str(self._ask(contract, found.head, "owner")).lower() == change.arguments[0]
+
+    def _may_seal(self, addresses: dict[str, str], found: Survey) -> bool:
+        """Return whether events tell that nobody but MetaScheduler was ever given a role in JobRepository.
+
+        Its creator is admin from the beginning. A seal over anybody else would be for good, or would be none.
+        """
+        if SEALABLE not in found.known:
+            return True
+        created = self._record.intent(creation_of(SEALABLE))
+        history = search(
+            self._node,
+            [Contract(SEALABLE, found.known[SEALABLE])],
+            head=found.head,
+            first=created.block if created else None,
+        )
+        if history is None or not history.is_whole_of(SEALABLE):
+            return False
+        expected = {(Role.ADMIN, self._admin.address), (Role.CONTRACT, addresses["MetaScheduler"])}
+        return {(one.role, one.account) for one in history.gifts} <= expected
 
     def _ask(self, contract: Contract, head: Block, function: str, *arguments: Any) -> Any:  # noqa: ANN401
         (answer,) = self._node.read([contract.read(function, *arguments)], at=head)

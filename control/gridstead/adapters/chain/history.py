@@ -45,8 +45,12 @@ class History:
     @property
     def is_whole(self) -> bool:
         """Whether it goes back to the creation of each contract with roles, where its creator becomes admin."""
-        first = {one.contract: one for one in reversed(self.gifts) if one.role is Role.ADMIN}
-        return all(name in first and first[name].account == first[name].given_by for name in ROLE_CONTRACTS)
+        return all(map(self.is_whole_of, ROLE_CONTRACTS))
+
+    def is_whole_of(self, contract: str) -> bool:
+        """Whether it goes back to the creation of a contract with roles."""
+        first = next((one for one in self.gifts if (one.contract, one.role) == (contract, Role.ADMIN)), None)
+        return first is not None and first.account == first.given_by
 
 
 def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None) -> History | None:

@@ -20,6 +20,7 @@ from gridstead.domain.ids import parse_address
 from gridstead.errors import ConfigError, InvalidInput
 
 SIGNATURE_BYTES = 65
+CIPHER = "aes-128-ctr"
 _RECOVERY_BASE = 27
 _RECOVERY_IDS = (0, 1, 27, 28)
 
@@ -124,12 +125,34 @@ def _key(keystore: Path, password_file: Path) -> bytes:
     try:
         document = json.loads(keystore.read_text())
         password = password_file.read_text().rstrip("\r\n")
-        return bytes(Keys.decrypt(document, password))
+        key = bytes(Keys.decrypt(document, password))
+        _check_cipher(document)
     except OSError as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
+    # NotImplementedError is what the key-file library raises for a version that it does not know.
     except (ValueError, TypeError, KeyError, NotImplementedError) as err:
         hint = "The password file must hold the password that the key file was made with, on one line."
         raise ConfigError(f"cannot open wallet {keystore}", detail=str(err), hint=hint) from err
+    return key
+
+
+def _check_cipher(document: object) -> None:
+    """Refuse another cipher than CIPHER; the library takes every one for it, and returns a key that is none of ours.
+
+    The password does not tell: what is checked with it is what was enciphered, not the key.
+
+    Raises:
+        ValueError: It is another, or the file does not say.
+    """
+    cipher = _lowered(_lowered(document).get("crypto")).get("cipher")
+    name = _lowered(cipher).get("function") if isinstance(cipher, dict) else cipher  # version 4 has a table
+    if str(name).lower() != CIPHER:
+        raise ValueError(f"its cipher is {name!r}, not {CIPHER}")
+
+
+def _lowered(table: object) -> dict[str, object]:
+    """Return a table of a key file, its keys in lower case, as the library reads them."""
+    return {str(key).lower(): value for key, value in table.items()} if isinstance(table, dict) else {}
 
 
 def create_wallet(

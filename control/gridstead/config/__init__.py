@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of every service, one TOML file each, /etc/gridstead/<service>.toml.
+
+Unknown keys are errors. Secrets are paths. A field without a meaningful default has none. docs/reference/settings.md
+is generated from these models. One module per file; what several of them hold is in tables, what a value may be in
+types. Importers take all of it from here.
+"""
+
+from __future__ import annotations
+
+from gridstead.config.agent import AgentSettings
+from gridstead.config.client import ClientSettings
+from gridstead.config.job_definitions import JobDefinitionsSettings
+from gridstead.config.logger import LoggerSettings
+from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
+from gridstead.config.reading import load
+from gridstead.config.services import SERVICES
+from gridstead.config.supervisor import (
+    AgentTransport,
+    PricesPerMinute,
+    Slurm,
+    SshKeys,
+    SshTransport,
+    SupervisorSettings,
+)
+from gridstead.config.tables import Chain, Directory, MutualTls, Peer, Service, Storage, Tls, Wallet, WalletIds
+from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSettings
+from gridstead.config.values import Address, Credits, Endpoint, NaturalInt, PositiveInt, Settings, Url, to_wei
+
+__all__ = [
+    "SERVICES",
+    "Address",
+    "AgentSettings",
+    "AgentTransport",
+    "Chain",
+    "ClientSettings",
+    "Credits",
+    "Directory",
+    "Endpoint",
+    "JobDefinitionsSettings",
+    "LdapConnectorSettings",
+    "LoggerSettings",
+    "MetaSchedulerSettings",
+    "MutualTls",
+    "NaturalInt",
+    "Peer",
+    "PositiveInt",
+    "PricesPerMinute",
+    "QueueView",
+    "Service",
+    "Settings",
+    "Slurm",
+    "SshKeys",
+    "SshTransport",
+    "Storage",
+    "SupervisorSettings",
+    "Tls",
+    "Url",
+    "UserDirectoriesSettings",
+    "Wallet",
+    "WalletIds",
+    "load",
+    "to_wei",
+]

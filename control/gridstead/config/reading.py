@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a settings file, and saying what is wrong with one."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import TypeGuard, TypeVar, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gridstead.config.values import Settings
+from gridstead.errors import ConfigError
+
+SHOWN = 80  # characters of a wrong value
+
+AnySettings = TypeVar("AnySettings", bound="Settings")
+
+
+def load(model: type[AnySettings], path: Path) -> AnySettings:
+    """Return the settings of a file.
+
+    Raises:
+        ConfigError: The file cannot be read or breaks a rule; every broken field is named at once.
+    """
+    try:
+        return model.model_validate(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}", detail=str(error)) from error
+    except ValidationError as error:
+        problems = [_problem(model, one) for one in error.errors()]
+        hint = "docs/reference/settings.md lists every key."
+        raise ConfigError(f"invalid settings in {path}", detail="; ".join(problems), hint=hint) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not TOML", detail=str(error)) from error
+
+
+def _problem(model: type[Settings], error: ErrorDetails) -> str:
+    place = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{place}: missing"
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(error["loc"][-1]), _keys(model, error["loc"][:-1]), n=1)
+        return f"{place}: unknown key" + (f", did you mean {near[0]}?" if near else "")
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}, found {repr(error['input'])[:SHOWN]}"
+
+
+def _keys(model: type[Settings], table: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that a table of the settings may have."""
+    for name in table:
+        field = model.model_fields.get(str(name))
+        inner = [one for one in (field.annotation, *get_args(field.annotation)) if _is_table(one)] if field else []
+        if not inner:
+            return []
+        model = inner[0]
+    return list(model.model_fields)
+
+
+def _is_table(annotation: object) -> TypeGuard[type[Settings]]:
+    return isinstance(annotation, type) and issubclass(annotation, Settings)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which services have a file."""
+
+from __future__ import annotations
+
+from gridstead.config.agent import AgentSettings
+from gridstead.config.job_definitions import JobDefinitionsSettings
+from gridstead.config.logger import LoggerSettings
+from gridstead.config.meta_scheduler import MetaSchedulerSettings
+from gridstead.config.supervisor import SupervisorSettings
+from gridstead.config.tables import Service
+from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSettings
+
+SERVICES: dict[str, type[Service]] = {
+    "agent": AgentSettings,
+    "job-definitions": JobDefinitionsSettings,
+    "ldap-connector": LdapConnectorSettings,
+    "logger": LoggerSettings,
+    "meta-scheduler": MetaSchedulerSettings,
+    "supervisor": SupervisorSettings,
+    "user-directories": UserDirectoriesSettings,
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a value of the settings may be, and what every table of them is."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from gridstead.domain.ids import is_address
+
+WEI_PER_CREDIT = 10**18
+WEI_DIGITS = 80
+
+
+def _check_address(value: str) -> str:
+    lowered = value.lower()
+    if not is_address(lowered):
+        raise ValueError("an address is 0x and 40 hexadecimal digits")
+    return lowered
+
+
+def _check_endpoint(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError("an endpoint is host:port")
+    return value
+
+
+def _check_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        good = parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError as error:
+        raise ValueError(f"a URL is http(s)://host:port/path: {error}") from error
+    if not good or any(c.isspace() or not c.isprintable() for c in value):
+        raise ValueError("a URL is http(s)://host:port/path")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+Url = Annotated[str, AfterValidator(_check_url)]
+Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
+PositiveInt = Annotated[int, Field(gt=0)]
+NaturalInt = Annotated[int, Field(ge=0)]
+Credits = Annotated[Decimal, Field(ge=0, decimal_places=18, max_digits=40)]
+
+
+class Settings(BaseModel):
+    """A table of a settings file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def to_wei(amount: Decimal) -> int:
+    """Return credits as wei; the settings allow at most 18 decimals, so nothing is rounded."""
+    with localcontext(prec=WEI_DIGITS):
+        return int(amount * WEI_PER_CREDIT)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every method of a service that a .proto file names is answered; the generated base classes answer UNIMPLEMENTED."""
+
+from __future__ import annotations
+
+from inspect import isfunction
+
+import pytest
+
+from gridstead.proto import (
+    agent_pb2,
+    agent_pb2_grpc,
+    logger_pb2,
+    logger_pb2_grpc,
+    sbatchapi_pb2,
+    sbatchapi_pb2_grpc,
+    supervisor_pb2,
+    supervisor_pb2_grpc,
+)
+from gridstead.rpc import agent, job_definitions, logger, ssh_keys
+
+GENERATED = (
+    (agent_pb2, agent_pb2_grpc),
+    (logger_pb2, logger_pb2_grpc),
+    (sbatchapi_pb2, sbatchapi_pb2_grpc),
+    (supervisor_pb2, supervisor_pb2_grpc),
+)
+OURS = (agent, job_definitions, logger, ssh_keys)
+SERVICES = [
+    (service, getattr(stubs, f"{name}Servicer"))
+    for messages, stubs in GENERATED
+    for name, service in messages.DESCRIPTOR.services_by_name.items()
+]
+
+
+def servicers(base):
+    """Return our classes that answer for a service."""
+    members = [member for module in OURS for member in vars(module).values() if isinstance(member, type)]
+    return [member for member in members if issubclass(member, base) and member is not base]
+
+
+@pytest.mark.parametrize(("service", "base"), SERVICES, ids=[service.full_name for service, _ in SERVICES])
+def test_every_method_of_a_service_is_answered(service, base):
+    (servicer,) = servicers(base)
+
+    missing = [method.name for method in service.methods if not isfunction(vars(servicer).get(method.name))]
+
+    assert service.methods
+    assert missing == []
+
+
+def test_every_proto_file_is_looked_at(request):
+    folder = request.config.rootpath / "control" / "gridstead" / "proto"
+
+    named = {f"gridstead/proto/{path.name}" for path in folder.glob("*.proto")}
+
+    assert named == {messages.DESCRIPTOR.name for messages, _ in GENERATED}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chain in memory: blocks, what each of them left behind, and the transactions that wait for one.
+
+Who extends it says in ``apply`` what a call does to the state, and in ``is_mistaken`` which calls should not be there.
+``reorg(n)`` takes the last n blocks back. Put ``down = True`` to make the endpoint go away.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tests.fakes.store import FakeClock
+
+from gridstead.domain.calls import Call
+from gridstead.domain.events import Event
+from gridstead.domain.job import Block
+from gridstead.domain.sending import Receipt, Transaction
+from gridstead.errors import ChainUnavailable, TransactionReverted
+
+
+@dataclass
+class State:
+    """What a block leaves behind of the wallets; copied with every block."""
+
+    nonces: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+
+
+class FakeChain:
+    """Blocks that follow each other. ``mistaken`` holds the calls that were mined and should not have been."""
+
+    def __init__(self, clock: FakeClock, state: State) -> None:
+        self.clock = clock
+        self.down = False
+        self.pool: dict[tuple[str, int], tuple[Transaction, tuple[Call, ...]]] = {}
+        self.mistaken: list[Call] = []
+        self._forks = 0
+        self._events: list[Event] = []
+        self._state = state
+        self._history: list[tuple[Block, State, tuple[Event, ...]]] = []
+
+    def head(self) -> Block:
+        self._answer()
+        return self._history[-1][0]
+
+    def block(self, number: int) -> Block | None:
+        self._answer()
+        return self._history[number][0] if 0 <= number < len(self._history) else None
+
+    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+        self._at(end)
+        return tuple(event for _, _, events in self._history[first : end.number + 1] for event in events)
+
+    def mine(self, count: int = 1) -> Block:
+        for _ in range(count):
+            self._include()
+            number = len(self._history)
+            block = Block(number=number, hash=f"0x{self._forks:032x}{number:032x}", timestamp=self._next_time())
+            self._history.append((block, copy.deepcopy(self._state), tuple(self._events)))
+            self._events.clear()
+        return self._history[-1][0]
+
+    def reorg(self, depth: int, *, length: int | None = None) -> None:
+        """Take the last blocks back and put empty ones in their place."""
+        assert 0 < depth < len(self._history)
+        del self._history[-depth:]
+        self._state = copy.deepcopy(self._history[-1][1])
+        self._forks += 1
+        self.mine(depth if length is None else length)
+
+    def _include(self) -> None:
+        """Apply the transactions of the pool whose turn it is."""
+        for wallet, nonce in sorted(self.pool):
+            if nonce != self._state.nonces[wallet]:
+                continue
+            transaction, calls = self.pool.pop((wallet, nonce))
+            self._state.nonces[wallet] += 1
+            skipped, succeeded = {}, True
+            for call in calls:
+                proof = getattr(call, "proof", None)
+                if self.is_mistaken(call):
+                    self.mistaken.append(call)
+                try:
+                    self.apply(wallet, call)
+                except TransactionReverted as error:
+                    succeeded = succeeded and proof is not None
+                    skipped |= {proof.job_id.number: str(error.detail)} if proof else {}
+            number = len(self._history)
+            block_hash = f"0x{self._forks:032x}{number:032x}"
+            receipt = Receipt(block=number, block_hash=block_hash, succeeded=succeeded, skipped=skipped)
+            self._state.receipts[transaction.hash] = receipt
+
+    def _next_time(self) -> int:
+        last = self._history[-1][0].timestamp if self._history else 0
+        return max(last + 1, self.clock.now())
+
+    def _at(self, block: Block) -> State:
+        self._answer()
+        if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
+            raise ChainUnavailable(f"could not read block {block.number}", detail="it is not in the chain any more")
+        return self._history[block.number][1]
+
+    def _answer(self) -> None:
+        if self.down:
+            raise ChainUnavailable("could not reach the chain", detail="connection refused")

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the grid's contracts over a state in memory: who may do what, what moves, what is told.
+
+A contract knows the state, the number and the time of the block that it runs in, and nothing else of the chain.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from tests.fakes.chain import State
+
+from gridstead.domain.billing import price_per_minute, settle
+from gridstead.domain.calls import (
+    Call,
+    ClaimCancelling,
+    ClaimJobs,
+    ClaimTopUp,
+    Expire,
+    Match,
+    Refuse,
+    Register,
+    SetRunning,
+    Settle,
+)
+from gridstead.domain.events import Event, EventKind
+from gridstead.domain.expiry import Timeouts, expiry
+from gridstead.domain.job import Job, Provider
+from gridstead.domain.lifecycle import COLD, JobState, is_legal
+from gridstead.errors import TransactionReverted
+
+ESCROW = "escrow"
+FEES = "fees"
+FEE_PERCENT = 20
+
+_SILENT = {EventKind.JOB_REQUESTED: {"provider"}, EventKind.JOB_TRANSITION: {"customer", "provider"}}
+
+
+@dataclass
+class GridState(State):
+    """What a block leaves behind of the contracts, too."""
+
+    jobs: dict[int, Job] = field(default_factory=dict)
+    claimed_at: dict[int, int] = field(default_factory=dict)
+    providers: dict[str, Provider] = field(default_factory=dict)
+    waiting: dict[str, Provider] = field(default_factory=dict)
+    claimable: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    cancelling: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    top_up: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    balances: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+@dataclass
+class Contracts:
+    """The contracts in the block that is mined next; they change its state and add to its events."""
+
+    state: GridState
+    events: list[Event]
+    block: int
+    now: int
+    timeouts: Timeouts
+
+    def apply(self, wallet: str, call: Call) -> None:
+        """Make a provider's or the meta-scheduler's call."""
+        match call:
+            case Register():
+                self._register(wallet, call)
+            case ClaimJobs(limit=limit):
+                self._claim(wallet, limit)
+            case ClaimCancelling():
+                self.state.cancelling[wallet].clear()
+            case ClaimTopUp():
+                self.state.top_up[wallet].clear()
+            case Match(proof=proof, provider=provider, max_price_per_min=limit):
+                self._match(proof.job_id.number, provider, limit)
+            case Refuse(proof=proof):
+                self._refuse(wallet, proof.job_id.number)
+            case SetRunning(proof=proof, started_at=started_at):
+                self._run(wallet, proof.job_id.number, started_at)
+            case Settle():
+                self._settle(wallet, call)
+            case Expire(proof=proof):
+                self._expire(proof.job_id.number)
+
+    # What administrators and customers call.
+
+    def approve(self, address: str) -> None:
+        self.state.providers[address] = replace(self.state.waiting.pop(address), joined=True)
+        self._emit(EventKind.PROVIDER_CHANGED, provider=address)
+
+    def ban(self, address: str) -> None:
+        self.state.providers[address] = replace(self.state.providers[address], joined=False, banned=True)
+        self._emit(EventKind.PROVIDER_CHANGED, provider=address)
+
+    def request(self, job: Job) -> None:
+        self._move(job.customer, ESCROW, job.lock)
+        self.state.jobs[job.id.number] = job
+        self._emit(EventKind.JOB_REQUESTED, job)
+
+    def cancel(self, number: int) -> None:
+        job = self.state.jobs[number]
+        if job.state in COLD:
+            raise _revert("cancelJob", "JobHotStatusOnly")
+        asked_at = job.cancel_requested_at or self.now
+        self.state.jobs[number] = replace(job, cancel_requested=True, cancel_requested_at=asked_at)
+        if job.provider and not job.cancel_requested:
+            self.state.cancelling[job.provider].append(number)
+        if job.state is not JobState.RUNNING:
+            self._end(number, JobState.CANCELLED, 0)
+
+    def top_up(self, number: int, amount: int) -> None:
+        job = self.state.jobs[number]
+        self._move(job.customer, ESCROW, amount)
+        self.state.jobs[number] = replace(job, lock=job.lock + amount)
+        self.state.top_up[job.provider].append(number)
+
+    # What the other calls do.
+
+    def _register(self, wallet: str, call: Register) -> None:
+        labels = tuple(sorted(call.labels, key=lambda label: label.key))
+        self.state.waiting[wallet] = Provider(
+            address=wallet, hardware=call.hardware, prices=call.prices, labels=labels, joined=False, waiting=True
+        )
+        self._emit(EventKind.PROVIDER_CHANGED, provider=wallet)
+
+    def _match(self, number: int, provider: str, limit: int) -> None:
+        record = self.state.providers.get(provider)
+        if record is None or not record.joined:
+            raise _revert("metaSchedule", "ProviderNotJoined")
+        job = self._to(number, JobState.META_SCHEDULED)
+        price = price_per_minute(job.resources, record.prices)
+        if price > limit:
+            raise _revert("metaSchedule", "PriceAboveLimit", str(price), str(limit))
+        if price > job.lock:
+            raise _revert("metaSchedule", "InsufficientFunds", str(job.lock), str(price))
+        self.state.jobs[number] = replace(job, provider=provider, price_per_min=price)
+        self.state.claimable[provider].append(number)
+
+    def _claim(self, wallet: str, limit: int) -> None:
+        record = self.state.providers.get(wallet)
+        if record is None or not record.joined:
+            raise _revert("claimJobs", "ProviderNotJoined")
+        queue, claimed = self.state.claimable[wallet], 0
+        while queue and claimed < limit:
+            number = queue.pop(0)
+            job = self.state.jobs[number]
+            if job.state is not JobState.META_SCHEDULED or job.provider != wallet:
+                continue
+            self.state.jobs[number] = self._to(number, JobState.SCHEDULED)
+            self.state.claimed_at[number] = self.now
+            self._emit(EventKind.JOB_CLAIMED, self.state.jobs[number])
+            claimed += 1
+
+    def _refuse(self, wallet: str, number: int) -> None:
+        job = self._of(wallet, number, "refuseJob")
+        if job.state not in {JobState.META_SCHEDULED, JobState.SCHEDULED}:
+            raise _revert("refuseJob", "MetaScheduledScheduledStatusOnly")
+        self._unmatch(job)
+
+    def _unmatch(self, job: Job) -> None:
+        number = job.id.number
+        self._emit(EventKind.JOB_REFUSED, job)
+        self.state.jobs[number] = replace(self._to(number, JobState.PENDING), provider="", price_per_min=0)
+
+    def _expire(self, number: int) -> None:
+        job = self.state.jobs[number]
+        end = expiry(job, self.timeouts, claimed_at=self.state.claimed_at.get(number))
+        is_match = job.state is JobState.META_SCHEDULED
+        if end is None or (self.block if is_match else self.now) <= end:
+            raise _revert("expireJob", "NotExpired", str(int(job.state)), str(end))
+        if is_match:
+            self._unmatch(job)
+            return
+        self.state.cancelling[job.provider].append(number)
+        self._end(number, JobState.PANICKED, 0, error="expired")
+
+    def _run(self, wallet: str, number: int, started_at: int) -> None:
+        self._of(wallet, number, "setJobRunning")
+        job = self._to(number, JobState.RUNNING)
+        start = max(min(started_at, self.now), self.state.claimed_at[number])
+        self.state.jobs[number] = replace(job, started_at=start)
+
+    def _settle(self, wallet: str, call: Settle) -> None:
+        number = call.proof.job_id.number
+        job = self._of(wallet, number, "settleJob")
+        if call.state not in COLD:
+            raise _revert("settleJob", "RunningColdStatusOnly")
+        billed = job.state is JobState.RUNNING and call.state is not JobState.PANICKED
+        seconds = min(call.seconds, self.now - job.started_at) if billed else 0
+        self._end(number, call.state, seconds, exit_code=call.exit_code, error=call.error)
+
+    def _end(self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = "") -> None:
+        job = self._to(number, state)
+        price = job.price_per_min
+        bill = settle(lock=job.lock, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT)
+        if job.provider:
+            self._move(ESCROW, job.provider, bill.provider)
+        self._move(ESCROW, FEES, bill.fee)
+        self._move(ESCROW, job.customer, bill.refund)
+        self.state.jobs[number] = replace(
+            job, ended_at=self.now, final_cost=bill.cost, exit_code=exit_code, last_error=error
+        )
+
+    def _to(self, number: int, state: JobState) -> Job:
+        job = self.state.jobs.get(number)
+        if job is None:
+            raise _revert("job", "InvalidJob")
+        if not is_legal(job.state, state):
+            raise _revert("job", "InvalidTransition", job.state.name, state.name)
+        moved = replace(job, state=state, state_block=self.block)
+        self._emit(EventKind.JOB_TRANSITION, moved)
+        return moved
+
+    def _of(self, wallet: str, number: int, call: str) -> Job:
+        job = self.state.jobs.get(number)
+        if job is None:
+            raise _revert(call, "InvalidJob")
+        if job.provider != wallet:
+            raise _revert(call, "JobProviderOnly", wallet, job.provider)
+        return job
+
+    def _move(self, payer: str, payee: str, amount: int) -> None:
+        assert self.state.balances[payer] >= amount
+        self.state.balances[payer] -= amount
+        self.state.balances[payee] += amount
+
+    def _emit(self, kind: EventKind, job: Job | None = None, *, provider: str = "") -> None:
+        told = {}
+        if job is not None:
+            told = {"job_number": job.id.number, "customer": job.customer, "provider": job.provider}
+            told = {name: "" if name in _SILENT.get(kind, ()) else value for name, value in told.items()}
+        fields = {"provider": provider} | told
+        self.events.append(Event(kind=kind, block=self.block, index=len(self.events), **fields))
+
+
+def _revert(call: str, name: str, *arguments: str) -> TransactionReverted:
+    return TransactionReverted(call, name, arguments)
