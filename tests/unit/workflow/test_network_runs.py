@@ -248,6 +248,14 @@ class TestVirtualNetworks:
 
         assert running.returncode == 143
 
+    def test_job_that_ends_before_its_networks_are_open_leaves_nothing(self, connected):
+        connected.add("curl", "#!/bin/sh\nexit 22\n")
+        place = {"http": {"url": "http://in.example/x"}}
+
+        code, output = connected.run(workflow("echo never", virtualNetworks=[self.NETWORKS[0]], input=place))
+
+        assert (code, output) == (22, "gridstead: fetching the input\n")
+
     def test_network_that_cannot_be_opened_ends_the_job(self, connected):
         connected.add("wg-quick", "#!/bin/sh\nexit 3\n")
 

@@ -27,7 +27,7 @@ FINISH_SECRETS = '  rm -rf -- "$private"\n'
 
 FINISH_NETWORKS = """\
   for each in "${middles[@]}"; do signal_tree TERM "$each"; done
-  if ((${#middles[@]})); then wait "${middles[@]}" 2>/dev/null; fi
+  for each in "${middles[@]}"; do wait "$each" 2>/dev/null; done
 """
 
 EXPORT_MORE = '  if (($#)); then declare -gx -- "$@"; fi\n'
