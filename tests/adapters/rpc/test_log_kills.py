@@ -35,8 +35,8 @@ class Job:
             )  # fmt: skip
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._write)
-        self._thread.start()
         self.written = 0
+        self._thread.start()
 
     def kill_writer(self):
         shell = self._shell.pid
