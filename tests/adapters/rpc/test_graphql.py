@@ -49,12 +49,12 @@ class TestSubmit:
         assert [problem.path for problem in caught.value.problems] == ["steps[0].run.command", "steps[0].run.shell"]
 
     def test_unknown_field_is_refused_by_graphql_itself(self, http, grid):
-        job = wire_workflow(steps=[{"run": {"command": "true", "netwrk": "host"}}])
+        job = wire_workflow(steps=[{"run": {"command": "true", "networks": "host"}}])
 
         response = post(http, grid, variables={"job": job})
 
         assert response.status_code == 422
-        assert "netwrk" in response.json()["errors"][0]["message"]
+        assert "networks" in response.json()["errors"][0]["message"]
 
     def test_schema_for_editors_is_there_for_everybody(self, http, grid):
         response = http.get(grid.url.replace("/graphql", "/workflow.schema.json"))
