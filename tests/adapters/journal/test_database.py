@@ -162,6 +162,17 @@ def test_sqlite_survives_a_power_cut_by_its_settings(tmp_path):
     database.close()
 
 
+def test_store_that_was_closed_is_not_used_any_more(url):
+    first = Database(url)
+    first.close()
+    second = Database(url)
+
+    with pytest.raises(StoreLost, match="closed"), first.begin() as connection:
+        connection.execute(text("DELETE FROM cursor"))
+
+    second.close()
+
+
 def test_store_whose_lock_is_lost_is_not_used_any_more(postgresql_url):
     database = Database(postgresql_url)
     engine = create_engine(postgresql_url)

@@ -49,6 +49,7 @@ class Database:
     def __init__(self, url: str, *, shared: bool = False) -> None:
         self._engine = _engine(url)
         self._shared = shared
+        self._is_closed = False
         self._alone = threading.Lock()
         # SQLite lets a writer that must wait sleep, ever longer; a thread that waits here is woken at once.
         self._turn: AbstractContextManager[Any] = (
@@ -73,12 +74,15 @@ class Database:
         """Yield a connection in a transaction that is committed at the end, or rolled back if an error leaves it.
 
         Raises:
-            StoreLost: The lock is gone; no expected error, so it ends the process.
+            StoreLost: The lock is gone, or the store was closed; no expected error, so it ends the process.
             Transient: The server does not answer.
         """
         self._check_lock()
-        with self._turn, _translated(), self._engine.begin() as connection:
-            yield connection
+        with self._turn:
+            if self._is_closed:
+                raise StoreLost("the state store is closed")
+            with _translated(), self._engine.begin() as connection:
+                yield connection
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -100,7 +104,9 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": key})
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store, for good: a thread that still works must not write what another process has by then."""
+        with self._turn:
+            self._is_closed = True
         if self._lock_connection is not None:
             # The server sees the end of a connection some time later; what is let go by name can be had at once.
             with suppress(SQLAlchemyError):
