@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.workflow.strategies import refusal, texts
 
 from gridstead.workflow.gotemplate import expand
+from gridstead.workflow.gotemplate.functions import MAX_CHARS
 
 VALUES = {
     "Job": {"resources": {"tasks": 4, "memPerCpu": 100}, "env": []},
@@ -136,6 +139,28 @@ def test_members_of_values_are_their_fields_and_nothing_else(of, name):
 )  # fmt: skip
 def test_work_and_size_are_bounded(template):
     assert refusal(expand, template, VALUES)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "print @",
+        "quote @",
+        "squote @",
+        f'printf "{"%s" * 400}" @',
+    ],
+)
+def test_a_text_that_would_be_too_large_is_not_even_made(call):
+    template = '{{ $x := repeat 262144 "x" }}{{ ' + call.replace("@", "$x " * 400) + "}}"
+    tracemalloc.start()
+    try:
+        told = refusal(expand, template, VALUES)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "would be larger" in str(told)
+    assert peak < 20 * MAX_CHARS
 
 
 pieces = st.sampled_from(

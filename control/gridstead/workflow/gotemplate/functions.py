@@ -106,6 +106,16 @@ def _bounded(size: int) -> None:
         raise ValueError(f"would be larger than {MAX_CHARS // 1024} KiB")
 
 
+def _sized(make: Callable[..., str]) -> Callable[..., str]:
+    """Return a function that looks at how much it is given before it makes a text of all of it."""
+
+    def sized(*values: Value) -> str:
+        _bounded(sum(len(value) for value in values if isinstance(value, str)))
+        return make(*values)
+
+    return sized
+
+
 def _printf(form: str, *values: Value) -> str:
     rest = iter(values)
 
@@ -180,13 +190,14 @@ def _join(separator: str, values: Value) -> str:
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "not": lambda value: not is_true(value), "len": len, "index": index, "printf": _printf,
-    "print": lambda *values: "".join(map(to_text, values)),
+    "not": lambda value: not is_true(value), "len": len, "index": index, "printf": _sized(_printf),
+    "print": _sized(lambda *values: "".join(map(to_text, values))),
     "eq": _same, "ne": lambda left, right: not _same(left, right),
     "lt": _ordered(lambda left, right: left < right), "le": _ordered(lambda left, right: left <= right),
     "gt": _ordered(lambda left, right: left > right), "ge": _ordered(lambda left, right: left >= right),
-    "toYaml": _to_yaml, "toJson": lambda value: json.dumps(_plain(value), ensure_ascii=False), "toString": to_text,
-    "quote": _quote, "squote": lambda *values: " ".join(f"'{to_text(value)}'" for value in values),
+    "toYaml": _to_yaml, "toString": to_text,
+    "toJson": lambda value: json.dumps(_plain(value), ensure_ascii=False),
+    "quote": _sized(_quote), "squote": _sized(lambda *values: " ".join(f"'{to_text(value)}'" for value in values)),
     "indent": _indent, "nindent": lambda width, text: "\n" + _indent(width, text),
     "trim": str.strip, "upper": str.upper, "lower": str.lower, "title": str.title,
     "trimSuffix": lambda end, text: text.removesuffix(end), "trimPrefix": lambda begin, text: text.removeprefix(begin),
