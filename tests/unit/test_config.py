@@ -39,6 +39,7 @@ def test_an_address_is_lowered(tmp_path):
         ('"control:8445"', '"control"', "logger.endpoint"),
         ("179188", "-1", "chain.chain_id"),
         ("confirmations = 6", "confirmations = 0", "chain.confirmations"),
+        ("confirmations = 6", "confirmations = 65", "chain.confirmations"),
         ("http://127", "ftp://127", "chain.rpc_url"),
     ],
 )

@@ -22,7 +22,12 @@ class Chain(Settings):
     ]
     contract: Annotated[Address, Field(description="Address of the MetaScheduler; the others are read from it.")]
     confirmations: Annotated[
-        PositiveInt, Field(description="Blocks on top of a block before it counts as final.", examples=[6])
+        PositiveInt,
+        Field(
+            le=64,  # nodes that prune keep the state of 128 blocks, and what is final is read there
+            description="Blocks on top of a block before it counts as final; at most 64.",
+            examples=[6],
+        ),
     ]
     first_block: Annotated[
         NaturalInt, Field(description="Block of the contracts' deployment; events are not looked for before it.")
