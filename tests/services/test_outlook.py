@@ -106,6 +106,24 @@ def test_mined_call_is_not_taken_for_a_strangers_while_the_server_asked_has_no_r
     assert (len(office.signed(closed=True)), len(office.account.sent)) == (1, 1)
 
 
+def test_later_receipt_does_not_speak_for_an_earlier_that_is_hidden(office):
+    """Receipts are asked for in portions, which may go to several servers."""
+    office.policy(confirmations=5, batch=1)
+    office.put_running()
+    office.put_running()
+    office.tick_and_mine()
+    earlier, later = office.signed()
+    receipts = office.account.receipts
+    office.account.receipts = lambda hashes: {tx: one for tx, one in receipts(hashes).items() if tx != earlier.hash}
+    office.tick_and_mine(3)
+    assert (later.nonce, office.states()[0]) == (earlier.nonce + 1, SendState.SENT)
+    office.account.receipts = receipts
+    office.tick_and_mine(6)
+
+    assert office.states() == [SendState.FINAL, SendState.FINAL]
+    assert len(office.account.sent) == 2
+
+
 def test_receipt_of_another_fork_is_not_believed(office):
     office.policy(confirmations=5)
     office.put_running()

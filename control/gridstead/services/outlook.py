@@ -11,7 +11,7 @@ a receipt only as long as its block is the chain's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gridstead.domain.batches import subject
@@ -73,9 +73,8 @@ class Outlook:
         self._seen = None  # until this look is whole
         reached = account.nonce(at=head)
         receipts = self._find(work.transactions, head, reached)
-        mined = (one.nonce + 1 for one in work.transactions if one.hash in receipts)
         deep = below if self._confirmations <= 1 else self._block(max(0, head.number - self._confirmations))
-        nonce = max([account.nonce(at=deep), *mined])
+        nonce = _certain(account.nonce(at=deep), work.transactions, receipts)
         gas_limit, fees = account.gas_limit(at=head), account.fees()
         if self._block(head.number).hash != head.hash:
             raise _changed()
@@ -152,6 +151,22 @@ class Outlook:
         if block is None:
             raise _changed()
         return block
+
+
+def _certain(deep: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]) -> int:
+    """Return the nonce below which nothing changes any more, for all that one can tell.
+
+    Args:
+        deep: The nonce as a block has it that is final.
+        transactions: Those of open nonces.
+        receipts: By hash. One speaks for its own nonce only: an earlier one's may be hidden by a server that lags.
+    """
+    nonce, mined = deep, {one.nonce for one in transactions if one.hash in receipts}
+    for each in sorted({one.nonce for one in transactions if one.nonce >= deep}):
+        if each not in mined:
+            break
+        nonce = each + 1
+    return nonce
 
 
 def _changed() -> ChainUnavailable:
