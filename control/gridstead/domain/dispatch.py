@@ -171,6 +171,7 @@ class _Planner:
         open_ones = [one for nonce, one in live.items() if nonce >= first]
         sendable = [one for one in open_ones if self.view.are_cleared(one.entry_ids)]
         stuck = {one.hash for one in islice(open_ones, self.policy.replaced) if self._is_stuck(one)}
+        patient = [one for one in sendable if one.hash not in stuck]
         queued = [entry for entry in self.view.entries if states[entry.id].state is SendState.QUEUED]
         return Plan(
             changes=tuple(states[e.id] for e in self.view.entries if states[e.id].state is not e.state),
@@ -184,7 +185,7 @@ class _Planner:
                     if one.hash in stuck
                 ),
             ),
-            resend=tuple(one for one in sendable if one.hash not in stuck and self._is_due(one)),
+            resend=tuple(again for again in map(self._again, patient) if self._is_due(again)),
             batches=tuple(self._batches(queued, live.values(), nonces=top - self.view.nonce)),
             next_nonce=top,
         )
@@ -247,8 +248,19 @@ class _Planner:
 
     def _live(self, nonce: int) -> Transaction | None:
         """Return the transaction of a nonce that waits to be mined: the newest, which offers most."""
-        waiting = [one for one in self.slots[nonce] if self._may_be_mined(one) and not one.withdrawn]
-        return waiting[-1] if waiting else None
+        return next(reversed(self._waiting(nonce)), None)
+
+    def _again(self, newest: Transaction) -> Transaction:
+        """Return which one of a nonce the node is to have again: the newest that it did not refuse, if there is one.
+
+        It may refuse what offers more for good and have forgotten what it had taken before.
+        """
+        known = self.view.waiting
+        fit = [one for one in self._waiting(newest.nonce) if one.hash not in known or not known[one.hash].refused]
+        return fit[-1] if fit else newest
+
+    def _waiting(self, nonce: int) -> list[Transaction]:
+        return [one for one in self.slots[nonce] if self._may_be_mined(one) and not one.withdrawn]
 
     def _may_be_mined(self, transaction: Transaction) -> bool:
         return transaction.nonce >= self.view.nonce

@@ -135,6 +135,7 @@ class Waiting:
     since: int
     last: int
     underpriced: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

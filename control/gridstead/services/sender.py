@@ -204,7 +204,12 @@ class Sender:
             before = self._waiting.get(one.hash, Waiting(since=now, last=now))
             # What there was no room for is due again at once, and after a while a higher offer makes room for it.
             last = 0 if reply.taken is Taken.LATER else now
-            self._waiting[one.hash] = replace(before, last=last, underpriced=reply.taken is Taken.UNDERPRICED)
+            self._waiting[one.hash] = replace(
+                before,
+                last=last,
+                underpriced=reply.taken is Taken.UNDERPRICED,
+                refused=reply.taken is Taken.REFUSED,
+            )
         self._mark_sent(name, [one for one, reply in answered if reply.taken is Taken.TAKEN], now)
         self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED], view)
         for one, reply in answered:

@@ -25,14 +25,8 @@ from gridstead.domain.sending import (
 )
 
 FEES = Fees(max_fee=100, tip=10)
-
-
 POLICY = Policy(confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40)
-
-
 NOW = 1000
-
-
 HEAD = 50
 
 
@@ -64,6 +58,13 @@ def test_nothing_is_done_for_nothing():
     decided = decide()
 
     assert (decided.changes, decided.batches, decided.replacements, decided.resend) == ((), (), (), ())
+
+
+def test_what_the_node_refused_gives_way_to_what_it_took_before():
+    taken, dearer = transaction(7, 1), transaction(7, 1, name="b", sent_at=None)
+    waiting = {taken.hash: Waiting(since=NOW, last=NOW - 20), dearer.hash: Waiting(since=NOW, last=NOW, refused=True)}
+
+    assert decide(entry(1, state=SendState.SENT), transactions=(taken, dearer), waiting=waiting).resend == (taken,)
 
 
 def test_queued_calls_of_one_kind_go_together_under_the_next_nonce():
