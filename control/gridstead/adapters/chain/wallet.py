@@ -21,6 +21,7 @@ from gridstead.errors import ConfigError, InvalidInput
 
 SIGNATURE_BYTES = 65
 CIPHER = "aes-128-ctr"
+VERSIONS = (3, 4)
 _RECOVERY_BASE = 27
 _RECOVERY_IDS = (0, 1, 27, 28)
 
@@ -125,25 +126,28 @@ def _key(keystore: Path, password_file: Path) -> bytes:
     try:
         document = json.loads(keystore.read_text())
         password = password_file.read_text().rstrip("\r\n")
+        _check_form(document)
         key = bytes(Keys.decrypt(document, password))
-        _check_cipher(document)
     except OSError as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
-    # NotImplementedError is what the key-file library raises for a version that it does not know.
-    except (ValueError, TypeError, KeyError, NotImplementedError) as err:
+    except (ValueError, TypeError, KeyError) as err:
         hint = "The password file must hold the password that the key file was made with, on one line."
         raise ConfigError(f"cannot open wallet {keystore}", detail=str(err), hint=hint) from err
     return key
 
 
-def _check_cipher(document: object) -> None:
-    """Refuse another cipher than CIPHER; the library takes every one for it, and returns a key that is none of ours.
+def _check_form(document: object) -> None:
+    """Refuse what the library does not know: a version, and a cipher, as it takes every one for CIPHER.
 
-    The password does not tell: what is checked with it is what was enciphered, not the key.
+    With another cipher it returns a key that is none of ours. The password does not tell: what is checked with it is
+    what was enciphered, not the key.
 
     Raises:
         ValueError: It is another, or the file does not say.
     """
+    version = _lowered(document).get("version")
+    if version not in VERSIONS:
+        raise ValueError(f"its version is {version!r}, not one of {', '.join(map(str, VERSIONS))}")
     cipher = _lowered(_lowered(document).get("crypto")).get("cipher")
     name = _lowered(cipher).get("function") if isinstance(cipher, dict) else cipher  # version 4 has a table
     if str(name).lower() != CIPHER:
