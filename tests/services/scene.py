@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Job Definition service with a script, and a provider that has its job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.fakes.definitions import (
+    MemoryModules,
+    MemoryScripts,
+    OneJobLedger,
+    Wallet,
+    matched_job,
+    new_service,
+    wire_workflow,
+)
+from tests.fakes.store import FakeClock
+
+from gridstead.domain.job_definition import ScriptRequest
+
+KEY = b"k" * 32
+CUSTOMER = "0x" + "c0" * 20
+STORE = {
+    "region": "eu", "bucketUrl": "s3://bucket", "path": "/x", "accessKeyId": "AKIA", "secretAccessKey": "hush",
+    "endpointUrl": "https://store.example",
+}  # fmt: skip
+
+
+class Scene:
+    """A service, a provider, and a job of its own."""
+
+    def __init__(self, **workflow) -> None:
+        self.scripts = MemoryScripts()
+        self.ledger = OneJobLedger()
+        self.clock = FakeClock()
+        self.wallet = Wallet()
+        self.modules = MemoryModules()
+        self.service = new_service(self.scripts, self.ledger, self.clock, key=KEY, modules=self.modules)
+        self.script_id = self.service.submit(wire_workflow(**workflow))
+        self.job = matched_job(CUSTOMER, self.wallet.address, self.script_id)
+        self.ledger.job = self.job
+
+    def request(self, wallet=None, **changes):
+        """A request as it should be, but for the changes."""
+        wallet = wallet or self.wallet
+        challenge = self.service.challenge()
+        request = ScriptRequest(
+            batch_location_hash=self.script_id,
+            challenge=challenge,
+            signature=wallet.sign(challenge),
+            provider=wallet.address,
+            customer=CUSTOMER,
+            job_number=self.job.id.number,
+            secrets_beside=True,
+        )
+        return replace(request, **changes)

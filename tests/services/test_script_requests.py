@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who gets a script of the Job Definition service: the provider that proves to be the one that has the job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.fakes.definitions import (
+    Wallet,
+    new_service,
+)
+from tests.services.scene import CUSTOMER, KEY, STORE, Scene
+
+from gridstead.domain.challenge import NONCE_LIFE_S
+from gridstead.domain.job_definition import ScriptRequest
+from gridstead.errors import (
+    ChainUnavailable,
+    NotAllowed,
+)
+
+
+@pytest.mark.parametrize("changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}])
+def test_other_provider_or_customer_is_not_allowed(scene, changes):
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(scene.request(**changes))
+
+
+def test_provider_without_the_job_is_not_allowed(scene):
+    with pytest.raises(NotAllowed, match="not matched to this provider"):
+        scene.service.get_sbatch(scene.request(Wallet()))
+
+
+@pytest.mark.parametrize("signature", [b"", b"x" * 64, b"\0" * 65, b"\xff" * 65])
+def test_malformed_signature_is_not_allowed(scene, signature):
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(scene.request(signature=signature))
+
+
+@pytest.mark.parametrize("challenge", [b"", b"x", b"5", b"[]", b"{}", b'{"nonce": 5}', b'{"nonce": "bm90IG91cnM="}'])
+def test_challenge_of_others_is_not_allowed(scene, challenge):
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge)))
+
+
+def test_challenge_is_good_once(scene):
+    request = scene.request()
+    scene.service.get_sbatch(request)
+
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(request)
+
+
+def test_challenge_is_used_up_by_a_refusal_too(scene):
+    request = scene.request()
+    scene.ledger.job = replace(scene.job, customer="0x" + "01" * 20)
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(request)
+    scene.ledger.job = scene.job
+
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(request)
+
+
+@pytest.mark.parametrize(("age_s", "is_good"), [(NONCE_LIFE_S, True), (NONCE_LIFE_S + 1, False)])
+def test_challenge_is_good_for_ten_minutes(scene, age_s, is_good):
+    request = scene.request()
+    scene.clock.advance(age_s)
+
+    if is_good:
+        assert scene.service.get_sbatch(request).script
+    else:
+        with pytest.raises(NotAllowed):
+            scene.service.get_sbatch(request)
+
+
+def test_challenge_outlives_a_restart_and_is_good_in_every_instance(scene):
+    request = scene.request()
+    other = new_service(scene.scripts, scene.ledger, scene.clock, key=KEY)
+
+    assert other.get_sbatch(request).script
+    with pytest.raises(NotAllowed, match="used"):
+        scene.service.get_sbatch(request)
+
+
+def test_challenge_of_a_service_with_another_key_is_not_allowed(scene):
+    request = scene.request()
+    other = new_service(scene.scripts, scene.ledger, scene.clock, key=b"o" * 32)
+
+    with pytest.raises(NotAllowed, match="not one of ours"):
+        other.get_sbatch(request)
+
+
+def test_challenge_for_one_wallet_is_not_anothers(scene):
+    stranger = Wallet()
+    challenge = scene.service.challenge(stranger.address)
+
+    with pytest.raises(NotAllowed, match="not one of ours for this provider"):
+        scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge)))
+
+
+def test_challenge_for_the_provider_is_good(scene):
+    challenge = scene.service.challenge(scene.wallet.address)
+
+    assert scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge))).script
+
+
+def test_wrong_signature_does_not_use_up_a_challenge(scene):
+    request = scene.request()
+    with pytest.raises(NotAllowed):
+        scene.service.get_sbatch(replace(request, signature=Wallet().sign(request.challenge)))
+
+    assert scene.service.get_sbatch(request).script
+
+
+def test_challenge_has_the_wires_members(scene):
+    assert json.loads(scene.service.challenge()).keys() == {"message", "nonce"}
+
+
+ONE_SCENE = Scene(input={"s3": STORE})
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    script=st.text(max_size=40) | st.just(ONE_SCENE.script_id),
+    challenge=st.binary(max_size=300) | st.builds(ONE_SCENE.service.challenge),
+    signature=st.binary(max_size=70),
+    provider=st.sampled_from([ONE_SCENE.wallet.address, CUSTOMER, "", "0x"]),
+    customer=st.sampled_from([CUSTOMER, "", "0x"]),
+    number=st.integers(0, 2**256) | st.just(ONE_SCENE.job.id.number),
+    beside=st.booleans(),
+)
+def test_no_request_without_the_providers_signature_is_answered(  # noqa: PLR0917
+    script, challenge, signature, provider, customer, number, beside
+):
+    request = ScriptRequest(
+        batch_location_hash=script,
+        challenge=challenge,
+        signature=signature,
+        provider=provider,
+        customer=customer,
+        job_number=number,
+        secrets_beside=beside,
+    )
+
+    with pytest.raises(NotAllowed):
+        ONE_SCENE.service.get_sbatch(request)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    script=st.text(max_size=40) | st.just(ONE_SCENE.script_id),
+    customer=st.sampled_from(["0x" + "01" * 20, "", "0x", CUSTOMER.upper()]),
+    number=st.integers(0, 2**256),
+)
+def test_no_signed_request_for_anything_else_is_answered(script, customer, number):
+    """The signature is good; the job is not the one, or not of this customer."""
+    request = ONE_SCENE.request(batch_location_hash=script, customer=customer, job_number=number)
+
+    with pytest.raises((NotAllowed, ChainUnavailable)):
+        ONE_SCENE.service.get_sbatch(request)
