@@ -195,7 +195,13 @@ class TestLogging:
         assert node.run(job("echo never", logging=True))[0] == 1
         assert node.left == []
 
-    @pytest.mark.parametrize("place", ["    umask 077\n", "# --- The end, however it comes ---\n"])
+    @pytest.mark.parametrize(
+        "place",
+        [
+            "private='' writer=''\n", "private=$(mktemp", "  umask 077\n", "    IFS= read", "exec 3<&-\n",
+            "# --- The end, however it comes ---\n",
+        ],
+    )  # fmt: skip
     def test_signal_before_the_job_begins_leaves_no_secret(self, node, place):
         wanted = job("echo never", logging=True)
         signalled = render(wanted, site=node.site).replace(place, f"kill -TERM $$; exit\n{place}", 1)

@@ -30,12 +30,16 @@ def put_away(workflow: Workflow, *, logging: bool) -> str:
     files |= {_file(variable): (variable,) for variable in secrets_of(workflow)}
     if not files:
         return ""
-    lines = []
-    for name, variables in files.items():
-        values = " ".join(f'"${{{variable}:-}}"' for variable in variables)
-        lines.append(f"""    printf '%s\\n' {values} >"$private/{name}"\n""")
+    told = "".join(_tell(name, variables) for name, variables in files.items())
     unset = "".join(f" -u {variable}" for variables in files.values() for variable in variables)
-    return fill("secrets.sh", files="".join(lines), unset=unset)
+    return fill("secrets.sh", told=told, unset=unset)
+
+
+def _tell(name: str, variables: tuple[str, ...]) -> str:
+    """Return the line that says a file's name and its text, a line of it for each variable; NUL ends both."""
+    values = " ".join(f'"${{{variable}:-}}"' for variable in variables)
+    lines = "%s\\n" * len(variables)
+    return f"      printf '{name}\\0{lines}\\0' {values}\n"
 
 
 def _file(variable: str) -> str:

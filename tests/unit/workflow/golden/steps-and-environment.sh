@@ -4,21 +4,27 @@
 set -euo pipefail
 
 # --- Secrets ---
-# They come in the environment. They go into files that nobody else can read, and the script starts again without them.
+# They come in the environment. The script starts again without them, reads them from a pipe, and writes them to files
+# that nobody else can read, once it is sure to remove them. Nothing of the customer's runs until then: the profile has
+# been read, BASH_ENV waits.
 if [ $# -eq 0 ]; then
-  private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  trap 'rm -rf -- "$private"' EXIT
-  (
-    umask 077
-    printf '%s\n' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}" >"$private/logger"
-  )
-  # Nothing of the customer's runs until there is a trap again: the profile has been read, BASH_ENV waits.
   exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
-    /bin/bash "$0" "$private" "${BASH_ENV-}"
+    /bin/bash "$0" "${BASH_ENV-}" 3< <(
+      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}"
+    )
 fi
-private=$1 writer=
+private='' writer=''
 trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
-if [ -n "$2" ]; then export BASH_ENV="$2"; fi
+private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+(
+  umask 077
+  while IFS= read -r -d '' file; do
+    IFS= read -r -d '' text
+    printf '%s' "$text" >"$private/$file"
+  done
+) <&3
+exec 3<&-
+if [ -n "$1" ]; then export BASH_ENV="$1"; fi
 
 # --- The end, however it comes ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
