@@ -129,22 +129,28 @@ def test_sender_that_cannot_start_loses_what_there_is(spool):
 
 
 class TestPump:
-    def pumped(self, spool, *chunks):
-        source, into = os.pipe()
-        null = os.open(os.devnull, os.O_WRONLY)
-        thread = threading.Thread(target=pump, args=(source, null, spool))
+    @pytest.fixture
+    def pumping(self, spool):
+        """Ends to write to: of stdout, of stderr; then a function that ends both and gives what was copied and put."""
+        (out, into_out), (err, into_err), (copied, copy) = os.pipe(), os.pipe(), os.pipe()
+        sources = {out: Stream.STDOUT, err: Stream.STDERR}
+        thread = threading.Thread(target=pump, args=(sources, copy, spool))
         thread.start()
-        for chunk in chunks:
-            os.write(into, chunk)
-        os.close(into)
-        thread.join(10)
-        os.close(source)
-        os.close(null)
-        found = []
-        while chunks := spool.take():
-            found += [line for chunk in chunks for line in chunk.data.split(b"\n")]
-            spool.done()
-        return found
+
+        def end():
+            os.close(into_out)
+            os.close(into_err)
+            thread.join(10)
+            os.close(copy)
+            found = []
+            while chunks := spool.take():
+                found += [(chunk.stream, line) for chunk in chunks for line in chunk.data.split(b"\n")]
+                spool.done()
+            return b"".join(iter(lambda: os.read(copied, 65536), b"")), found
+
+        yield into_out, into_err, lambda: os.read(copied, 65536), end
+        for fd in (out, err, copied):
+            os.close(fd)
 
     @pytest.mark.parametrize(
         ("chunks", "lines"),
@@ -155,11 +161,47 @@ class TestPump:
             ([b"no end"], [b"no end"]),
         ],
     )
-    def test_lines_come_whole(self, spool, chunks, lines):
-        assert self.pumped(spool, *chunks) == lines
+    def test_lines_come_whole(self, pumping, chunks, lines):
+        into, _, _, end = pumping
+        for chunk in chunks:
+            os.write(into, chunk)
 
-    def test_line_without_an_end_is_cut_and_nothing_is_lost(self, spool):
-        found = self.pumped(spool, *[b"x" * 10_000] * 30)
+        copied, found = end()
+
+        assert found == [(Stream.STDOUT, line) for line in lines]
+        assert copied == b"".join(chunks)
+
+    def test_streams_are_told_apart_and_keep_the_order_in_which_they_come(self, pumping):
+        out, err, copied, end = pumping
+        for into, text in [(out, b"one\n"), (err, b"two\nhal"), (out, b"three\n"), (err, b"f\n"), (out, b"last")]:
+            os.write(into, text)
+            assert copied() == text
+
+        assert end()[1] == [
+            (Stream.STDOUT, b"one"), (Stream.STDERR, b"two"), (Stream.STDOUT, b"three"), (Stream.STDERR, b"half"),
+            (Stream.STDOUT, b"last"),
+        ]  # fmt: skip
+
+    def test_one_stream_may_end_before_the_other(self, spool):
+        (out, into_out), (err, into_err), null = os.pipe(), os.pipe(), os.open(os.devnull, os.O_WRONLY)
+        thread = threading.Thread(target=pump, args=({out: Stream.STDOUT, err: Stream.STDERR}, null, spool))
+        thread.start()
+        os.close(into_out)
+        os.write(into_err, b"later\n")
+
+        assert [(chunk.stream, chunk.data) for chunk in spool.take()] == [(Stream.STDERR, b"later")]
+        os.close(into_err)
+        thread.join(10)
+        for fd in (out, err, null):
+            os.close(fd)
+
+    def test_line_without_an_end_is_cut_and_nothing_is_lost(self, pumping):
+        into, _, copied, end = pumping
+        for _ in range(30):
+            os.write(into, b"x" * 10_000)
+            copied()
+
+        found = [line for _, line in end()[1]]
 
         assert b"".join(found) == b"x" * 300_000
         assert max(map(len, found)) < 2 * MAX_LINE_BYTES
@@ -170,7 +212,7 @@ class TestPump:
         os.write(into, b"one\n")
         os.close(into)
 
-        pump(source, full, spool)
+        pump({source: Stream.STDOUT}, full, spool)
 
         assert [chunk.data for chunk in spool.take()] == [b"one"]
         os.close(source)

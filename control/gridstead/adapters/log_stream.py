@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output on its way to the logger: from a pipe into the spool, from the spool to the logger.
+"""A job's output on its way to the logger: from pipes into the spool, from the spool to the logger.
 
-Rule 1: the pipe is always read, so the job never waits. Rule 2: lines are kept until the logger has said that they are
-durable. It imports little: this runs beside every job.
+Rule 1: the pipes are always read, so the job never waits. Rule 2: lines are kept until the logger has said that they
+are durable. It imports little: this runs beside every job.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from gridstead.adapters.log_spool import Spool
@@ -94,21 +95,37 @@ class Sender:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def pump(source: int, copy: int, spool: Spool, stream: Stream = Stream.STDOUT) -> None:
-    """Read a descriptor to its end: copy it to another one as it is, and put its lines into the spool."""
-    rest = b""
+def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
+    """Read descriptors to their ends: copy what comes as it comes, and put each one's lines into the spool."""
+    rests = dict.fromkeys(sources, b"")
+    ready = select.poll()
+    for source in sources:
+        ready.register(source, select.POLLIN)
     copying = True
-    while chunk := os.read(source, READ_BYTES):
-        lines, end, rest = (rest + chunk).rpartition(b"\n")
-        if end:
-            spool.put(lines, stream)
-        if len(rest) >= MAX_LINE_BYTES:
-            spool.put(rest, stream)
-            rest = b""
-        copying = copying and write_all(copy, chunk)  # what is in the copy is also in the spool
-    if rest:
-        spool.put(rest, stream)
+    while rests:
+        for source, _ in ready.poll():
+            chunk = os.read(source, READ_BYTES)
+            rest = rests[source] + chunk
+            if chunk:
+                rests[source] = _put_lines(spool, rest, sources[source])
+                copying = copying and write_all(copy, chunk)  # what is in the copy is also in the spool
+                continue
+            if rest:
+                spool.put(rest, sources[source])
+            ready.unregister(source)
+            del rests[source]
     spool.close()
+
+
+def _put_lines(spool: Spool, data: bytes, stream: Stream) -> bytes:
+    """Put whole lines into the spool, and return what follows them unless it is too long to wait for its end."""
+    lines, end, rest = data.rpartition(b"\n")
+    if end:
+        spool.put(lines, stream)
+    if len(rest) < MAX_LINE_BYTES:
+        return rest
+    spool.put(rest, stream)
+    return b""
 
 
 def write_all(fd: int, data: bytes) -> bool:

@@ -21,7 +21,7 @@ from gridstead.cli.client import (
     to_json,
     waiting_reason,
 )
-from gridstead.cli.job_output import JobOutput, show, show_as_json, show_raw
+from gridstead.cli.job_output import JobOutput, JobStream, only, show, show_as_json, show_raw
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table, parse_credits
 from gridstead.cli.watch import INTERRUPTED, moment, wait_for_end
 from gridstead.cli.watch import watch as watch_job
@@ -160,6 +160,7 @@ def logs(
     raw: Annotated[
         bool, typer.Option("--raw", help="Print what the job wrote as it is; your terminal acts on it.")
     ] = False,
+    stream: Annotated[JobStream | None, typer.Option(help="Of its two streams print only this one.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -167,7 +168,8 @@ def logs(
     wanted = parse_job_number(number)
     client = open_client(config)
     job = client.job(wanted)
-    output = JobOutput(client, job, show_as_json if as_json else show_raw if raw else show)
+    print_line = show_as_json if as_json else show_raw if raw else show
+    output = JobOutput(client, job, only(stream, print_line) if stream else print_line)
     try:
         if follow and job.state not in COLD:
             output.start()

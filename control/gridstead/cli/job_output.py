@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
 from gridstead.cli.client import Client
@@ -19,6 +20,17 @@ from gridstead.errors import GridsteadError, Transient
 
 if TYPE_CHECKING:  # takes a second to import
     from gridstead.adapters.logger import Lines
+
+
+class JobStream(StrEnum):
+    """What `--stream` takes."""
+
+    STDOUT = auto()
+    STDERR = auto()
+
+
+_BESIDE = frozenset({Stream.STDERR, Stream.GRID})
+_OTHER = {JobStream.STDOUT: Stream.STDERR, JobStream.STDERR: Stream.STDOUT}
 
 PATIENCE_S = 5.0
 RETRY_S = 1.0
@@ -139,14 +151,19 @@ def read(client: Client, job: Job, *, after: int, until_now: bool) -> Iterator[L
         logger.close()
 
 
+def only(stream: JobStream, show_line: Callable[[OutputLine], None]) -> Callable[[OutputLine], None]:
+    """Return what shows a line unless it is known to be of the job's other stream."""
+    return lambda line: None if line.stream is _OTHER[stream] else show_line(line)
+
+
 def show(line: OutputLine) -> None:
-    """Print a line without what a terminal would act on; stderr's on stderr."""
-    (tell if line.stream is Stream.STDERR else say)(line.text)
+    """Print a line without what a terminal would act on; on stderr if it is stderr's or not of the job."""
+    (tell if line.stream in _BESIDE else say)(line.text)
 
 
 def show_raw(line: OutputLine) -> None:
-    """Print a line as the job wrote it; stderr's on stderr."""
-    into = (sys.stderr if line.stream is Stream.STDERR else sys.stdout).buffer
+    """Print a line as the job wrote it; on stderr if it is stderr's or not of the job."""
+    into = (sys.stderr if line.stream in _BESIDE else sys.stdout).buffer
     into.write(line.data + b"\n")
     into.flush()
 

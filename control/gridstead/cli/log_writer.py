@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-log-writer FILE`: standard input to standard output, and to the grid's logger.
+"""`gridstead-log-writer FILE [STDERR]`: a job's output to standard output, and to the grid's logger.
 
-Runs beside a job on its node. What waits for the logger lies beside FILE; a writer that is started again after it was
-killed goes on with that. FILE has one value per line: the logger's ``host:port``, a CA file or nothing, the log's
-owner, its name, its token. Whatever happens to the logger, the input is read to its end and the exit code is 0.
+Runs beside a job on its node. The job's stdout is its standard input, and STDERR is the number of the descriptor that
+its stderr comes by; without one both come by standard input and are not told apart. What waits for the logger lies
+beside FILE; a writer that is started again after it was killed goes on with that. FILE has one value per line: the
+logger's ``host:port``, a CA file or nothing, the log's owner, its name, its token. Whatever happens to the logger, the
+input is read to its end and the exit code is 0.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridstead.adapters.log_spool import Spool
@@ -32,11 +34,17 @@ def main() -> None:
         sys.exit(f"gridstead: no place for output on its way to the logger: {error}")
     sender = Sender(spool, lambda: _connect(access_file))
     sender.start()
-    pump(_STDIN, _STDOUT, spool, Stream.UNKNOWN)  # the script gives both streams as one
+    pump(_sources(sys.argv[2:]), _STDOUT, spool)
     lost = sender.finish()
     if lost:
         write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
     os._exit(0)  # a stuck connection must not hold up the end of the job
+
+
+def _sources(stderr: Sequence[str]) -> Mapping[int, Stream]:
+    if not stderr:
+        return {_STDIN: Stream.UNKNOWN}
+    return {_STDIN: Stream.STDOUT, int(stderr[0]): Stream.STDERR}
 
 
 def _connect(access_file: Path) -> Send:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gridstead.adapters.logger import Wanted
+from gridstead.domain.log import Stream
 
 NAME = "0x" + "07" * 32
 
@@ -54,6 +56,28 @@ class TestWriter:
 
         assert out == b"one\n\ntwo\r\nno end"
         assert read(client, owner, clock) == ["one", "", "two", "no end"]
+
+    def test_streams_are_told_apart_in_the_order_in_which_they_came(self, access_file, client, owner, clock):
+        out, err = os.pipe(), os.pipe()
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "gridstead.cli.log_writer", access_file(), str(err[0])],
+            stdin=out[0], stdout=subprocess.PIPE, pass_fds=[err[0]], env={"PYTHONPATH": "control"},
+        )  # fmt: skip
+        os.close(out[0])
+        os.close(err[0])
+        for into, text in [(out[1], b"one\n"), (err[1], b"two\n"), (out[1], b"three\n")]:
+            os.write(into, text)
+            assert os.read(writer.stdout.fileno(), 100) == text
+        os.close(out[1])
+        os.close(err[1])
+
+        assert writer.wait(20) == 0
+        writer.stdout.close()
+        wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
+        found = [(some.stream, some.lines) for some in client.read(wanted, now=clock.now(), sign=owner.sign)]
+        assert found == [
+            (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
+        ]  # fmt: skip
 
     def test_end_is_quick(self, access_file, client, owner, clock):
         """Measured from when the first line has arrived; the best of three, as the machine may be busy."""

@@ -9,7 +9,7 @@ import pytest
 
 from gridstead.adapters.logger import Lines
 from gridstead.cli import job_output
-from gridstead.cli.job_output import JobOutput, OutputLine, show, show_as_json, show_raw
+from gridstead.cli.job_output import JobOutput, JobStream, OutputLine, only, show, show_as_json, show_raw
 from gridstead.domain.log import Stream
 from gridstead.errors import LoggerUnavailable, NotAllowed
 
@@ -125,10 +125,21 @@ class TestShow:
         assert capfdbinary.readouterr().out == data + b"\n"
 
     @pytest.mark.parametrize("print_line", [show, show_raw])
-    def test_stderr_goes_to_stderr(self, capfdbinary, print_line):
-        print_line(self.line(b"bad", Stream.STDERR))
+    @pytest.mark.parametrize("stream", [Stream.STDERR, Stream.GRID])
+    def test_stderr_and_what_the_grid_says_go_to_stderr(self, capfdbinary, print_line, stream):
+        print_line(self.line(b"bad", stream))
 
         assert capfdbinary.readouterr() == (b"", b"bad\n")
+
+    @pytest.mark.parametrize(
+        ("wanted", "hidden"), [(JobStream.STDOUT, Stream.STDERR), (JobStream.STDERR, Stream.STDOUT)]
+    )
+    def test_one_stream_hides_only_what_is_known_to_be_of_the_other(self, wanted, hidden):
+        seen = []
+        for stream in Stream:
+            only(wanted, seen.append)(self.line(b"", stream))
+
+        assert {line.stream for line in seen} == set(Stream) - {hidden}
 
     def test_json_tells_number_and_stream(self, capsys):
         show_as_json(self.line(b"\xff\x1b", Stream.STDERR))

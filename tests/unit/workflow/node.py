@@ -45,7 +45,9 @@ WRITER = r"""#!/bin/bash
 # Keeps what it was told and what it was given, and says when it ended.
 cp "$1" "$HOME/access"
 stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
+tee "$HOME/log.stderr" <&"$2" &
 tee "$HOME/log"
+wait
 date +%s.%N >"$HOME/writer-ended"
 """
 

@@ -162,11 +162,19 @@ class TestEnvironment:
 
 
 class TestLogging:
-    def test_output_goes_to_the_writer_and_to_the_file(self, node):
+    def test_output_goes_to_the_writer_by_its_stream_and_to_the_file(self, node):
         code, output = node.run(job("echo one; echo two >&2", logging=True))
 
-        assert (code, output) == (0, "one\ntwo\n")
-        assert (node.home / "log").read_text() == "one\ntwo\n"
+        assert (code, sorted(output.split())) == (0, ["one", "two"])
+        assert (node.home / "log").read_text() == "one\n"
+        assert (node.home / "log.stderr").read_text() == "two\n"
+
+    def test_output_may_be_opened_by_its_name(self, node):
+        code, _ = node.run(job("echo one >/dev/stdout; echo two >/dev/stderr; echo 3 >>/proc/self/fd/2", logging=True))
+
+        assert code == 0
+        assert (node.home / "log").read_text() == "one\n"
+        assert (node.home / "log.stderr").read_text() == "two\n3\n"
 
     def test_secrets_reach_the_writer_in_a_private_file_and_nobody_else(self, node):
         command = "env; tr '\\0' '\\n' </proc/$PPID/environ; ls -l /proc/self/fd"

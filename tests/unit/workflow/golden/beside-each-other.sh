@@ -46,16 +46,23 @@ ended=0 # the code of the job once a signal came: the step that runs is the last
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
-# --- Output: to Slurm's file and to the grid's logger. A writer that is killed goes on; without one the file is enough. ---
+# --- Output: to Slurm's file and to the grid's logger, stdout and stderr by a pipe each ---
+# A writer that is killed goes on; without one the file is enough.
+mkfifo -- "$private/stderr"
+exec 3<>"$private/stderr" # both ends, so that neither waits for the other
 exec > >(
   trap '' INT TERM # it ends when the output does
+  exec 3<"$private/stderr"
   for _ in {1..50}; do
-    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" && exit
+    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
     [ $? -gt 128 ] || break
   done
-  exec cat
-) 2>&1
+  cat <&3 &
+  cat
+  wait
+)
 writer=$!
+exec 2>"$private/stderr" 3>&-
 
 # --- Resources ---
 export NTASKS=3 CPUS_PER_TASK=1 MEM_PER_CPU=64 GPUS=0
