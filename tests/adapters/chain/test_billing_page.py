@@ -17,8 +17,8 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     example = read_example(PAGE.read_text())
     given, expected = example.given, example.bill
     grid = RealGrid(chain)
-    # The page's moments, moved behind the chain's present one.
-    later = grid.ledger.head().timestamp + 100 - given["started, Unix seconds"]
+    # The page's moments, ahead of the chain's clock, which goes on meanwhile.
+    later = grid.ledger.head().timestamp + 600 - given["started, Unix seconds"]
     started, settled = given["started, Unix seconds"] + later, given["time of the settling block"] + later
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
