@@ -92,7 +92,7 @@ class BusyChain:
 
     def signed(self, account, batches, nonce, *, gas=None):
         """Return the bytes of a transaction for each batch, from that nonce on."""
-        limits = [gas] * len(batches) if gas else account.gas(batches)
+        limits = [gas] * len(batches) if gas else account.gas(batches, room=BLOCK_GAS)
         return [
             account.sign(batch, entry_ids=(), nonce=nonce + place, gas=limit, fees=FEES).raw
             for place, (batch, limit) in enumerate(zip(batches, limits, strict=True))

@@ -27,7 +27,7 @@ import structlog
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
 
-from tests.bench.running_jobs import BusyChain, in_batches  # noqa: E402
+from tests.bench.running_jobs import BLOCK_GAS, BusyChain, in_batches  # noqa: E402
 
 from gridstead.adapters.chain.abi import artifact  # noqa: E402
 from gridstead.adapters.chain.account import ChainAccount  # noqa: E402
@@ -123,7 +123,7 @@ class Bench:
         """Settle by transactions that are signed beforehand."""
         chain, account = self.chain, self.account(kind)
         tell(f"raw, {kind.name}: signing")
-        (gas,) = account.gas([calls[:1]]) if kind.plain else (None,)
+        (gas,) = account.gas([calls[:1]], room=BLOCK_GAS) if kind.plain else (None,)
         raws = chain.signed(account, in_batches(calls, kind.size), chain.nonce(chain.provider), gas=gas)
         return self.measured("raw", kind, len(calls), lambda _: chain.give(raws))
 

@@ -38,7 +38,7 @@ class FakeAccount:
         found = self._ledger._history[-1][1].receipts
         return {one: found[one] for one in hashes if one in found}
 
-    def gas(self, batches: Sequence[Sequence[Call]]) -> tuple[int | TransactionReverted, ...]:
+    def gas(self, batches: Sequence[Sequence[Call]], *, room: int) -> tuple[int | TransactionReverted, ...]:
         self._ledger._answer()
         return tuple(21_000 + 100_000 * len(calls) for calls in batches)
 

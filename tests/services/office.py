@@ -24,10 +24,11 @@ class PickyAccount(FakeAccount):
 
     refuses = False
 
-    def gas(self, batches):
+    def gas(self, batches, *, room):
         claims = (self.refuses and calls and isinstance(calls[0], ClaimJobs) for calls in batches)
         refusal = TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        return tuple(refusal if refused else gas for refused, gas in zip(claims, super().gas(batches), strict=True))
+        limits = super().gas(batches, room=room)
+        return tuple(refusal if refused else gas for refused, gas in zip(claims, limits, strict=True))
 
 
 def settlement(job):

@@ -73,17 +73,24 @@ class Account(Protocol):
         """Return the receipts of those transactions that are in a block of the present history."""
         ...
 
-    def gas(self, batches: Sequence[Sequence[Call]]) -> tuple[int | TransactionReverted, ...]:
+    def gas(self, batches: Sequence[Sequence[Call]], *, room: int) -> tuple[int | TransactionReverted, ...]:
         """Return for each batch of calls of one kind the gas limit of its transaction.
 
         Or why the contract would refuse it as a whole now; one without calls is never refused.
+
+        Args:
+            batches: Of calls; may be empty.
+            room: Gas of a block; what the node must be asked for gets no more, and a claim is of as many jobs as fit.
         """
         ...
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
-        """Return a signed transaction with these calls; without calls, one that only uses up the nonce."""
+        """Return a signed transaction with these calls; without calls, one that only uses up the nonce.
+
+        A claim is of as many jobs as fit into the gas, which ``gas`` told.
+        """
         ...
 
     def gas_limit(self, *, at: Block) -> int:

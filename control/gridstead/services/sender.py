@@ -16,10 +16,9 @@ import structlog
 
 from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
-from gridstead.domain.dispatch import Plan, Policy, plan
+from gridstead.domain.dispatch import Plan, Policy, Slot, plan
 from gridstead.domain.sending import (
     EntryChange,
-    Fees,
     OutboxEntry,
     Refusal,
     Reply,
@@ -102,7 +101,7 @@ class Sender:
         decided = plan(view, self._policy)
         self._store(name, decided)
         calls = {entry.id: entry.call for entry in entries}
-        signed = [self._sign_again(slot.nonce, slot.entry_ids, slot.fees, calls) for slot in decided.replacements]
+        signed = [self._sign_again(slot, calls, room=view.gas_limit) for slot in decided.replacements]
         signed += self._sign_batches(name, decided, view, calls)
         if signed:
             desk.transactions.add(name, *signed)
@@ -161,7 +160,8 @@ class Sender:
         signed: list[Transaction] = []
         account = self._desk.account
         batches = [tuple(calls[entry_id] for entry_id in entry_ids) for entry_ids in decided.batches]
-        for entry_ids, batch, gas in zip(decided.batches, batches, account.gas(batches), strict=True):
+        limits = account.gas(batches, room=view.gas_limit)
+        for entry_ids, batch, gas in zip(decided.batches, batches, limits, strict=True):
             nonce = decided.next_nonce + len(signed)
             if not isinstance(gas, TransactionReverted):
                 signed.append(account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees))
@@ -170,15 +170,15 @@ class Sender:
                 self._reject(name, entry_ids, str(gas))
         return signed
 
-    def _sign_again(self, nonce: int, entry_ids: Iterable[int], fees: Fees, calls: Mapping[int, Call]) -> Transaction:
+    def _sign_again(self, slot: Slot, calls: Mapping[int, Call], *, room: int) -> Transaction:
         account = self._desk.account
-        ids = tuple(entry_id for entry_id in entry_ids if entry_id in calls)
+        ids = tuple(entry_id for entry_id in slot.entry_ids if entry_id in calls)
         carried = tuple(calls[entry_id] for entry_id in ids)
-        (gas,) = account.gas([carried])
+        (gas,) = account.gas([carried], room=room)
         if isinstance(gas, TransactionReverted):
             # Refused as the chain stands; the nonce must be used up all the same. Its entries go back to the queue.
-            return self._sign_again(nonce, (), fees, calls)
-        return account.sign(carried, entry_ids=ids, nonce=nonce, gas=gas, fees=fees)
+            return self._sign_again(replace(slot, entry_ids=()), calls, room=room)
+        return account.sign(carried, entry_ids=ids, nonce=slot.nonce, gas=gas, fees=slot.fees)
 
     def _reject(self, name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         changes = [EntryChange(entry_id=one, state=SendState.REJECTED, reason=reason) for one in entry_ids]

@@ -10,6 +10,7 @@ from gridstead.adapters.chain import account as account_module
 from gridstead.adapters.chain.account import ChainAccount, estimate, send_raw
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import RpcError
+from gridstead.adapters.chain.wallet import wallet_of
 from gridstead.domain.calls import ClaimJobs
 from gridstead.domain.sending import Fees, Reply, Taken, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
@@ -32,6 +33,16 @@ class Key:
     """A wallet of which only the address is asked."""
 
     address = WALLET
+
+
+class AskedNode(AnsweringNode):
+    """A node that remembers what it was asked."""
+
+    asked = ()
+
+    def batch(self, requests):
+        self.asked = (*self.asked, *requests)
+        return super().batch(requests)
 
 
 def refusing(words, *, code=-32000):
@@ -105,17 +116,29 @@ def test_words_of_other_nodes_are_understood(words, taken):
     assert account_module._reply(RpcError(code=-32010, message=words, data="")).taken is taken
 
 
-class EstimatingNode(AnsweringNode):
-    """A node whose blocks have little room."""
-
-    def ask(self, *_):
-        return {"gasLimit": hex(2_000_000)}
+ROOM = 2_000_000
 
 
 @pytest.mark.parametrize(
-    ("limit", "estimate", "gas"), [(10, 90_000, 810_000), (50, 90_000, 2_000_000), (1, 300_000, 400_000)]
+    ("limit", "estimate", "gas"),
+    [(10, 90_000, 810_000), (50, 90_000, 1_950_000), (1, 300_000, 400_000), (50, 1_600_000, ROOM)],
 )
 def test_claim_has_gas_for_jobs_that_come_before_it_is_mined(limit, estimate, gas):
-    account = ChainAccount(EstimatingNode(hex(estimate)), grid("2.0.0"), Key())
+    account = ChainAccount(AnsweringNode(hex(estimate)), grid("2.0.0"), Key())
 
-    assert account.gas([[ClaimJobs(limit=limit)]]) == (gas,)
+    assert account.gas([[ClaimJobs(limit=limit)]], room=ROOM) == (gas,)
+
+
+@pytest.mark.parametrize(("limit", "room", "jobs"), [(50, 30_000_000, 50), (50, ROOM, 29), (50, 100_000, 1)])
+@pytest.mark.parametrize("estimate", [90_000, 1_600_000])
+def test_claim_is_of_as_many_jobs_as_a_block_has_room_for(limit, room, jobs, estimate):
+    """What no block could hold would be refused for ever; the rest is claimed in a later block."""
+    node, wallet = AskedNode(hex(estimate)), wallet_of(b"\x01" * 32)
+    account, claim = ChainAccount(node, grid("2.0.0"), wallet), [ClaimJobs(limit=limit)]
+    (gas,) = account.gas([claim], room=room)
+    signed = account.sign(claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees)
+
+    data = grid("2.0.0").meta_scheduler.claim_jobs(jobs).data
+    assert [one["data"] for _, (one,) in node.asked] == [data]
+    assert data.removeprefix("0x") in signed.raw
+    assert gas <= room

@@ -249,7 +249,7 @@ def test_fees_and_gas_are_asked_of_the_node(chain, provider_account):
     fees = provider_account.fees()
 
     assert 0 < fees.tip < fees.max_fee
-    transfer, claim = provider_account.gas([(), [ClaimJobs(limit=1)]])
+    transfer, claim = provider_account.gas([(), [ClaimJobs(limit=1)]], room=30_000_000)
     assert transfer == 21_000
     assert isinstance(claim, TransactionReverted)
     assert "ProviderNotJoined" in str(claim)

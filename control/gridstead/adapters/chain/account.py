@@ -79,9 +79,9 @@ class ChainAccount:
                 found[one] = self._receipt(answer)
         return found
 
-    def gas(self, batches: Sequence[Sequence[Call]]) -> tuple[int | TransactionReverted, ...]:
+    def gas(self, batches: Sequence[Sequence[Call]], *, room: int) -> tuple[int | TransactionReverted, ...]:
         """Return gas limits; the node is asked about what has no known bound, all at once."""
-        payloads = [encode(calls, self._contracts) if calls else None for calls in batches]
+        payloads = [encode(calls, self._contracts, room=room) if calls else None for calls in batches]
         known = [TRANSFER_GAS if payload is None else payload.gas for payload in payloads]
         unknown = [
             (payload, type(calls[0]).__name__)
@@ -89,18 +89,17 @@ class ChainAccount:
             if payload is not None and payload.gas is None
         ]
         asked = estimate_all(self._node, self.address, unknown)
-        if any(payload.least_gas for payload, _ in unknown):
-            room = int(self._node.ask("eth_getBlockByNumber", "latest", False)["gasLimit"], 16)
-            least = [min(payload.least_gas, room) for payload, _ in unknown]
-            asked = [max(gas, low) if isinstance(gas, int) else gas for gas, low in zip(asked, least, strict=True)]
-        estimates = iter(asked)
-        return tuple(next(estimates) if gas is None else gas for gas in known)
+        limits = iter(
+            min(max(gas, payload.least_gas), room) if isinstance(gas, int) else gas
+            for gas, (payload, _) in zip(asked, unknown, strict=True)
+        )
+        return tuple(next(limits) if gas is None else gas for gas in known)
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
         """Return a signed transaction; without calls, a transfer of nothing to ourselves."""
-        payload = encode(calls, self._contracts) if calls else Payload(to=self.address, data="0x", gas=None)
+        payload = encode(calls, self._contracts, room=gas) if calls else Payload(to=self.address, data="0x", gas=None)
         fields = to_fields(payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees)
         signed = self._wallet.sign_transaction(fields)
         return Transaction(hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees)

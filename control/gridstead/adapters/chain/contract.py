@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Payload:
     """What a transaction does: contract address and data, the gas it can use (None: ask), coins to send along (wei).
 
-    What is asked for gets ``least_gas`` at least, as far as a block has room for that.
+    What is asked for gets ``least_gas`` at least.
     """
 
     to: str

@@ -51,10 +51,13 @@ GAS_PER_CALL: dict[type[Call], int] = {
 }
 
 
-def encode(calls: Sequence[Call], contracts: Contracts) -> Payload:
-    """Return the payload of a transaction with these calls, which are of one kind."""
+def encode(calls: Sequence[Call], contracts: Contracts, *, room: int | None = None) -> Payload:
+    """Return the payload of a transaction with these calls, which are of one kind.
+
+    A claim is of no more jobs than fit into so much gas, but of one at least.
+    """
     if contracts.has_batches:
-        return _batch(calls, contracts)
+        return _batch(calls, contracts, room=room)
     (call,) = calls
     return _plain(call, contracts)
 
@@ -65,14 +68,15 @@ def gas_of(call: Call) -> int:
     return GAS_PER_CALL.get(type(call), 0) + GAS_PER_ERROR_BYTE * texts
 
 
-def _batch(calls: Sequence[Call], contracts: Contracts) -> Payload:
+def _batch(calls: Sequence[Call], contracts: Contracts, *, room: int | None) -> Payload:
     grid = contracts.meta_scheduler
     gas = GAS_BASE + sum(gas_of(call) for call in calls)
     match calls[0]:
         case Register() as call:
             return contracts.providers.register(call.hardware, call.prices, call.labels)
         case ClaimJobs(limit=limit):
-            return replace(grid.claim_jobs(limit), least_gas=CLAIM_GAS_BASE + CLAIM_GAS_PER_JOB * limit)
+            jobs = limit if room is None else max(1, min(limit, (room - CLAIM_GAS_BASE) // CLAIM_GAS_PER_JOB))
+            return replace(grid.claim_jobs(jobs), least_gas=CLAIM_GAS_BASE + CLAIM_GAS_PER_JOB * jobs)
         case ClaimCancelling():
             return grid.claim_cancellations(QUEUE_ENTRIES)
         case ClaimTopUp():
