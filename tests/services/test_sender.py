@@ -251,3 +251,44 @@ def test_nonce_is_kept_when_the_replacement_of_what_was_sent_is_refused(office):
     assert len(office.signed()) > 1
     assert not any(one.withdrawn for one in office.signed())
     assert office.states() == [SendState.SENT]
+
+
+def test_transaction_that_the_pool_lost_is_given_again_soon_after_the_clock_is_set_back(office):
+    office.put_running()
+    office.sender.tick()
+    office.ledger.pool.clear()
+    office.clock.advance(-7200)
+    for _ in range(2):
+        office.sender.tick()
+        office.clock.advance(10)
+    office.tick_and_mine(3)
+
+    assert office.states() == [SendState.FINAL]
+
+
+def test_higher_offer_is_made_soon_after_the_clock_is_set_back(office):
+    office.put_running()
+    office.sender.tick()
+    office.clock.advance(-7200)
+    for _ in range(5):
+        office.mine_nothing()
+        office.sender.tick()
+        office.clock.advance(10)
+
+    assert len({one.fees.max_fee for one in office.signed()}) > 1
+
+
+def test_refused_call_rests_no_longer_for_a_clock_that_is_set_back(office):
+    office.put_running()
+    office.account.most_calls = 0
+    office.tick_and_mine(3)
+    assert office.states() == [SendState.REJECTED]
+
+    office.account.most_calls = 50
+    office.clock.advance(-7200)
+    office.outbox.put("run:1", office.outbox.entries()[0].call)
+    for _ in range(10):
+        office.tick_and_mine()
+        office.clock.advance(10)
+
+    assert office.states()[-1] is SendState.FINAL

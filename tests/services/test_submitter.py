@@ -162,6 +162,17 @@ def test_a_gate_that_always_fails_for_one_customer_keeps_others_back_for_one_tic
     assert {one.proof for one in bench.slurm.submissions} == {one.job.proof for one in jobs[3:]}
 
 
+@pytest.mark.parametrize(("seconds", "asked"), [(59, 1), (60, 2), (-7200, 2)])
+def test_an_open_gate_is_remembered_for_a_minute_whatever_becomes_of_the_clock(bench, seconds, asked):
+    calls = []
+    bench.slurm.gate = hangs(calls, without={CUSTOMER})
+    bench.submitter.submit([bench.wanted() for _ in range(3)])
+    bench.clock.advance(seconds)
+    bench.submitter.submit([bench.wanted() for _ in range(3)])
+
+    assert len(calls) == asked
+
+
 def test_jobs_that_always_fail_do_not_starve_the_others():
     bench = Bench(at_once=1)
     jobs = [bench.wanted() for _ in range(3)]

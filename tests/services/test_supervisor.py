@@ -178,6 +178,22 @@ def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, r
     assert not grid.slurm.attempts(where=lambda a: a.alive)
 
 
+def test_slurmdbd_is_asked_about_all_jobs_soon_after_the_clock_is_set_back(grid, monkeypatch):
+    """Else a run that slurmctld forgot has ended is billed that much later."""
+    number, _ = grid.running()
+    ask, asked = grid.slurm.accounting, []
+
+    def listening(names, *, since):
+        asked.extend(names)
+        return ask(names, since=since)
+
+    monkeypatch.setattr(grid.slurm, "accounting", listening)
+    grid.clock.advance(-7200)
+    grid.tick()
+
+    assert asked == [grid.ledger.job(number).id.slurm_name]
+
+
 def test_a_job_lost_again_and_again_is_panicked_and_refunded(grid):
     number = grid.request()
     for _ in range(60):

@@ -114,7 +114,9 @@ class Sender:
         Each refusal costs a transaction that fills the nonce, and who wants the call asks for it again at once.
         """
         now = self._desk.clock.now()
-        self._rests = {what: rest for what, rest in self._rests.items() if now < rest.until + rest.span}
+        # A clock that was set back makes no rest longer.
+        rests = {what: replace(rest, until=min(rest.until, now + rest.span)) for what, rest in self._rests.items()}
+        self._rests = {what: rest for what, rest in rests.items() if now < rest.until + rest.span}
         resting = {what for what, rest in self._rests.items() if now < rest.until}
         return tuple(one for one in entries if one.state is not SendState.QUEUED or _topic(one) not in resting)
 
@@ -134,16 +136,17 @@ class Sender:
         # What is in a block waits no more; if a reorg drops it, it is due at once.
         for tx in self._waiting.keys() - {one.hash for one in view.transactions if one.hash not in view.receipts}:
             del self._waiting[tx]
-        self._stop_the_clock(view.now, view.head)
+        self._set_the_clock(view.now, view.head)
 
-    def _stop_the_clock(self, now: int, head: int) -> None:
-        """Count no waiting while no block comes: a higher offer would not bring one."""
+    def _set_the_clock(self, now: int, head: int) -> None:
+        """Count no waiting while no block comes, as a higher offer would not bring one, and none from the future.
+
+        What waited when the clock was set back begins to wait anew.
+        """
         last, self._last_look = self._last_look, (now, head)
-        if last is None or last[1] != head:
-            return
-        still = max(0, now - last[0])
+        still = max(0, now - last[0]) if last is not None and last[1] == head else 0
         for tx, waiting in self._waiting.items():
-            self._waiting[tx] = replace(waiting, since=min(now, waiting.since + still))
+            self._waiting[tx] = replace(waiting, since=min(now, waiting.since + still), last=min(now, waiting.last))
 
     def _store(self, name: str, decided: Plan) -> None:
         if not (decided.changes or decided.withdrawn or decided.closed):

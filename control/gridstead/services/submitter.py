@@ -102,7 +102,7 @@ class Submitter:
         """
         now = self._clock.now()
         asked_at, gate = self._open_gates.get(address, (0, None))
-        if gate is not None and now - asked_at < GATE_MEMORY_S:
+        if gate is not None and 0 <= now - asked_at < GATE_MEMORY_S:  # else the clock was set back
             return gate.user
         try:
             gate = self._scheduler.gate(address)

@@ -187,7 +187,7 @@ class Supervisor:
         memory, now = self._memory, self._peers.clock.now()
         ended = {(report.slurm_job_id, report.uid) for report in memory.reports if report.event == "end"}
         alive = {a.proof for a in live.attempts if a.alive and (a.slurm_job_id, a.uid) not in ended} if live else set()
-        if now - memory.asked_all_at >= ASK_ALL_EVERY_S:
+        if not 0 <= now - memory.asked_all_at < ASK_ALL_EVERY_S:  # or the clock was set back
             memory.asked_all_at = now
             alive = set()
         open_proofs = [proof for proof in self._memory.records.by_proof if proof not in alive]
