@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
+import sys
 import threading
 from datetime import datetime, timedelta
 
@@ -86,3 +88,57 @@ def test_ticks_go_on_when_the_clock_is_set_back(count, monkeypatch):
     run(ticking(count))
 
     assert len(count) >= ENOUGH
+
+
+class Stuck(BaseException):
+    """The loop did not end."""
+
+
+@pytest.fixture
+def patience():
+    """Break off what takes longer than a loop that was told to end."""
+
+    def stuck(_signal, _frame):
+        raise Stuck
+
+    before = signal.signal(signal.SIGALRM, stuck)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class SignalAtLine:
+    """Sends SIGTERM at so many-th line that the main thread runs of the loop, or of what it waits with."""
+
+    def __init__(self, place):
+        self.left = place
+        self.files = {loop.__file__, threading.__file__, queue.__file__}
+        self.is_ready = False
+
+    def __call__(self, frame, event, _argument):
+        if frame.f_code.co_filename not in self.files:
+            return None
+        if event == "line" and self.is_ready:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+        return self
+
+    def tell(self, state):
+        self.is_ready = state == "READY=1"
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_signal_at_any_line_ends_the_loop(monkeypatch):
+    """A lock that the handler and the interrupted line both want would hold the process until it is killed."""
+    monkeypatch.setattr(loop, "CLOCK_CHECK_S", 0.001)
+    before = sys.gettrace()
+    for place in range(1, 60):
+        tracer = SignalAtLine(place)
+        monkeypatch.setattr(loop, "_tell_systemd", tracer.tell)
+        sys.settrace(tracer)
+        try:
+            run(())
+        finally:
+            sys.settrace(before)

@@ -13,11 +13,11 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 import structlog
@@ -52,15 +52,16 @@ def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()
         Exception: Whatever a tick raised that is not a GridsteadError.
     """
     sys.setrecursionlimit(RECURSION_LIMIT)
-    stopped = threading.Event()
+    # The handler interrupts the main thread anywhere, also while it waits: put() may then be called, Event.set() not.
+    stops: SimpleQueue[None] = SimpleQueue()
     bugs: list[BaseException] = []
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        stopped.set()
+        stops.put(None)
 
     def note_bug(event: JobExecutionEvent) -> None:
         bugs.append(event.exception)
-        stopped.set()
+        stops.put(None)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -75,7 +76,7 @@ def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()
     scheduler.start()
     _tell_systemd("READY=1")
     log.info("service_started", ticks=[tick.name for tick in ticks])
-    while not stopped.wait(CLOCK_CHECK_S):
+    while not _is_told(stops):
         clock.check()
     _tell_systemd("STOPPING=1")
     scheduler.shutdown(wait=not bugs)
@@ -105,6 +106,15 @@ class _ClockWatch:
     @staticmethod
     def _of_uptime() -> float:
         return datetime.now(UTC).timestamp() - time.monotonic()
+
+
+def _is_told(stops: SimpleQueue[None]) -> bool:
+    """Return whether to stop, once that is told or it is time to look at the clock."""
+    try:
+        stops.get(timeout=CLOCK_CHECK_S)
+    except Empty:
+        return False
+    return True
 
 
 def _guarded(tick: Tick) -> Callable[[], None]:
