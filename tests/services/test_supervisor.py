@@ -71,12 +71,29 @@ def test_a_closed_gate_is_asked_again_and_nothing_is_submitted(grid):
     assert len(grid.slurm.submissions) == 1
 
 
-def test_a_rejected_submission_gives_the_job_back(grid):
-    grid.slurm.reject = "no such partition"
+@pytest.mark.parametrize("leaves_record", [False, True])
+def test_a_job_that_slurm_rejects_again_and_again_is_given_back(grid, leaves_record):
+    grid.slurm.reject, grid.slurm.reject_leaves_record = "no such partition", leaves_record
     number = grid.request()
-    grid.steps(20)
+    grid.steps(120)
+    assert grid.state(number) is JobState.SCHEDULED
+
+    grid.steps(30)
 
     assert grid.state(number) is JobState.PENDING
+
+
+@pytest.mark.parametrize("leaves_record", [False, True])
+def test_a_job_that_slurm_rejects_for_a_while_runs(grid, leaves_record):
+    grid.slurm.reject, grid.slurm.reject_leaves_record = "words that nobody knows", leaves_record
+    number = grid.request()
+    grid.steps(30)
+    grid.slurm.reject = ""
+    grid.steps(60)
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+    assert len(grid.slurm.submissions) == 1
 
 
 def test_a_job_without_a_script_fails_with_a_full_refund(grid):

@@ -66,6 +66,10 @@ class SupervisorMachine(RuleBasedStateMachine):
     def slurmdbd_lags(self, delay):
         self.grid.slurm.dbd_delay_s = delay
 
+    @rule(words=st.sampled_from(("", "not now")), leaves_record=st.booleans())
+    def slurm_refuses(self, words, leaves_record):
+        self.grid.slurm.reject, self.grid.slurm.reject_leaves_record = words, leaves_record
+
     @rule()
     def an_answer_is_lost(self):
         self.grid.slurm.lose_answers = 1
@@ -106,6 +110,7 @@ class SupervisorMachine(RuleBasedStateMachine):
     def teardown(self):
         self.grid.slurm.dbd_delay_s = 0
         self.grid.slurm.lose_answers = 0
+        self.grid.slurm.reject = ""
         self.grid.kill_at = None
         self.grid.slurm.down = False
         for job in self.jobs().values():

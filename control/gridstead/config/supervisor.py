@@ -74,5 +74,7 @@ class SupervisorSettings(Service):
     ] = None
     ssh_keys: Annotated[SshKeys | None, Field(description="Absent: SshAPI is not served.")] = None
     claim_limit: Annotated[PositiveInt, Field(le=200, description="Jobs in one claim.")] = 50
-    max_attempts: Annotated[PositiveInt, Field(description="Submissions of one job before it is given up as lost.")] = 3
+    max_attempts: Annotated[
+        PositiveInt, Field(description="Submissions of one job that Slurm may lose, or refuse, before it is given up.")
+    ] = 3
     clock_skew_s: Annotated[NaturalInt, Field(description="Seconds that clocks may differ.")] = 60

@@ -54,12 +54,14 @@ class Patience:
         absent_after_s: Between two samples without a trace.
         submission_s: A submission whose outcome is unknown may still arrive so long after it was begun.
         accounting_s: For slurmdbd to hear of an end that slurmctld lists.
+        rejection_s: Before a submission that Slurm refused is tried again.
     """
 
     clock_skew_s: int = 60
     submission_s: int = 60
     absent_after_s: int = 6
     accounting_s: int = 30
+    rejection_s: int = 60
 
 
 def belongs(attempt: Attempt, *, proof: Proof, customer: str, not_before: int) -> bool:
@@ -87,8 +89,13 @@ def weigh(
     if live is None:
         return Unknown()
     not_before = (record.claimed_at or 0) - patience.clock_skew_s
-    known = [a for a in live.attempts if (a.slurm_job_id, a.submitted_at) not in record.undone]
-    ours = [a for a in known if belongs(a, proof=record.proof, customer=customer, not_before=not_before)]
+
+    def counts(attempt: Attempt) -> bool:
+        is_ours = belongs(attempt, proof=record.proof, customer=customer, not_before=not_before)
+        is_undone = (attempt.slurm_job_id, attempt.submitted_at) in record.undone
+        return is_ours and not is_undone and not _was_rejected(attempt, record)
+
+    ours = [a for a in live.attempts if counts(a)]
     alive = sorted((a for a in ours if a.alive), key=lambda a: (a.submitted_at, a.slurm_job_id))
     if alive:
         chosen = next((a for a in alive if a.started), alive[0])
@@ -98,11 +105,7 @@ def weigh(
         return Alive(attempt=chosen, surplus=tuple(a for a in alive if a is not chosen))
     if accounting is None and record.intended_at is None:
         return Unknown()
-    recorded = [] if accounting is None else accounting.attempts
-    recorded = [a for a in recorded if (a.slurm_job_id, a.submitted_at) not in record.undone]
-    ended = _latest_end(
-        record, (a for a in recorded if belongs(a, proof=record.proof, customer=customer, not_before=not_before))
-    )
+    ended = _latest_end(record, (a for a in accounting.attempts if counts(a)) if accounting else ())
     if ended is not None:
         return Ended(attempt=ended)
     listed = _latest_end(record, ours)
@@ -111,6 +114,12 @@ def weigh(
         overdue = live.taken_at - (listed.ended_at or 0) > patience.accounting_s
         return Ended(attempt=listed) if overdue else Unknown()
     return _absence(record, live=live, accounting=accounting, patience=patience)
+
+
+def _was_rejected(attempt: Attempt, record: JobRecord) -> bool:
+    """Return whether this is no attempt, but what Slurm leaves of some submissions that it refuses."""
+    is_other = attempt.slurm_job_id != record.slurm_job_id
+    return record.rejections > 0 and is_other and not attempt.alive and not attempt.started
 
 
 def _ended_after_all(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:

@@ -20,7 +20,7 @@ class EntryKind(Enum):
     CLAIMED = "claimed"  # we saw the chain give it to us
     SUBMIT_INTENDED = "submit_intended"  # the next line is a submission
     SUBMITTED = "submitted"  # slurm_job_id
-    SUBMIT_REJECTED = "submit_rejected"  # reason: Slurm said no; another provider may not
+    SUBMIT_REJECTED = "submit_rejected"  # reason: Slurm said no
     SCRIPT_UNAVAILABLE = "script_unavailable"  # reason: nobody can run it
     SEEN = "seen"  # slurm_job_id: listed again long enough after its submission
     ABSENT = "absent"  # first sample that had no trace of it
@@ -51,7 +51,9 @@ class JobRecord:
         attempts: How many submissions are known to have reached Slurm.
         intended_at: When the last submission was begun; None if none was.
         slurm_job_id: Of the last submission; None while its outcome is not known.
-        rejected: Why the job cannot run here; empty if nothing says so.
+        rejected: Why Slurm refused the last submission; empty if it did not.
+        rejected_at: When Slurm last refused one; None if it never did.
+        rejections: How many it refused.
         unrunnable: Why the job cannot run anywhere; empty if nothing says so.
         seen: The last submission was listed long enough after it to be durable in slurmctld.
         undone: (Slurm job id, submission time) of attempts that we ended ourselves; they say nothing of the job.
@@ -64,6 +66,8 @@ class JobRecord:
     intended_at: int | None = None
     slurm_job_id: int | None = None
     rejected: str = ""
+    rejected_at: int | None = None
+    rejections: int = 0
     unrunnable: str = ""
     seen: bool = False
     undone: frozenset[tuple[int, int]] = frozenset()
@@ -77,11 +81,12 @@ def apply(record: JobRecord, entry: Entry) -> JobRecord:
         case EntryKind.CLAIMED:
             return replace(record, claimed_at=record.claimed_at or entry.at)
         case EntryKind.SUBMIT_INTENDED:
-            return replace(record, intended_at=entry.at, slurm_job_id=None, seen=False, absent_since=None)
+            return replace(record, intended_at=entry.at, slurm_job_id=None, seen=False, absent_since=None, rejected="")
         case EntryKind.SUBMITTED:
             return _placed(record, entry)
         case EntryKind.SUBMIT_REJECTED:
-            return replace(record, rejected=entry.reason or "rejected")
+            reason, rejections = entry.reason or "rejected", record.rejections + 1
+            return replace(record, rejected=reason, rejected_at=entry.at, rejections=rejections)
         case EntryKind.SCRIPT_UNAVAILABLE:
             return replace(record, unrunnable=entry.reason or "no script")
         case EntryKind.SEEN:

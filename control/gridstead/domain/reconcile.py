@@ -131,9 +131,6 @@ def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iter
             for extra in surplus:
                 yield Cancel(slurm_job_id=extra.slurm_job_id, proof=record.proof, reason="a second attempt")
             yield from _follow(record, job, attempt, snapshot, rules)
-        case Ended(attempt=attempt) if record.rejected and not attempt.started:
-            # Slurm leaves a record of some submissions that it refuses.
-            yield from _missing(record, job, snapshot, rules, confirmed=True)
         case Ended(attempt=attempt):
             yield from _end(job, attempt, snapshot, rules)
         case Absent(confirmed=confirmed):
@@ -220,6 +217,10 @@ def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, c
         yield from _give_up(job, snapshot, rules, state, reason)
     elif job.cancel_requested:
         yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
+    elif record.rejected and record.rejections < rules.max_attempts:
+        # Slurm has many words for "not now", and nobody knows all of them.
+        if not 0 <= snapshot.now - (record.rejected_at or 0) < rules.patience.rejection_s:
+            yield Submit(job=job, time_limit_min=limit)
     elif record.rejected and job.state is JobState.SCHEDULED:
         if _claim_is_confirmed(job, snapshot, rules):
             yield Put(key=f"refuse:{job.proof}", call=Refuse(proof=job.proof))

@@ -26,7 +26,7 @@ class Rules:
         provider: Our wallet, lower case.
         confirmations: Blocks on top of a claim before anything final follows from it.
         claim_limit: Jobs in one claim.
-        max_attempts: Submissions of one job before it is given up as lost.
+        max_attempts: Submissions of one job that Slurm may lose, or refuse, before it is given up.
         max_time_limit_min: Longest time limit given to a job, minutes.
         plain_slack_min: None on our contracts. On DeepSquare's, which take one entry of a queue per claim and know no
             start before they are told of it: by how many minutes a bill may exceed the time since then.

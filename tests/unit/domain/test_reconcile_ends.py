@@ -20,7 +20,7 @@ from tests.unit.domain.builders import (
     submitted,
 )
 
-from gridstead.domain.actions import Extend
+from gridstead.domain.actions import Extend, Submit
 from gridstead.domain.attempt import END_STATES, NodeReport
 from gridstead.domain.calls import Refuse, SetRunning, Settle
 from gridstead.domain.journal import EntryKind
@@ -134,16 +134,57 @@ def test_a_report_that_does_not_match_changes_no_bill(stranger):
     assert call.seconds == 30
 
 
-def test_a_job_that_slurm_rejects_is_given_back():
+def refused(of, *, times, at=T0 + 1):
+    """Return the record of a job that Slurm refused so often, the last time then, and of which it has no trace."""
+    intended, told = (EntryKind.SUBMIT_INTENDED, at), (EntryKind.SUBMIT_REJECTED, at, None, "no such partition")
+    return record(of, *[intended, told] * times, (EntryKind.ABSENT, at + 1))
+
+
+def test_a_job_that_slurm_rejects_again_and_again_is_given_back():
+    j = job()
+
+    assert calls(plan(snapshot([j], [refused(j, times=3)]), RULES)) == [Refuse(proof=j.proof)]
+
+
+def test_a_running_job_whose_new_submission_slurm_rejects_again_and_again_is_panicked():
+    j = job(JobState.RUNNING)
+
+    (call,) = calls(plan(snapshot([j], [refused(j, times=3)]), RULES))
+
+    assert (call.state, call.seconds, call.error) == (JobState.PANICKED, 0, "no such partition")
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("seconds", "tried"), [(59, False), (60, True), (-7200, True)])
+def test_a_job_that_slurm_rejects_is_submitted_again_before_it_is_given_back(times, seconds, tried):
+    """Slurm has many words for "not now", and nobody knows all of them."""
+    j = job()
+    snap = snapshot([j], [refused(j, times=times)], now=T0 + 1 + seconds, live=live(at=T0 + 60))
+
+    actions = plan(snap, RULES)
+
+    assert [type(action) for action in actions] == [Submit] * tried
+
+
+def test_a_rejected_job_that_its_customer_cancels_is_cancelled_at_once():
+    j = job(cancel_requested=True)
+
+    (call,) = calls(plan(snapshot([j], [refused(j, times=1)], now=T0 + 10), RULES))
+
+    assert call.state is JobState.CANCELLED
+
+
+def test_a_submission_after_a_rejection_may_be_under_way_as_any_other():
     j = job()
     r = record(
         j,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
-        (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "no such partition"),
-        (EntryKind.ABSENT, T0 + 40),
+        (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "not now"),
+        (EntryKind.SUBMIT_INTENDED, T0 + 61),
+        (EntryKind.ABSENT, T0 + 62),
     )
 
-    assert calls(plan(snapshot([j], [r]), RULES)) == [Refuse(proof=j.proof)]
+    assert plan(snapshot([j], [r], now=T0 + 120, live=live(at=T0 + 120)), RULES) == ()
 
 
 def test_a_job_without_a_script_fails_and_costs_nothing():
@@ -199,7 +240,23 @@ def test_a_report_to_plain_contracts_stays_within_their_slack():
 
 def test_a_rejection_wins_over_the_record_that_slurm_leaves_of_it():
     j = job()
-    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "no such gres"))
-    left = accounting(attempt(j, "FAILED", started_at=None))
+    left = attempt(j, "FAILED", started_at=None)
+    snap = snapshot([j], [refused(j, times=3)], accounting=accounting(left), live=live(left))
 
-    assert calls(plan(snapshot([j], [r], accounting=left), RULES)) == [Refuse(proof=j.proof)]
+    assert calls(plan(snap, RULES)) == [Refuse(proof=j.proof)]
+
+
+def test_an_accepted_submission_that_ends_before_it_starts_ends_the_job_also_after_a_rejection():
+    j = job()
+    r = record(
+        j,
+        (EntryKind.SUBMIT_INTENDED, T0 + 1),
+        (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "not now"),
+        (EntryKind.SUBMIT_INTENDED, T0 + 61),
+        (EntryKind.SUBMITTED, T0 + 61, 43),
+    )
+    rows = [attempt(j, "FAILED", started_at=None), attempt(j, "CANCELLED", slurm_job_id=43, started_at=None)]
+
+    (call,) = calls(plan(snapshot([j], [r], accounting=accounting(*rows)), RULES))
+
+    assert call.state is JobState.CANCELLED
