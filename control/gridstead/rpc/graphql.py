@@ -134,7 +134,7 @@ def make_app(offer: Offer) -> Starlette:
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
         status, answer = await run_in_threadpool(requests.answer, data)
-        return JSONResponse(answer, status_code=status)
+        return Response(json.dumps(answer), status_code=status, media_type="application/json")  # all text, in ASCII
 
     async def workflow_schema(_request: Request) -> Response:
         return JSONResponse(json_schema(), media_type="application/schema+json")

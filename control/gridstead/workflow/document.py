@@ -34,6 +34,7 @@ MAX_SHOWN = 40
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 Path: TypeAlias = tuple[str | int, ...]
 
+_TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
 _WORDS: dict[str, bool | None] = {
@@ -119,6 +120,8 @@ def load(text: str) -> Document:
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
+    if directive := _TAG_DIRECTIVE.search(text):  # the parser compares each with all others
+        raise _invalid((), "has the directive %TAG; tags are not allowed", text.count("\n", 0, directive.start()) + 1)
     try:
         return _load(text)
     except yaml.MarkedYAMLError as err:

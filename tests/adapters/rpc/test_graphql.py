@@ -146,6 +146,8 @@ class TestSubmit:
             (b'{"query": "{ job }", "variables": []}', 422),
             (b'{"query": "' + b"{ a" * 3000 + b'"}', 422),
             (b'{"query": "{ a(b: ' + b"[" * 1900 + b'"}', 422),
+            (b'{"query": "{ job }", "operationName": "\\ud800"}', 422),
+            (b'{"query": "mutation S($job: Job!) { submit(job: $job) }", "variables": {"job": {"\\udfff": 1}}}', 422),
             (b"x" * 600_000, 413),
         ],
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 
 import pytest
@@ -141,17 +142,11 @@ def test_work_and_size_are_bounded(template):
     assert refusal(expand, template, VALUES)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "print @",
-        "quote @",
-        "squote @",
-        f'printf "{"%s" * 400}" @',
-    ],
-)
-def test_a_text_that_would_be_too_large_is_not_even_made(call):
-    template = '{{ $x := repeat 262144 "x" }}{{ ' + call.replace("@", "$x " * 400) + "}}"
+@pytest.mark.parametrize("call", ["print @", "quote @", "squote @", "printf @"])
+@pytest.mark.parametrize(("times", "reason"), [(4, "would be larger"), (400, "is too much work")])
+def test_a_text_that_would_be_too_large_is_not_even_made(call, times, reason):
+    form = f'"{"%s" * times}" ' if "printf" in call else ""
+    template = '{{ $x := repeat 262144 "x" }}{{ ' + call.replace("@", form + "$x " * times) + "}}"
     tracemalloc.start()
     try:
         told = refusal(expand, template, VALUES)
@@ -159,8 +154,22 @@ def test_a_text_that_would_be_too_large_is_not_even_made(call):
     finally:
         tracemalloc.stop()
 
-    assert "would be larger" in str(told)
+    assert reason in str(told)
     assert peak < 20 * MAX_CHARS
+
+
+@pytest.mark.parametrize(
+    "call", ["toYaml $", "toJson $", "eq $ $", "len (toYaml $)", "quote $.Text", "contains $.Text $.Text"]
+)
+def test_what_is_looked_at_is_work_too(call):
+    """Much that makes little again and again: an empty list of a thousand, a comparison, a search."""
+    values = {"List": [{"name": "", "value": None}] * 1000, "Text": "x" * 100_000}
+    started = time.process_time()
+
+    told = refusal(expand, f"{{{{ range 30000 }}}}{{{{ $x := {call} }}}}{{{{ end }}}}", values)
+
+    assert "is too much work" in str(told)
+    assert time.process_time() - started < 2
 
 
 pieces = st.sampled_from(

@@ -161,6 +161,7 @@ class _Run:
         function = FUNCTIONS.get(name)
         if function is None:
             raise broken(line, f"has the function {shorten(name)}, which is not offered")
+        self._count(line, sum(map(_weight, arguments)))
         try:
             value = function(*arguments)
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as err:
@@ -193,7 +194,7 @@ class _Run:
 
 
 def _weight(value: Value) -> int:
-    """Return how much work a new value is: as a tree, for a list may hold another many times; more than all if deep."""
+    """Return how much work a value is to make or to look at: as a tree, for a list may hold another many times; more than all if deep."""
     weight, left = 0, [(value, 0)]
     while left and weight <= MAX_WORK:
         each, depth = left.pop()

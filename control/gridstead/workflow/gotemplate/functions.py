@@ -66,7 +66,7 @@ def _plain(value: Value) -> Value:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class _Quoting(yaml.SafeDumper):
+class _Quoting(yaml.CSafeDumper):
     """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2 it is a number."""
 
 

@@ -7,7 +7,7 @@ srun's input, so that they lie in no file that outlives a step; ``--`` ends what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_interface
 
 from gridstead.workflow.render.place import Place, all_steps
@@ -22,6 +22,18 @@ PRIVATE = 'private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")\ntrap \'rm -r
 def network_secrets(workflow: Workflow) -> Mapping[str, str]:
     """Return what tunnels of the steps must be told: variables of the job's environment."""
     return {f"GRIDSTEAD_NETWORK_{number}": text for text, number in _numbers(workflow).items()}
+
+
+def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
+    """Return the file of ``$private`` that tells of each tunnel; those that need none are not among them."""
+    numbers = _numbers(workflow)
+    ends = {
+        (network.name, address): f"vnet-{number}-{end}"
+        for number, network in enumerate(workflow.virtual_networks, 1)
+        for end, address in enumerate(_ends(workflow, network), 1)
+    }
+    files = {each: f"network-{numbers[text]}" for each in _interfaces(workflow) if (text := _told(each))}
+    return files | {each: ends[each.vnet.name, each.vnet.address] for each in _interfaces(workflow) if each.vnet}
 
 
 def has_namespaces(workflow: Workflow) -> bool:
@@ -41,7 +53,7 @@ def enter(run: StepRun, place: Place) -> str:
     ids = ("", "") if run.container else (run.map_uid, run.map_gid)
     words = [run.network, *(quote("" if number is None else str(number)) for number in ids)]
     words += [quote(" ".join(run.dns)), "none", *(word for each in run.interfaces for word in _option(each))]
-    files = [f'"$private/{name}"' for each in run.interfaces if (name := _file(each, place.workflow))]
+    files = [f'"$private/{place.tunnels[each]}"' for each in run.interfaces if each in place.tunnels]
     told = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
     return f'{told}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
 
@@ -67,20 +79,13 @@ def _option(interface: NetworkInterface) -> Iterable[str]:
         yield "--wireguard"
 
 
-def _file(interface: NetworkInterface, workflow: Workflow) -> str:
-    if interface.vnet:
-        names = [network.name for network in workflow.virtual_networks]
-        network = names.index(interface.vnet.name)
-        end = _ends(workflow, workflow.virtual_networks[network]).index(interface.vnet.address)
-        return f"vnet-{network + 1}-{end + 1}"
-    text = _told(interface)
-    return f"network-{_numbers(workflow)[text]}" if text else ""
-
-
 def _numbers(workflow: Workflow) -> Mapping[str, int]:
-    runs = (step.run for step in all_steps(workflow.steps) if step.run)
-    texts = (_told(interface) for run in runs for interface in run.interfaces)
+    texts = map(_told, _interfaces(workflow))
     return {text: number for number, text in enumerate(dict.fromkeys(filter(None, texts)), 1)}
+
+
+def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
+    return (each for step in all_steps(workflow.steps) if step.run for each in step.run.interfaces)
 
 
 def _told(interface: NetworkInterface) -> str:
@@ -113,8 +118,7 @@ def _wireguard(tunnel: Wireguard) -> Iterable[str]:
 
 def _ends(workflow: Workflow, network: VirtualNetwork) -> list[str]:
     """Return the addresses of a network's ends, each once, in order."""
-    runs = (step.run for step in all_steps(workflow.steps) if step.run)
-    ends = (interface.vnet for run in runs for interface in run.interfaces if interface.vnet)
+    ends = (each.vnet for each in _interfaces(workflow) if each.vnet)
     return sorted({end.address for end in ends if end.name == network.name})
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gridstead.workflow.schema import ResolvedUse, Step, Workflow
+from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,7 @@ class Place:
         errors: Whether any step of the whole has handlers.
         images: Numbers of the images of the whole.
         accesses: Numbers of the names and passwords at registries.
+        tunnels: Files of the tunnels of the whole.
         parts: Its numbers from the outside in, each from 1, with the names of lists that are not the usual one.
         variables: What loops around it give it: name, and the variable of the script that holds the value.
         handles: Launched steps that it can wait for: handle in lower case, and their number.
@@ -31,6 +32,7 @@ class Place:
     errors: bool = False
     images: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     accesses: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    tunnels: Mapping[NetworkInterface, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     handles: Mapping[str, str] = field(default_factory=dict)

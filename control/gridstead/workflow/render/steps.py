@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.container import access_numbers, containers, image_numbers
-from gridstead.workflow.render.network import has_namespaces, is_networked
+from gridstead.workflow.render.network import has_namespaces, is_networked, tunnel_files
 from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.words import fill, quote
@@ -41,6 +41,7 @@ def render_steps(workflow: Workflow, *, cache: str) -> Steps:
         errors=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
         images=image_numbers(found),
         accesses=access_numbers(found),
+        tunnels=tunnel_files(workflow),
     )
     return _list(workflow.steps, place)
 

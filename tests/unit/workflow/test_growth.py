@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a file takes grows with its size and not faster, whatever is in it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gridstead.errors import InvalidWorkflow
+from gridstead.workflow.document import MAX_BYTES
+from gridstead.workflow.parse import parse_workflow
+from gridstead.workflow.render import render
+
+KEY = "A" * 43 + "="
+RESOURCES = "resources: {tasks: 9, cpusPerTask: 1, memPerCpu: 1}\n"
+STEPS = "steps:\n- run: {command: x}\n"
+RUN = "- run: {command: x, network: pasta, customNetworkInterfaces: ["
+NETWORK = "virtualNetworks: [{name: n, gatewayAddress: 10.0.0.1/8}]\n"
+NOISE_S = 0.3  # less says nothing on a busy machine
+MAX_SHOWN = 100_000
+FASTER = 9  # four times the size: 4 is linear, 16 is quadratic
+
+
+def nested(depth):
+    text = "[{}]"
+    for _ in range(depth):
+        text = f"[{{steps: {text}}}, {{}}, {{}}, {{}}]"
+    return text
+
+
+FILES = {
+    "unknown keys": (STEPS, "k%d: 1\n", ""),
+    "keys almost right": (STEPS, "enableLogginh%d: 1\n", ""),
+    "keys in a wrong place": ("steps:\n", "- {network: %d}\n", ""),
+    "keys twice": (STEPS, "a: %d\n", ""),
+    "errors in lists": ("steps:\n", "- steps: [{a%d: 1}, {a: 1}, {a: 1}, {a: 1}, {a: 1}]\n", ""),
+    "anchors": (STEPS, "a%d: &a 1\n", ""),
+    "keys that are marked": (STEPS, "? a%d\n", ""),
+    "tags of tags": ("", "%%TAG !a%d! b\n", ""),
+    "escapes": ('steps: [{run: {command: "', "\\x41%d", '"}}]\n'),
+    "items": ("steps: [{for: {parallel: false, items: [", "a%d, ", "], steps: [{run: {command: x}}]}}]\n"),
+    "variables": (STEPS + "env: [", "{key: a%d, value: b}, ", "]\n"),
+    "digits": (STEPS + "a: ", "%d", "x\n"),
+    "steps in steps": ("steps: [", f"{{name: s%d, steps: {nested(12)}}}, ", "]\n"),
+    "handles": ("steps:\n", "- {launch: {handleName: h%d, steps: [{run: {command: x}}]}, dependsOn: [h0]}\n", ""),
+    "ends of a network": (
+        NETWORK + "steps:\n",
+        RUN + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + "{vnet: {name: n, address: 10.0.0.2/8}}, " * 15 + "]} #" + "#" * 500 + "\n",
+        "",
+    ),
+    "tunnels": ("steps:\n", RUN + f"{{wireguard: {{privateKey: '{KEY}'}}}}, " * 16 + "]} #%d\n", ""),
+}  # fmt: skip
+
+
+def written(kind, size):
+    head, part, tail = FILES[kind]
+    parts, length = [head if kind == "tags of tags" else RESOURCES + head], len(RESOURCES + head)
+    while length < size - 2000:
+        parts.append(part % (len(parts) % 250 if "ends" in kind else len(parts)))
+        length += len(parts[-1])
+    return "".join((*parts, tail))
+
+
+def seconds(text):
+    """CPU time that the text takes to be a script or to be refused; very much if very much is said of it."""
+    started = time.process_time()
+    try:
+        render(parse_workflow(text))
+    except InvalidWorkflow as err:
+        return time.process_time() - started + 10 * (len(str(err)) > MAX_SHOWN)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_time_grows_as_the_file_does(kind):
+    quarter, whole = (seconds(written(kind, size)) for size in (MAX_BYTES // 4, MAX_BYTES))
+
+    assert whole < max(NOISE_S, FASTER * quarter)
+    assert whole < 5
