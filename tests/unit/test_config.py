@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from gridstead.config import SERVICES, ClientSettings, JobDefinitionsSettings, Slurm, load, to_wei
+from gridstead.config import SERVICES, ClientSettings, JobDefinitionsSettings, LoggerSettings, Slurm, load, to_wei
 from gridstead.errors import ConfigError
 
 CLIENT = """
@@ -48,6 +48,31 @@ def test_a_broken_field_is_named_with_what_was_found(tmp_path, before, after, to
         load(ClientSettings, settings(tmp_path, CLIENT.replace(before, after)))
 
     assert told in error.value.detail
+
+
+LOGGER = """
+log_token_key_file = "/t"
+storage_key_file = "/s"
+web_origins = ["{origin}"]
+[tls]
+certificate_file = "/c"
+key_file = "/k"
+"""
+
+
+@pytest.mark.parametrize("origin", ["https://portal.example", "http://localhost:3000"])
+def test_an_origin_is_what_browsers_call_one(tmp_path, origin):
+    assert load(LoggerSettings, settings(tmp_path, LOGGER.format(origin=origin))).web_origins == (origin,)
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "portal.example", "https://portal.example/", "https://Portal.example", "https://a@b", ""]
+)
+def test_what_is_no_origin_is_refused(tmp_path, origin):
+    with pytest.raises(ConfigError) as error:
+        load(LoggerSettings, settings(tmp_path, LOGGER.format(origin=origin)))
+
+    assert "web_origins" in error.value.detail
 
 
 def test_all_broken_fields_are_named_at_once(tmp_path):

@@ -9,13 +9,21 @@ from typing import Annotated
 from pydantic import Field
 
 from gridstead.config.tables import Service, Tls
-from gridstead.config.values import Endpoint, PositiveInt
+from gridstead.config.values import Endpoint, Origin, PositiveInt
 
 
 class LoggerSettings(Service):
     """gridstead logger."""
 
     listen: Annotated[Endpoint, Field(description="host:port.")] = "0.0.0.0:8445"
+    web_origins: Annotated[
+        tuple[Origin, ...],
+        Field(
+            description="Origins of web pages that may read logs by gRPC-web. Without any, browsers are not served.",
+            examples=[["https://portal.example"]],
+        ),
+    ] = ()
+    web_listen: Annotated[Endpoint, Field(description="host:port for browsers.")] = "0.0.0.0:8448"
     tls: Tls
     log_token_key_file: Annotated[
         Path, Field(description="Key shared with the Job Definition service; at least 32 bytes.")

@@ -41,6 +41,13 @@ def _check_url(value: str) -> str:
     return value
 
 
+def _check_origin(value: str) -> str:
+    parts = urlsplit(_check_url(value))
+    if value != f"{parts.scheme}://{parts.netloc}".lower() or parts.scheme not in {"http", "https"} or "@" in value:
+        raise ValueError("an origin is http(s)://host:port in lower case, without a path")
+    return value
+
+
 def _check_network(value: str) -> str:
     try:
         ip_network(value)
@@ -51,6 +58,7 @@ def _check_network(value: str) -> str:
 
 Address = Annotated[str, AfterValidator(_check_address)]
 Url = Annotated[str, AfterValidator(_check_url)]
+Origin = Annotated[str, AfterValidator(_check_origin)]
 Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
 Network = Annotated[str, AfterValidator(_check_network)]
 PositiveInt = Annotated[int, Field(gt=0)]

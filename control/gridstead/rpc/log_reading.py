@@ -1,26 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader's stream: what the log has, then what comes, as the old wire or as new readers want it."""
+"""What readers ask for, whatever they speak: a log's lines, as old readers or as new ones want them, and names."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+
+import grpc
 
 from gridstead.domain.log import MAX_LINE_BYTES, LogId, StoredChunk, to_lines
-from gridstead.errors import LoggerUnavailable
-from gridstead.proto.logger_pb2 import ReadRequest, ReadResponse
+from gridstead.errors import GridsteadError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
+from gridstead.proto.logger_pb2 import ReadRequest, ReadResponse, WatchListRequest, WatchListResponse
 
+WATCH_S = 10.0
 MAX_READERS = 3000  # fewer than streams, so that writers always get in
 MAX_READERS_PER_OWNER = 100
 
 Name: TypeAlias = tuple[str, str]
 """(owner, log name)."""
 
-Find: TypeAlias = Callable[[str, str, str], LogId | None]
-Read: TypeAlias = Callable[[LogId, int], tuple[StoredChunk, ...]]
+_CODES: dict[type[GridsteadError], grpc.StatusCode] = {
+    NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
+    InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
+    LogDamaged: grpc.StatusCode.DATA_LOSS,
+    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # grpc itself says RESOURCE_EXHAUSTED when there are too many streams
+}
+
+
+class ReadService(Protocol):
+    """What is called for readers."""
+
+    def authorize_read(self, address: str, log_name: str, timestamp: int, signature: bytes) -> tuple[str, str]:
+        """Return (owner, log name) that a signed request may read."""
+        ...
+
+    def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
+        """Return the owner whose logs a signed request may list."""
+        ...
+
+    def find(self, owner: str, log_name: str, edition: str) -> LogId | None:
+        """Return the log of an edition, the newest without one."""
+        ...
+
+    def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
+        """Return chunks behind a position."""
+        ...
+
+    def names(self, owner: str) -> tuple[str, ...]:
+        """Return the names of the owner's logs."""
+        ...
 
 
 class Readers:
@@ -64,28 +95,51 @@ class Readers:
                 del self._owners[owner]
 
 
-async def responses(
-    name: Name, request: ReadRequest, *, find: Find, read: Read, readers: Readers
-) -> AsyncGenerator[ReadResponse]:
-    """Yield what an authorized request asks for; ends only if it asks for that."""
-    position = request.after
-    shown = _as_chunks if request.chunks else _as_lines
-    log: LogId | None = None
-    with readers.reader(name) as news:
+class Reading:
+    """Answers readers. For one event loop.
+
+    Args:
+        service: What it calls.
+        readers: Who waits for news.
+    """
+
+    def __init__(self, service: ReadService, readers: Readers) -> None:
+        self._service = service
+        self._readers = readers
+
+    async def read(self, request: ReadRequest) -> AsyncGenerator[ReadResponse]:
+        """Yield what a request asks for; ends only if it asks for that."""
+        name = self._service.authorize_read(request.address, request.log_name, request.timestamp, request.signed_hash)
+        position = request.after
+        shown = _as_chunks if request.chunks else _as_lines
+        log: LogId | None = None
+        with self._readers.reader(name) as news:
+            while True:
+                news.clear()
+                log = log or self._service.find(*name, request.edition)
+                stored = self._service.read(log, position) if log else ()
+                for one in stored:
+                    for response in shown(one):
+                        yield response
+                    position = one.end
+                if stored:
+                    await asyncio.sleep(0)  # a long log is not read in one breath
+                elif request.until_now:
+                    return
+                else:
+                    await news.wait()
+
+    async def watch(self, request: WatchListRequest) -> AsyncGenerator[WatchListResponse]:
+        """Yield the names of the owner's logs, again and again."""
+        owner = self._service.authorize_watch(request.address, request.timestamp, request.signed_hash)
         while True:
-            news.clear()
-            log = log or find(*name, request.edition)
-            stored = read(log, position) if log else ()
-            for one in stored:
-                for response in shown(one):
-                    yield response
-                position = one.end
-            if stored:
-                await asyncio.sleep(0)  # a long log is not read in one breath
-            elif request.until_now:
-                return
-            else:
-                await news.wait()
+            yield WatchListResponse(log_names=self._service.names(owner))
+            await asyncio.sleep(WATCH_S)
+
+
+def status_of(err: GridsteadError) -> grpc.StatusCode:
+    """Return the code that tells a caller of an error."""
+    return next((code for kind, code in _CODES.items() if isinstance(err, kind)), grpc.StatusCode.UNAVAILABLE)
 
 
 def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from gridstead.domain.log import MAX_SEQUENCE, Chunk, LogId, StoredChunk, Stream, to_chunk_data
+from gridstead.domain.log import MAX_SEQUENCE, Chunk, Stream, to_chunk_data
 from gridstead.domain.log_access import Permit
-from gridstead.errors import ConfigError, GridsteadError, InvalidInput, LogDamaged, LogFull, NotAllowed
+from gridstead.errors import ConfigError, GridsteadError
 from gridstead.proto.logger_pb2 import (
     ReadRequest,
     ReadResponse,
@@ -29,10 +29,10 @@ from gridstead.proto.logger_pb2 import (
     WriteResponse,
 )
 from gridstead.proto.logger_pb2_grpc import LoggerAPIServicer, add_LoggerAPIServicer_to_server
-from gridstead.rpc.log_reading import Readers, responses
+from gridstead.rpc.log_reading import Readers, Reading, ReadService, status_of
+from gridstead.rpc.log_web import Web, WebServer
 from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 
-WATCH_S = 10.0
 MAX_STREAMS = 4000
 START_S = 10.0
 STOP_S = 1.0
@@ -43,18 +43,10 @@ KEEPALIVE_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 
-_CODES: dict[type[GridsteadError], grpc.StatusCode] = {
-    NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
-    InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
-    LogDamaged: grpc.StatusCode.DATA_LOSS,
-    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # grpc itself says RESOURCE_EXHAUSTED when there are too many streams
-}
-
-
 _STREAMS = frozenset(Stream)
 
 
-class LogService(Protocol):
+class LogService(ReadService, Protocol):
     """What the server calls."""
 
     def authorize_write(self, token: str, owner: str, log_name: str) -> Permit:
@@ -69,26 +61,6 @@ class LogService(Protocol):
         """Make durable what was written."""
         ...
 
-    def authorize_read(self, address: str, log_name: str, timestamp: int, signature: bytes) -> tuple[str, str]:
-        """Return (owner, log name) that a signed request may read."""
-        ...
-
-    def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
-        """Return the owner whose logs a signed request may list."""
-        ...
-
-    def find(self, owner: str, log_name: str, edition: str) -> LogId | None:
-        """Return the log of an edition, the newest without one."""
-        ...
-
-    def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
-        """Return chunks behind a position."""
-        ...
-
-    def names(self, owner: str) -> tuple[str, ...]:
-        """Return the names of the owner's logs."""
-        ...
-
 
 class LoggerServer:
     """The server.
@@ -97,15 +69,24 @@ class LoggerServer:
         address: ``host:port`` to listen on; port 0 takes a free one.
         tls: Its identity.
         service: What it calls.
+        web: Where browsers are served, if they are.
     """
 
-    def __init__(self, address: str, tls: TlsFiles, service: LogService) -> None:
+    def __init__(self, address: str, tls: TlsFiles, service: LogService, web: Web | None = None) -> None:
         self._address = address
         self._credentials = server_credentials(tls)
         self._service = service
+        self._readers = Readers()
+        self._reading = Reading(service, self._readers)
+        self._web = WebServer(web, tls, self._reading) if web else None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="logger", daemon=True)
         self._server: grpc.aio.Server | None = None
+
+    @property
+    def web_port(self) -> int:
+        """Where browsers are served, 0 if they are not."""
+        return self._web.port if self._web else 0
 
     def start(self) -> int:
         """Begin to answer and return the port.
@@ -126,19 +107,24 @@ class LoggerServer:
     async def _start(self) -> int:
         options = (*SERVER_OPTIONS, *KEEPALIVE_OPTIONS)
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_STREAMS)
-        add_LoggerAPIServicer_to_server(_Servicer(self._service), server)  # type: ignore[no-untyped-call] # generated
-        servicer = health.aio.HealthServicer()
-        await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        servicer = _Servicer(self._service, self._reading, self._readers)
+        add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call] # generated
+        condition = health.aio.HealthServicer()
+        await condition.set("", health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(condition, server)
         try:
             port: int = server.add_secure_port(self._address, self._credentials)
         except RuntimeError as err:
             raise ConfigError(f"could not listen on {self._address}", detail=str(err)) from err
+        if self._web is not None:
+            await self._web.start()
         await server.start()
         self._server = server
         return port
 
     async def _stop(self) -> None:
+        if self._web is not None:
+            await self._web.stop()
         if self._server is not None:
             await self._server.stop(STOP_S)
 
@@ -146,9 +132,10 @@ class LoggerServer:
 class _Servicer(LoggerAPIServicer):
     """LoggerAPI over the service."""
 
-    def __init__(self, service: LogService) -> None:
+    def __init__(self, service: LogService, reading: Reading, readers: Readers) -> None:
         self._service = service
-        self._readers = Readers()
+        self._reading = reading
+        self._readers = readers
 
     async def Write(  # noqa: N802 # the wire's name
         self, request_iterator: AsyncIterator[WriteRequest], context: grpc.aio.ServicerContext
@@ -169,23 +156,16 @@ class _Servicer(LoggerAPIServicer):
     async def Read(  # noqa: N802
         self, request: ReadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[ReadResponse]:
-        async with _answering(context):
-            name = self._service.authorize_read(
-                request.address, request.log_name, request.timestamp, request.signed_hash
-            )
-            stream = responses(name, request, find=self._service.find, read=self._service.read, readers=self._readers)
-            async with aclosing(stream):
-                async for response in stream:
-                    yield response
+        async with _answering(context), aclosing(self._reading.read(request)) as stream:
+            async for response in stream:
+                yield response
 
     async def WatchList(  # noqa: N802
         self, request: WatchListRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[WatchListResponse]:
-        async with _answering(context):
-            owner = self._service.authorize_watch(request.address, request.timestamp, request.signed_hash)
-            while True:
-                yield WatchListResponse(log_names=self._service.names(owner))
-                await asyncio.sleep(WATCH_S)
+        async with _answering(context), aclosing(self._reading.watch(request)) as stream:
+            async for response in stream:
+                yield response
 
 
 @asynccontextmanager
@@ -194,8 +174,7 @@ async def _answering(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
     try:
         yield
     except GridsteadError as err:
-        code = next((code for kind, code in _CODES.items() if isinstance(err, kind)), grpc.StatusCode.UNAVAILABLE)
-        await context.abort(code, str(err))
+        await context.abort(status_of(err), str(err))
 
 
 def _to_chunk(request: WriteRequest) -> Chunk:

@@ -7,6 +7,7 @@ from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.config import LoggerSettings
+from gridstead.rpc.log_web import Web
 from gridstead.rpc.logger import LoggerServer
 from gridstead.services.logger import Logger
 from gridstead.wiring import loop
@@ -35,7 +36,14 @@ def run(settings: LoggerSettings) -> None:
         clock=SystemClock(),
         recover=recover,
     )
-    server = LoggerServer(settings.listen, to_files(settings.tls), service)
+    server = LoggerServer(settings.listen, to_files(settings.tls), service, _web(settings))
     server.start()
     sweep = Tick(name="sweep", do=service.sweep, every_s=SWEEP_S)
     loop.run((sweep,), close=(logs.close, server.stop))
+
+
+def _web(settings: LoggerSettings) -> Web | None:
+    if not settings.web_origins:
+        return None
+    host, _, port = settings.web_listen.rpartition(":")
+    return Web(host=host, port=int(port), origins=settings.web_origins)
