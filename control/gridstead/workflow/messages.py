@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import Problem
 from gridstead.workflow.document import Document, Path, format_path, shorten
-from gridstead.workflow.places import fields_of, homes, model_at
+from gridstead.workflow.places import fields_of, homes, is_secret, model_at
 from gridstead.workflow.schema import Workflow
 
 _KINDS = {
@@ -27,6 +27,10 @@ _WANTED = {
     "model_attributes_type": "must be a mapping",
     "dict_type": "must be a mapping",
 }
+
+
+# Reasons that say what is allowed, and not what was found.
+_SAYS_NOT_WHAT = ("value_error", "literal_error", "string_unicode")
 
 
 def problems_of(
@@ -47,13 +51,13 @@ def is_misplaced(detail: ErrorDetails) -> bool:
     return detail["type"] == "extra_forbidden" and bool(homes(str(loc[-1])))
 
 
-def misplaced(loc: Path, prefix: Path, document: Document) -> Problem:
-    """Return that a field stands where it does nothing, and where it belongs."""
-    path = (*prefix, *loc)
+def misplaced(path: Path, prefix: Path, document: Document) -> Problem:
+    """Return that a field stands where it does nothing, and where it belongs in the mapping that is at the prefix."""
+    places = (".".join((*map(str, prefix), home)) for home in homes(str(path[-1])))
     return Problem(
         path=format_path(path),
         reason="stands in a wrong place, where it does nothing",
-        hint=f"Its place is {' or '.join(homes(str(loc[-1])))}.",
+        hint=f"Its place is {' or '.join(places)}.",
         line=document.line(path),
     )
 
@@ -69,6 +73,8 @@ def _problem(detail: ErrorDetails, prefix: Path, document: Document, root: type[
     if detail["type"] == "extra_forbidden":
         return _unknown(detail["loc"], path, document, "is not a known field", root)
     reason, hint = _reason(detail)
+    if detail["type"] in _SAYS_NOT_WHAT and not is_secret(detail["loc"], root):
+        reason += _found(detail["input"])
     return Problem(path=format_path(path), reason=reason, hint=hint, line=document.line(path))
 
 
@@ -85,14 +91,23 @@ def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
         return f"must be at {word} {bound}, not {shorten(str(found))}", None
     if kind in ("string_too_long", "too_long"):
         unit = "characters" if isinstance(found, str) else "entries"
-        return f"has more than {context['max_length']} {unit}", None
+        return f"has more than {context['max_length']} {unit}: {len(found)}", None
     if kind in ("string_too_short", "too_short"):
         return "must not be empty", None
+    if kind == "string_unicode":
+        return "holds a character that no program can be given", None
     if kind == "literal_error":
         return f"must be {context['expected']}", None
     if kind == "value_error":
         return str(context["error"]), None
     return detail["msg"], None
+
+
+def _found(value: object) -> str:
+    """Return what to say of a text or a number that was found; nothing of what holds others."""
+    if isinstance(value, str):
+        return f"; it is '{shorten(value)}'"
+    return f"; it is {value}" if isinstance(value, int) else ""
 
 
 def _unknown(loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow) -> Problem:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridstead.errors import Problem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, format_path, load
-from gridstead.workflow.messages import beside_job
+from gridstead.workflow.messages import beside_job, misplaced
 from gridstead.workflow.modules import TextOf, resolve
+from gridstead.workflow.places import homes
 from gridstead.workflow.reading import invalid, read
 from gridstead.workflow.schema import Step, Workflow
 from gridstead.workflow.schema.run import HOST
@@ -44,11 +45,16 @@ def check_workflow(text: str, *, strict: bool = False, modules: TextOf | None = 
     document = load(text)
     value: object = document.value
     prefix: Path = ()
+    warnings: list[Problem] = []
     if isinstance(value, dict) and "job" in value:
-        beside = [beside_job(key, document) for key in value if key != "job"]
-        document = Document(value=value, lines=document.lines, problems=(*document.problems, *beside))
-        value, prefix = value["job"], ("job",)
-    return _check(value, prefix, document, strict=strict, modules=modules)
+        prefix = ("job",)
+        beside = [key for key in value if key != "job"]
+        warnings = [misplaced((key,), prefix, document) for key in beside if homes(key)]
+        wrong = [beside_job(key, document) for key in beside if not homes(key)]
+        document = replace(document, problems=(*document.problems, *wrong, *(warnings if strict else ())))
+        value = value["job"]
+    checked = _check(value, prefix, document, strict=strict, modules=modules)
+    return replace(checked, warnings=tuple(sorted((*warnings, *checked.warnings), key=lambda told: told.line or 0)))
 
 
 def parse_workflow(text: str) -> Workflow:

@@ -33,6 +33,13 @@ def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | N
     return model
 
 
+def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
+    """Return whether the value at a place of a mapping is a password, a key or a token."""
+    names = [part for part in loc if isinstance(part, str)]
+    model = model_at(tuple(names[:-1]), root)
+    return any(not field.repr for field in model.model_fields.values() if field.alias in names[-1:]) if model else False
+
+
 def homes(field: str) -> tuple[str, ...]:
     """Return where a field may stand, as in ``steps[].run.env``; empty if the language has no such field."""
     return _homes().get(field, ())

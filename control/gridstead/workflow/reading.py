@@ -51,7 +51,7 @@ def read(value: object, prefix: Path, document: Document, model: type[M], *, str
     value = _without_nothing(value)
     found, details = _validated(value, model)
     places = [detail["loc"] for detail in details if is_misplaced(detail)]
-    warnings = [misplaced(place, prefix, document) for place in places]
+    warnings = [misplaced((*prefix, *place), prefix, document) for place in places]
     if places:
         found, details = _validated(_without(value, places), model)
     problems = [

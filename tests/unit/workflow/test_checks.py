@@ -35,13 +35,13 @@ def taking(tasks):
         ),
         ({"for": {"items": ["a"], "steps": steps("y")}}, "steps[0].for.parallel: is required"),
         ({"for": {"parallel": True, "items": ["a"], "steps": []}}, "steps[0].for.steps: must not be empty"),
-        (launch("x", handle="a-b"), "steps[0].launch.handleName: is not a handle: letters, digits and _"),
+        (launch("x", handle="a-b"), "steps[0].launch.handleName: is not a handle: letters, digits and _; it is 'a-b'"),
         (
             {"launch": {"signalOnParentStepExit": 99, "steps": steps("x")}},
-            "steps[0].launch.signalOnParentStepExit: must be a signal, 1 to 31, or 0 for none",
+            "steps[0].launch.signalOnParentStepExit: must be a signal, 1 to 31, or 0 for none; it is 99",
         ),
-        ({"if": "a\0b"}, "steps[0].if: holds a character that no program can be given"),
-        ({"if": "x" * 5000}, "steps[0].if: has more than 4096 characters"),
+        ({"if": "a\0b"}, "steps[0].if: holds a character that no program can be given; it is 'a�b'"),
+        ({"if": "x" * 5000}, "steps[0].if: has more than 4096 characters: 5000"),
         ({"dependsOn": ["a"]}, "steps[0].dependsOn[0]: is the handle of no step that is launched before"),
     ],
 )

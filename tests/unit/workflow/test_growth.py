@@ -16,6 +16,7 @@ KEY = "A" * 43 + "="
 RESOURCES = "resources: {tasks: 9, cpusPerTask: 1, memPerCpu: 1}\n"
 STEPS = "steps:\n- run: {command: x}\n"
 RUN = "- run: {command: x, network: pasta, customNetworkInterfaces: ["
+END = "{vnet: {name: n, address: 10.0.0.2/8}}, "
 NETWORK = "virtualNetworks: [{name: n, gatewayAddress: 10.0.0.1/8}]\n"
 NOISE_S = 0.3  # less says nothing on a busy machine
 MAX_SHOWN = 100_000
@@ -46,7 +47,7 @@ FILES = {
     "handles": ("steps:\n", "- {launch: {handleName: h%d, steps: [{run: {command: x}}]}, dependsOn: [h0]}\n", ""),
     "ends of a network": (
         NETWORK + "steps:\n",
-        RUN + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + "{vnet: {name: n, address: 10.0.0.2/8}}, " * 15 + "]} #" + "#" * 500 + "\n",
+        RUN + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + END * 15 + "]}" + " # long" * 100 + "\n",
         "",
     ),
     "tunnels": ("steps:\n", RUN + f"{{wireguard: {{privateKey: '{KEY}'}}}}, " * 16 + "]} #%d\n", ""),

@@ -194,7 +194,10 @@ class _Run:
 
 
 def _weight(value: Value) -> int:
-    """Return how much work a value is to make or to look at: as a tree, for a list may hold another many times; more than all if deep."""
+    """Return how much work a value is, to make or to look at; more than all if it is deep.
+
+    It counts as a tree, for a list may hold another many times.
+    """
     weight, left = 0, [(value, 0)]
     while left and weight <= MAX_WORK:
         each, depth = left.pop()
