@@ -49,6 +49,19 @@ def test_the_settings_of_the_example_inventory_load(service, site):
         SERVICES[service].model_validate(tomllib.loads(toml_filter.to_toml(given)))
 
 
+def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
+    template = ROLE.path / "templates/etc/systemd/system/gridstead.service.j2"
+    units = {}
+    for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
+        templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
+        known = templar.available_variables
+        known |= {"__control_plane_item": name, "__control_plane_unit": known["__control_plane_units"][name]}
+        units[name] = templar.template(trust_as_template(template.read_text()))
+
+    assert "\nMemoryMax=2G\n" in units["job-definitions"]
+    assert "MemoryMax" not in units["supervisor"]
+
+
 @pytest.mark.parametrize(
     ("changed", "renewed", "state"),
     [

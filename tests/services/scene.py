@@ -35,10 +35,15 @@ class Scene:
         self.clock = FakeClock()
         self.wallet = Wallet()
         self.modules = MemoryModules()
+        self.charged = []
         self.service = new_service(self.scripts, self.ledger, self.clock, key=KEY, modules=self.modules)
-        self.script_id = self.service.submit(wire_workflow(**workflow))
+        self.script_id = self.submit(**workflow)
         self.job = matched_job(CUSTOMER, self.wallet.address, self.script_id)
         self.ledger.job = self.job
+
+    def submit(self, customer="", **workflow):
+        """Submit a workflow, and return the id of its script."""
+        return self.service.submit(wire_workflow(**workflow), customer, self.charged.append)
 
     def request(self, wallet=None, **changes):
         """A request as it should be, but for the changes."""

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
-from tests.fakes.definitions import (
-    wire_workflow,
-)
+from tests.fakes.definitions import wire_workflow
 from tests.services.scene import CUSTOMER, KEY, STORE, Scene
 
 from gridstead.domain.ids import is_batch_location_hash
@@ -18,18 +17,20 @@ from gridstead.domain.log_access import LONGEST_TOKEN_S, parse_token
 from gridstead.errors import (
     ChainUnavailable,
     ConfigError,
+    InvalidInput,
     InvalidWorkflow,
     JobDefinitionUnavailable,
     ModuleUnavailable,
     ScriptDamaged,
     ScriptUnavailable,
+    TooMuch,
 )
 from gridstead.services.job_definitions import LoggerAccess
 
 
 def test_broken_workflow_is_not_stored(scene):
     with pytest.raises(InvalidWorkflow):
-        scene.service.submit(wire_workflow(steps=[]))
+        scene.submit(steps=[])
 
     assert len(scene.scripts.records) == 1
 
@@ -46,14 +47,14 @@ USE = [{"use": {"source": "git.x/a/b@v1"}}]
 def test_module_is_in_the_script(scene):
     scene.modules.texts["git.x/a/b@v1"] = MODULE
 
-    script_id = scene.service.submit(wire_workflow(steps=USE))
+    script_id = scene.submit(steps=USE)
 
     assert "hello from a module" in scene.scripts.records[script_id]
 
 
 def test_module_that_cannot_be_used_is_the_users_error_and_nothing_is_stored(scene):
     with pytest.raises(InvalidWorkflow) as caught:
-        scene.service.submit(wire_workflow(steps=USE))
+        scene.submit(steps=USE)
 
     assert caught.value.problems[0].path == "steps[0].use.source"
     assert len(scene.scripts.records) == 1
@@ -63,7 +64,7 @@ def test_module_that_does_not_come_is_not_the_users_error_and_nothing_is_stored(
     scene.modules.unavailable = True
 
     with pytest.raises(ModuleUnavailable):
-        scene.service.submit(wire_workflow(steps=USE))
+        scene.submit(steps=USE)
 
     assert len(scene.scripts.records) == 1
 
@@ -79,17 +80,51 @@ def test_modules_of_one_workflow_do_not_take_very_long(scene, monkeypatch):
     monkeypatch.setattr(scene.modules, "text", slow)
 
     with pytest.raises(ModuleUnavailable, match="it took too long"):
-        scene.service.submit(wire_workflow(steps=USE * 5))
+        scene.submit(steps=USE * 5)
 
     assert len(scene.modules.asked) == 2
 
 
 def test_id_is_short_safe_and_tells_nothing_of_equal_scripts(scene):
-    again = scene.service.submit(wire_workflow(enableLogging=True))
+    again = scene.submit(enableLogging=True)
 
     assert again != scene.script_id
     assert is_batch_location_hash(again)
     assert len(again) == 31
+
+
+def test_caller_is_charged_for_what_its_workflow_becomes(scene):
+    """A few kilobytes of empty steps become a script a hundred times as large."""
+    script_id = scene.submit(steps=[{"steps": [{}] * 255}] * 4)
+
+    assert scene.charged[-1] == len(scene.scripts.records[script_id]) > 40_000
+
+
+def test_caller_that_has_sent_too_much_stores_nothing(scene):
+    def charge(_):
+        raise TooMuch("too many requests")
+
+    with pytest.raises(TooMuch):
+        scene.service.submit(wire_workflow(), "", charge)
+
+    assert len(scene.scripts.records) == 1
+
+
+def test_workflow_that_becomes_too_much_is_not_stored(scene):
+    with pytest.raises(InvalidInput, match="its script takes at least"):
+        scene.submit(steps=[{"run": {"command": "'" * 100_000}}] * 4)
+
+    assert len(scene.scripts.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("workflow", "stored"),
+    [({}, False), ({"enableLogging": True}, True), ({"enableLogging": True, "input": {"s3": STORE}}, False)],
+)
+def test_script_without_secrets_is_stored_only_where_it_is_another_one(scene, workflow, stored):
+    record = json.loads(scene.scripts.records[scene.submit(**workflow)])
+
+    assert ("script_without_secrets" in record) == stored
 
 
 def test_job_gets_its_script_and_a_token_for_its_own_log(scene):
@@ -110,10 +145,14 @@ def test_job_without_logging_gets_no_secrets():
     assert scene.service.get_sbatch(scene.request()).secrets == {}
 
 
-def test_caller_without_secrets_gets_a_script_without_logging(scene):
+@pytest.mark.parametrize("logged", [True, False])
+def test_caller_without_secrets_gets_a_script_without_logging(logged):
+    scene = Scene(enableLogging=logged)
+
     answer = scene.service.get_sbatch(scene.request(secrets_beside=False))
 
-    assert "logging is off" in answer.script
+    assert ("logging is off" in answer.script) == logged
+    assert "GRIDSTEAD_LOG" not in answer.script
     assert (answer.secrets, answer.log_write_token) == ({}, "")
 
 
@@ -163,7 +202,7 @@ def test_job_that_our_node_has_not_seen_matched_yet_is_asked_for_again(scene, jo
 
 def test_script_of_another_job_is_not_given(scene):
     """A hash is public on the chain; only the job that carries it opens the script."""
-    other = scene.service.submit(wire_workflow(env=[{"key": "SECRET", "value": "x"}]))
+    other = scene.submit(env=[{"key": "SECRET", "value": "x"}])
 
     with pytest.raises(ScriptUnavailable):
         scene.service.get_sbatch(scene.request(batch_location_hash=other))

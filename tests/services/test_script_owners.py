@@ -10,7 +10,6 @@ from tests.fakes.definitions import (
     Wallet,
     matched_job,
     new_service,
-    wire_workflow,
 )
 from tests.services.scene import CUSTOMER, KEY
 
@@ -44,7 +43,7 @@ class TestOwner:
         assert scene.service.get_sbatch(scene.request()).script
 
     def test_customer_named_at_the_submission_is_the_owner_whoever_comes_first(self, scene):
-        script_id = scene.service.submit(wire_workflow(), "0x" + "C0" * 20)
+        script_id = scene.submit("0x" + "C0" * 20)
         thief = Wallet()
         scene.ledger.job = matched_job(thief.address, thief.address, script_id)
         with pytest.raises(ScriptUnavailable, match="another customer"):
@@ -67,4 +66,4 @@ class TestOwner:
 
     def test_owner_that_is_no_address_is_the_callers_mistake(self, scene):
         with pytest.raises(InvalidInput):
-            scene.service.submit(wire_workflow(), "0x1")
+            scene.submit("0x1")

@@ -18,7 +18,9 @@ class DefinitionLimits(Settings):
     requests_per_s: Annotated[PositiveInt, Field(description="GraphQL requests of one caller; twice that at once.")] = (
         300
     )
-    upload_mib_per_hour: Annotated[PositiveInt, Field(description="What one caller may send to GraphQL, MiB.")] = 256
+    upload_mib_per_hour: Annotated[
+        PositiveInt, Field(description="What one caller may send to GraphQL, and have stored by it, MiB.")
+    ] = 128
     calls_per_s: Annotated[PositiveInt, Field(description="gRPC calls of one caller; twice that at once.")] = 1000
     unused_mib: Annotated[
         PositiveInt, Field(description="Size of all scripts that no job names yet, MiB; beyond it none is taken.")

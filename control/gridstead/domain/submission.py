@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from gridstead.domain.billing import Resources
 from gridstead.domain.ids import Proof
 
+MAX_SCRIPT_BYTES = 1024 * 1024  # Slurm takes four times as much, unless its operator says otherwise
+MAX_ENVIRONMENT_BYTES = 256 * 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 import uvicorn
@@ -46,7 +47,7 @@ class Offer:
         metrics: Returns OpenMetrics text.
         metrics_for: Networks that may read it.
         requests: How many requests a caller has.
-        request_bytes: How many bytes a caller may send.
+        request_bytes: How many bytes a caller may send, and have stored.
         introspection: Whether the schema may be asked for.
     """
 
@@ -133,7 +134,7 @@ def make_app(offer: Offer) -> Starlette:
             return _failed(400, "the request is not JSON")
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
-        status, answer = await run_in_threadpool(requests.answer, data)
+        status, answer = await run_in_threadpool(requests.answer, data, partial(offer.request_bytes.take, peer))
         return Response(json.dumps(answer), status_code=status, media_type="application/json")  # all text, in ASCII
 
     async def workflow_schema(_request: Request) -> Response:

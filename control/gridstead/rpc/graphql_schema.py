@@ -20,6 +20,7 @@ from graphql import (
     DocumentNode,
     FieldNode,
     GraphQLError,
+    GraphQLResolveInfo,
     GraphQLSchema,
     NoSchemaIntrospectionCustomRule,
     ValidationRule,
@@ -38,8 +39,12 @@ MAX_KEPT_CHARS = 1024
 # Errors of callers may quote their workflow, so they go nowhere: this logger hangs in no tree.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
-Submit = Callable[[Mapping[str, object], str], str]
-"""(workflow, address of the customer whose jobs alone it is for, or nothing) to the id of its script."""
+Charge = Callable[[int], None]
+"""Counts so many bytes for the caller, or raises TooMuch."""
+
+
+Submit = Callable[[Mapping[str, object], str, Charge], str]
+"""(workflow, address of the customer whose jobs alone it is for, or nothing, the caller) to the id of its script."""
 Validate = Callable[[Mapping[str, object]], str]
 """A module to "valid", or to which rules it breaks."""
 
@@ -53,8 +58,10 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
         raise GraphQLError("a script is for the provider that holds its job", extensions={"type": "forbidden"})
 
     @mutation.field("submit")
-    def resolve_submit(_root: object, _info: object, job: Mapping[str, object], customer: str = "") -> str:
-        return submit(job, customer)
+    def resolve_submit(
+        _root: object, info: GraphQLResolveInfo[Charge], job: Mapping[str, object], customer: str = ""
+    ) -> str:
+        return submit(job, customer, info.context)
 
     @mutation.field("validate")
     def resolve_validate(_root: object, _info: object, module: Mapping[str, object]) -> str:
@@ -81,12 +88,13 @@ class Requests:
         self._good: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answer(self, data: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return status and answer of a request, given as JSON has it."""
+    def answer(self, data: Mapping[str, Any], charge: Charge) -> tuple[int, dict[str, Any]]:
+        """Return status and answer of a request, given as JSON has it, of a caller."""
         known = {name: data[name] for name in ("query", "variables", "operationName") if data.get(name) is not None}
         _, answer = graphql_sync(
             self._schema,
             known,
+            context_value=charge,
             introspection=True,  # the rule above decides, with a message of GraphQL's own
             query_parser=self._parse,
             query_validator=self._validate,

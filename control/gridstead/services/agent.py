@@ -17,12 +17,10 @@ from gridstead.domain.accounts import WalletRange
 from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.ids import is_address, parse_proof, parse_slurm_name
 from gridstead.domain.job import Hardware
-from gridstead.domain.submission import Gate, Submission
+from gridstead.domain.submission import MAX_ENVIRONMENT_BYTES, MAX_SCRIPT_BYTES, Gate, Submission
 from gridstead.errors import InvalidInput, SchedulerUnavailable
 from gridstead.ports import Accounts, ReportStore, Slurm
 
-SCRIPT_MAX_BYTES = 1024 * 1024
-ENVIRONMENT_MAX_BYTES = 256 * 1024
 NAMES_MAX = 20_000
 WAIT_MAX_S = 30.0
 TIME_LIMIT_MAX_MIN = 366 * 24 * 60
@@ -148,7 +146,7 @@ def _check_count(what: str, count: int, lowest: int, highest: int) -> None:
 
 
 def _check_script(text: str) -> None:
-    if not text.startswith("#!") or "\0" in text or len(text.encode()) > SCRIPT_MAX_BYTES:
+    if not text.startswith("#!") or "\0" in text or len(text.encode()) > MAX_SCRIPT_BYTES:
         raise InvalidInput("invalid script", detail="needs an interpreter line, no zero bytes, at most 1 MiB")
 
 
@@ -158,5 +156,5 @@ def _check_environment(variables: Iterable[tuple[str, str]]) -> None:
         if not _VARIABLE.fullmatch(name) or name.startswith(("SLURM", "SBATCH", "LD_", "SPANK")) or "\0" in value:
             raise InvalidInput(f"invalid environment variable {name[:80]!r}")
         size += len(name) + len(value.encode()) + 2
-    if size > ENVIRONMENT_MAX_BYTES:
-        raise InvalidInput("environment is too large", detail=f"{size} bytes, at most {ENVIRONMENT_MAX_BYTES}")
+    if size > MAX_ENVIRONMENT_BYTES:
+        raise InvalidInput("environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}")

@@ -47,7 +47,10 @@ from gridstead.services.script_keeper import ScriptKeeper
 from gridstead.workflow.modules import check_module
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import Site, render, secrets_of
-from gridstead.workflow.schema import ModuleSource
+from gridstead.workflow.schema import ModuleSource, Workflow
+
+Charge = Callable[[int], None]
+"""Counts so many bytes for a caller, or raises TooMuch."""
 
 MODULES_PATIENCE_S = 60  # for all modules of a workflow; clients wait no longer
 SALT_BYTES = 16
@@ -124,35 +127,40 @@ class JobDefinitions:
         self._site = site
         self._random_bytes = random_bytes
 
-    def submit(self, mapping: Mapping[str, object], customer: str = "") -> str:
+    def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
         """Store a workflow, given as the wire has it, and return the id for its job.
 
         Args:
             mapping: The workflow.
             customer: Address of the wallet whose jobs alone it is for; empty: of the first whose job names it.
+            charge: Told what is stored. A small workflow may become a large script.
 
         Raises:
             InvalidWorkflow: It breaks rules; nothing is stored.
-            InvalidInput: The customer is no address.
-            TooMuch: Too many scripts wait for their jobs.
+            InvalidInput: The customer is no address, or the script would be too large.
+            TooMuch: Too many scripts wait for their jobs, or the caller has sent too much.
             ModuleUnavailable: A module that it uses could not be fetched now; nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
         workflow = from_graphql(mapping, modules=self._patient())
-        own = secrets_of(workflow)
-        record = json.dumps(
-            {
-                "salt": self._random_bytes(SALT_BYTES).hex(),
-                "script": render(workflow, secrets_beside=True, site=self._site),
-                "script_without_secrets": "" if own else render(workflow, secrets_beside=False, site=self._site),
-                "logged": workflow.enable_logging,
-                "secrets": dict(own),
-            }
-        )
+        record = json.dumps(self._record_of(workflow))
+        charge(len(record))
         batch_location_hash = script_id(record)
         self._keeper.keep(batch_location_hash, record, owner=owner)
         log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
         return batch_location_hash
+
+    def _record_of(self, workflow: Workflow) -> dict[str, object]:
+        own = dict(secrets_of(workflow))
+        record = {
+            "salt": self._random_bytes(SALT_BYTES).hex(),
+            "script": render(workflow, site=self._site),
+            "logged": workflow.enable_logging,
+            "secrets": own,
+        }
+        if workflow.enable_logging and not own:  # else it is the same script, or none
+            record["script_without_secrets"] = render(workflow, secrets_beside=False, site=self._site)
+        return record
 
     def validate(self, mapping: Mapping[str, object]) -> str:
         """Return ``valid``, or in words which rules a module breaks, given as the wire has it."""
@@ -243,7 +251,8 @@ class JobDefinitions:
             if record["secrets"]:
                 reason = "the job has secrets, which this provider cannot take beside its script"
                 raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=reason)
-            return ScriptAnswer(script=record["script_without_secrets"], logger_url=self._logger.url)
+            script = record.get("script_without_secrets", record["script"])
+            return ScriptAnswer(script=script, logger_url=self._logger.url)
         own = {name: text.encode() for name, text in record["secrets"].items()}
         beside = self._logger.secrets(job, now=self._clock.now())
         return ScriptAnswer(

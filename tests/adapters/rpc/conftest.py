@@ -82,8 +82,8 @@ class Grid:
 
     # The service may be another one by the time it is called.
 
-    def submit(self, job, customer):
-        return self.service.submit(job, customer)
+    def submit(self, job, customer, charge):
+        return self.service.submit(job, customer, charge)
 
     def validate(self, module):
         return self.service.validate(module)

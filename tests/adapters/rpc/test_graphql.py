@@ -158,7 +158,7 @@ class TestSubmit:
         assert response.json()["errors"][0]["message"]
 
     def test_bug_is_not_described(self, server_tls, ca, caplog):
-        def submit(_job, _customer):
+        def submit(*_):
             raise KeyError("a secret")
 
         answer = ask(
@@ -169,7 +169,7 @@ class TestSubmit:
         assert "a secret" in caplog.text
 
     def test_store_that_does_not_answer_is_transient(self, server_tls, ca):
-        def submit(_job, _customer):
+        def submit(*_):
             raise Transient("could not reach the state store", detail="where it lies")
 
         server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
@@ -278,6 +278,16 @@ class TestLimits:
 
         server.stop()
         assert told == [413, 429]
+
+    def test_caller_of_whom_too_much_is_stored_is_told_so(self, grid, server_tls, ca):
+        """The request is small, and what it becomes is not."""
+        offer = new_offer(grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads"))
+        job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
+
+        answer = ask(GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, QUERY, job)
+
+        assert "uploads are limited for each caller" in answer["errors"][0]["message"]
+        assert answer["errors"][0]["extensions"]["code"] == "too-much"
 
 
 class TestCondition:

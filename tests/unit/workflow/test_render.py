@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.workflow.at_random import random_mapping, text_of
 from tests.unit.workflow.strategies import nested_workflows, texts
 
+from gridstead.errors import InvalidInput
 from gridstead.workflow.parse import from_graphql, parse_workflow
 from gridstead.workflow.render import quote, render, secrets_of
 
@@ -111,6 +112,44 @@ def test_provider_that_cannot_pass_secrets_runs_without_logging_and_says_so():
     assert "GRIDSTEAD_LOG" not in script
     assert "gridstead-log-writer" not in script
     assert "logging is off" in script
+
+
+def many_steps(**step):
+    return [{"steps": [step] * 255}] * 4
+
+
+@pytest.mark.parametrize(
+    ("workflow", "told"),
+    [
+        ({"steps": [{"run": {"command": "'" * 90_000}}] * 3}, r"its script takes at least 1[0-9]{6} bytes"),
+        (
+            {"env": [{"key": "A", "value": "'" * 60_000}] * 4, "steps": [{}]},
+            r"its script takes at least 1[0-9]{6} bytes",
+        ),
+        (
+            {
+                "env": [{"key": f"{'A' * 100}{n}", "value": ""} for n in range(256)],
+                "steps": many_steps(run={"command": "a", "container": {"image": "a"}}),
+            },
+            r"its script takes at least 10[0-9]{5} bytes",
+        ),
+        (
+            {
+                "steps": [
+                    {"run": {"command": "a", "container": {"image": "a", "username": f"{n}", "password": "x" * 2000}}}
+                    for n in range(62)
+                ]
+            },
+            r"what it keeps beside its script takes at least 124[0-9]{3} bytes; 122880 are allowed",
+        ),
+    ],
+)
+def test_workflow_that_becomes_more_than_a_job_can_have_is_refused(workflow, told):
+    """The third would be 38 MB."""
+    resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 0}
+
+    with pytest.raises(InvalidInput, match=told):
+        render(from_graphql({"resources": resources, **workflow}))
 
 
 def test_gpus_are_asked_for_only_where_the_job_has_them():

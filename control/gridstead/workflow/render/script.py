@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gridstead.domain.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.data import fetch, send
 from gridstead.workflow.render.network import PRIVATE, is_networked, virtual_networks
 from gridstead.workflow.render.place import all_steps, children
 from gridstead.workflow.render.secrets import put_away, secrets_of
 from gridstead.workflow.render.steps import helpers, render_steps
-from gridstead.workflow.render.words import exports, fill, quote
+from gridstead.workflow.render.words import exports, fill, quote, too_large
 from gridstead.workflow.schema import Workflow
 
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 CACHE = "/opt/cache"
+MAX_SECRETS_BYTES = 120 * 1024  # Linux takes less than 128 KiB in one variable, and there is more in an environment
 
 FINISH_SECRETS = '  rm -rf -- "$private"\n'
 
@@ -56,11 +58,16 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         site: Paths on the nodes; the usual ones if not given.
 
     Raises:
-        InvalidInput: The workflow has secrets of its own and they cannot be beside the script.
+        InvalidInput: The workflow has secrets of its own and they cannot be beside the script; or it makes a script, or
+            secrets, larger than a job can have.
     """
     site = site or Site()
-    if secrets_of(workflow) and not secrets_beside:
+    own = secrets_of(workflow)
+    if own and not secrets_beside:
         raise InvalidInput("cannot run this workflow on this provider", detail="it cannot pass secrets beside a script")
+    secret_bytes = sum(len(value.encode()) for value in own.values())
+    if secret_bytes > MAX_SECRETS_BYTES:
+        raise too_large("what it keeps beside its script", secret_bytes, MAX_SECRETS_BYTES)
     job = workflow.resources
     cpus = job.tasks * job.cpus_per_task
     logging = workflow.enable_logging and secrets_beside
@@ -70,7 +77,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
     before, after = send(workflow)
     more = any(children(step) for step in workflow.steps)
     uses = any(step.use for step in all_steps(workflow.steps))
-    return fill(
+    script = fill(
         "job.sh",
         cache=site.cache,
         secrets=secrets,
@@ -96,3 +103,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         call=f"code=0\n{steps.call} || code=$?" if workflow.continuous_output_sync else f"{steps.call} || exit",
         after=after,
     )
+    size = len(script.encode())
+    if size > MAX_SCRIPT_BYTES:
+        raise too_large("its script", size, MAX_SCRIPT_BYTES)
+    return script

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gridstead.domain.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.container import access_numbers, containers, image_numbers
 from gridstead.workflow.render.network import has_namespaces, is_networked, tunnel_files
 from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
-from gridstead.workflow.render.words import fill, quote
+from gridstead.workflow.render.words import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
 
@@ -73,6 +74,8 @@ def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:
     for number, step in enumerate(steps, 1):
         at = replace(place, handles=dict(handles)).step(number, *names)
         functions += _step(step, at)
+        if len(functions) > MAX_SCRIPT_BYTES:  # a small workflow can make so much that the rest must not be made
+            raise too_large("its script", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{at.number}")
         if step.launch:
             launched.append(f"{at.number}:{step.launch.signal_on_parent_step_exit}")

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 from string import Template
 
+from gridstead.errors import InvalidInput
 from gridstead.workflow.schema import EnvVar
 
 _AS_THEY_ARE = "\n\t"
@@ -45,6 +46,11 @@ def exports(env: Iterable[EnvVar]) -> str:
 def fill(template: str, **values: object) -> str:
     """Return a template of ``templates/`` with its holes filled."""
     return _template(template).substitute(values)
+
+
+def too_large(what: str, size: int, most: int) -> InvalidInput:
+    """Return the error of a workflow of which something takes so many bytes, or more."""
+    return InvalidInput("cannot run this workflow", detail=f"{what} takes at least {size} bytes; {most} are allowed")
 
 
 @cache
