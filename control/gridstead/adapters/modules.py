@@ -16,12 +16,13 @@ import subprocess
 import tempfile
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from gridstead.errors import InvalidInput, ModuleUnavailable
+from gridstead.errors import InvalidInput, ModuleUnavailable, TooMuch
 from gridstead.ports import Clock
 from gridstead.workflow.schema import ModuleSource
 
@@ -29,6 +30,7 @@ FILE = "module.yaml"
 MAX_TEXT_BYTES = 256 * 1024
 MAX_KEPT = 512
 MAX_AT_ONCE = 4
+MAX_CALLERS = 8  # those that fetch and those that wait for a place; each keeps a thread from others
 WRONG_LIFE_S = 30
 MEMORY_BYTES = 1 << 30
 WHOLE = 40  # hexadecimal digits of a commit
@@ -90,6 +92,7 @@ class GitModules:
         self._kept: OrderedDict[ModuleSource, _Kept] = OrderedDict()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_AT_ONCE)
+        self._callers = threading.BoundedSemaphore(MAX_CALLERS)
 
     def text(self, source: ModuleSource) -> str:
         """Return the module's text; see ``ports.Modules``."""
@@ -98,15 +101,31 @@ class GitModules:
             raise InvalidInput(f"no module comes from {source.host} here", detail=f"allowed hosts: {known}")
         kept = self._known(source)
         if kept is None:
-            if not self._places.acquire(timeout=self._bounds.time_s):
-                raise ModuleUnavailable(f"could not fetch {source}", detail="too many modules are being fetched")
-            try:
+            with self._place(source):
                 kept = self._known(source) or self._fetch(source)
-            finally:
-                self._places.release()
         if isinstance(kept.found, InvalidInput):
             raise InvalidInput(kept.found.message, detail=kept.found.detail)
         return kept.found
+
+    @contextmanager
+    def _place(self, source: ModuleSource) -> Iterator[None]:
+        """Wait for a place among those that fetch, unless too many wait already."""
+        busy = TooMuch(
+            f"could not fetch {source}",
+            detail="too many modules are being fetched",
+            hint="Try again in a minute.",
+        )
+        if not self._callers.acquire(blocking=False):
+            raise busy
+        try:
+            if not self._places.acquire(timeout=self._bounds.time_s):
+                raise busy
+            try:
+                yield
+            finally:
+                self._places.release()
+        finally:
+            self._callers.release()
 
     def _known(self, source: ModuleSource) -> _Kept | None:
         with self._lock:

@@ -102,5 +102,6 @@ class Modules(Protocol):
         Raises:
             InvalidInput: There is none, it is too large, or its host is not allowed; asking again is pointless.
             ModuleUnavailable: Its host did not answer, or not in time.
+            TooMuch: Too many are being fetched; this one is not waited for.
         """
         ...

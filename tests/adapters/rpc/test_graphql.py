@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import queue
 import ssl
+import threading
 from ipaddress import IPv4Network, IPv6Network
 
 import httpx
 import pytest
-from tests.adapters.rpc.conftest import new_offer, no_limit
-from tests.fakes.definitions import (
-    wire_workflow,
-)
+from tests.adapters.rpc.conftest import KEY, new_offer, no_limit
+from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wire_workflow
+from tests.fakes.store import FakeClock
 
 from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.adapters.modules import MAX_CALLERS, GitModules
 from gridstead.errors import (
     ConfigError,
     InvalidWorkflow,
@@ -288,6 +290,48 @@ class TestLimits:
 
         assert "uploads are limited for each caller" in answer["errors"][0]["message"]
         assert answer["errors"][0]["extensions"]["code"] == "too-much"
+
+
+class TestSlowModules:
+    @pytest.fixture
+    def module_comes(self, monkeypatch):
+        """Until this is set no module comes."""
+        event = threading.Event()
+
+        def module(_):
+            event.wait(30)
+            return "name: a"
+
+        monkeypatch.setattr("gridstead.adapters.modules._Repository.module", module)
+        return event
+
+    def test_others_are_served_while_modules_are_fetched(self, server_tls, ca, module_comes):
+        """Each holds a thread, so that forty of them had them all for a minute."""
+        clock = FakeClock()
+        modules = GitModules(("git.x",), clock=clock)
+        service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
+        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit))
+        url = f"https://localhost:{server.start()}/graphql"
+        told = queue.SimpleQueue()
+
+        def use(number):
+            with pytest.raises((InvalidWorkflow, JobDefinitionUnavailable)) as caught:
+                submit_workflow(url, wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}]), ca=ca)
+            told.put(str(caught.value))
+
+        callers = [threading.Thread(target=use, args=(number,)) for number in range(40)]
+        for caller in callers:
+            caller.start()
+        try:
+            assert len(submit_workflow(url, wire_workflow(), ca=ca)) == 31
+            at_once = [told.get(timeout=20) for _ in range(len(callers) - MAX_CALLERS)]
+        finally:
+            module_comes.set()
+            for caller in callers:
+                caller.join()
+            server.stop()
+
+        assert [one for one in at_once if "too many modules are being fetched" not in one] == []
 
 
 class TestCondition:
