@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 from tests.fakes.definitions import MemoryScripts
 
 from gridstead.adapters.journal.database import Database
@@ -277,6 +278,18 @@ class TestSealed:
         assert "kkk" not in repr(ScriptSeal((KEY,)))
 
 
+def wait_for_a_lock(url):
+    """Return when somebody waits for a lock in a database."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        for _ in range(2000):
+            if connection.execute(text(waiting)).scalar():
+                break
+            time.sleep(0.01)
+    server.dispose()
+
+
 class TestSharing:
     """Several instances behind one address."""
 
@@ -331,6 +344,33 @@ class TestSharing:
             thread.join()
 
         assert max(most) == 1
+        close(first)
+        close(second)
+
+    def test_script_that_a_new_job_names_while_its_last_is_let_go_stays(self, postgresql_url):
+        """The one instance must not judge by what it saw before the other's job was there."""
+        first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
+        put(first)
+        first.use([use(7)])
+        named, go_on = threading.Event(), threading.Event()
+
+        def pause(_):
+            named.set()
+            go_on.wait(20)
+
+        event.listen(second._database._engine, "commit", pause, once=True)
+        naming = threading.Thread(target=second.use, args=([use(8)],))
+        letting_go = threading.Thread(target=first.release, args=([use(7)],), kwargs={"ends_at": 1})
+        naming.start()
+        named.wait(20)
+        letting_go.start()
+        wait_for_a_lock(postgresql_url)
+        go_on.set()
+        naming.join()
+        letting_go.join()
+
+        assert first.uses() == (use(8),)
+        assert first.sweep(2) == 0
         close(first)
         close(second)
 

@@ -6,7 +6,7 @@ Several processes may share the store where it is PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection, text
@@ -19,16 +19,17 @@ from gridstead.errors import UnexpectedOutput
 
 RESEALED_AT_ONCE = 200
 
+# Both begin with the script's row, so that of two processes the later sees what the earlier did.
 _USE = (
-    "UPDATE definitions SET owner = :customer WHERE id = :id AND owner = ''",
+    "UPDATE definitions SET owner = :customer, ends_at = NULL WHERE id = :id AND owner IN ('', :customer)",
     """INSERT INTO definition_jobs (job, id, customer) SELECT :job, id, owner FROM definitions
     WHERE id = :id AND owner = :customer ON CONFLICT (job, id) DO NOTHING""",
-    "UPDATE definitions SET ends_at = NULL WHERE id = :id AND owner = :customer",
 )
 _RELEASE = (
+    "UPDATE definitions SET ends_at = coalesce(ends_at, :ends_at) WHERE id = :id",
     "DELETE FROM definition_jobs WHERE job = :job AND id = :id",
-    """UPDATE definitions SET ends_at = :ends_at WHERE id = :id AND ends_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM definition_jobs WHERE definition_jobs.id = :id)""",
+    """UPDATE definitions SET ends_at = NULL WHERE id = :id
+    AND EXISTS (SELECT 1 FROM definition_jobs WHERE definition_jobs.id = :id)""",
 )
 
 
@@ -75,11 +76,7 @@ class Scripts:
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
         """Store that jobs name scripts."""
-        rows = [_to_row(one) for one in uses]
-        with self._database.begin() as connection:
-            for row in rows:
-                for statement in _USE:
-                    connection.execute(text(statement), row)
+        self._execute(_USE, map(_to_row, uses))
 
     def uses(self) -> tuple[ScriptUse, ...]:
         """Return the jobs that name scripts."""
@@ -91,10 +88,7 @@ class Scripts:
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
         """Forget that these jobs name scripts."""
-        with self._database.begin() as connection:
-            for row in [_to_row(one) | {"ends_at": ends_at} for one in uses]:
-                for statement in _RELEASE:
-                    connection.execute(text(statement), row)
+        self._execute(_RELEASE, [_to_row(one) | {"ends_at": ends_at} for one in uses])
 
     def sweep(self, now: int) -> int:
         """Remove what has ended."""
@@ -134,6 +128,14 @@ class Scripts:
         )
         with self._database.begin() as connection:
             return connection.execute(statement, {"nonce": nonce, "ends_at": ends_at}).rowcount == 1
+
+    def _execute(self, statements: Iterable[str], rows: Iterable[Mapping[str, object]]) -> None:
+        """Execute statements for each row, script by script in one order, so that processes cannot block each other."""
+        ordered = sorted(rows, key=lambda row: str(row["id"]))
+        with self._database.begin() as connection:
+            for row in ordered:
+                for statement in statements:
+                    connection.execute(text(statement), row)
 
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
         sealed = self._seal.close(record, about=batch_location_hash)
