@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, event, text
+from sqlalchemy import text
+from tests.adapters.definitions import ALICE, BOB, KEY, OTHER_KEY, close, open_scripts, put, use
 from tests.fakes.definitions import MemoryScripts
 
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.script_seal import ScriptSeal, Sealed
 from gridstead.adapters.scripts import Scripts
-from gridstead.domain.job_definition import Holdings, ScriptUse
-from gridstead.errors import ConfigError, ScriptDamaged, Transient
+from gridstead.domain.job_definition import Holdings
+from gridstead.errors import ConfigError, ScriptDamaged
 
-KEY, OTHER_KEY = b"k" * 32, b"o" * 32
-ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 SECRET = "the customer's very own secret"
 
 
@@ -38,14 +36,6 @@ def scripts(request, tmp_path):
     database = Database(url, shared=True)
     yield Scripts(database, ScriptSeal((KEY,)))
     database.close()
-
-
-def put(scripts, name="id", record="text", owner="", ends_at=100):
-    scripts.put(name, record, owner=owner, ends_at=ends_at)
-
-
-def use(number, name="id", customer=ALICE):
-    return ScriptUse(job_number=number, batch_location_hash=name, customer=customer)
 
 
 class TestScriptStore:
@@ -179,14 +169,6 @@ class TestScriptStore:
         assert sorted(taken) == [False] * 9 + [True]
 
 
-def open_scripts(url, *keys):
-    return Scripts(Database(url, shared=True), ScriptSeal(keys))
-
-
-def close(scripts):
-    scripts._database.close()
-
-
 class TestSealed:
     def test_scripts_survive_a_restart(self, url):
         first = open_scripts(url, KEY)
@@ -276,130 +258,3 @@ class TestSealed:
 
     def test_key_is_not_shown(self):
         assert "kkk" not in repr(ScriptSeal((KEY,)))
-
-
-def wait_for_a_lock(url):
-    """Return when somebody waits for a lock in a database."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    server = create_engine(url, isolation_level="AUTOCOMMIT")
-    with server.connect() as connection:
-        for _ in range(2000):
-            if connection.execute(text(waiting)).scalar():
-                break
-            time.sleep(0.01)
-    server.dispose()
-
-
-class TestSharing:
-    """Several instances behind one address."""
-
-    def test_postgresql_is_shared_by_those_that_say_so(self, postgresql_url):
-        first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-        put(first)
-
-        assert second.get("id").record == "text"
-        assert first.take("n", ends_at=100)
-        assert not second.take("n", ends_at=100)
-        with pytest.raises(ConfigError, match="another process"):
-            Database(postgresql_url)
-        close(first)
-        close(second)
-
-    def test_file_is_never_shared(self, tmp_path):
-        first = open_scripts(f"sqlite:///{tmp_path}/state.db", KEY)
-
-        with pytest.raises(ConfigError, match="another process"):
-            Database(f"sqlite:///{tmp_path}/state.db", shared=True)
-
-        close(first)
-
-    def test_instances_that_start_together_migrate_once(self, postgresql_url):
-        opened = []
-        threads = [threading.Thread(target=lambda: opened.append(open_scripts(postgresql_url, KEY))) for _ in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert len(opened) == 5
-        for scripts in opened:
-            close(scripts)
-
-    def test_one_at_a_time_is_alone(self, postgresql_url):
-        first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-        inside, most = [], []
-
-        def enter(scripts):
-            for _ in range(20):
-                with scripts.alone():
-                    inside.append(1)
-                    most.append(len(inside))
-                    scripts.holdings()
-                    inside.pop()
-
-        threads = [threading.Thread(target=enter, args=(scripts,)) for scripts in (first, second) * 10]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert max(most) == 1
-        close(first)
-        close(second)
-
-    def test_script_that_a_new_job_names_while_its_last_is_let_go_stays(self, postgresql_url):
-        """The one instance must not judge by what it saw before the other's job was there."""
-        first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-        put(first)
-        first.use([use(7)])
-        named, go_on = threading.Event(), threading.Event()
-
-        def pause(_):
-            named.set()
-            go_on.wait(20)
-
-        event.listen(second._database._engine, "commit", pause, once=True)
-        naming = threading.Thread(target=second.use, args=([use(8)],))
-        letting_go = threading.Thread(target=first.release, args=([use(7)],), kwargs={"ends_at": 1})
-        naming.start()
-        named.wait(20)
-        letting_go.start()
-        wait_for_a_lock(postgresql_url)
-        go_on.set()
-        naming.join()
-        letting_go.join()
-
-        assert first.uses() == (use(8),)
-        assert first.sweep(2) == 0
-        close(first)
-        close(second)
-
-    def test_server_that_ended_our_connections_is_asked_again(self, postgresql_url):
-        scripts = open_scripts(postgresql_url, KEY)
-        put(scripts)
-        server = create_engine(postgresql_url, isolation_level="AUTOCOMMIT")
-        with server.connect() as connection:
-            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
-            connection.execute(text(end + "current_database()"))
-        server.dispose()
-
-        with pytest.raises(Transient, match="could not reach the state store"):
-            scripts.get("id")
-
-        assert scripts.get("id").record == "text"
-        with scripts.alone():
-            pass
-        close(scripts)
-
-    def test_no_connection_in_time_is_transient(self, postgresql_url):
-        scripts = open_scripts(postgresql_url, KEY)
-        pool = scripts._database._engine.pool
-        pool._timeout = 0.01
-        held = [pool.connect() for _ in range(pool.size() + pool._max_overflow - pool.checkedout())]
-
-        with pytest.raises(Transient, match="all connections are busy"):
-            scripts.get("id")
-
-        for connection in held:
-            connection.close()
-        close(scripts)

@@ -18,16 +18,30 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 
 from gridstead.adapters.journal.migrations import MIGRATIONS, migrate, version_of
 from gridstead.errors import ConfigError, Transient
 
+LOCK_WAIT_S = 30
+SILENCE_S = 120  # the server ends a transaction that says nothing for so long
 _BUSY_TIMEOUT_MS = 30_000
 _LOCK_KEY = 0x67726964  # "grid": the advisory lock that a process holds on a PostgreSQL database
 _MIGRATION_KEY = _LOCK_KEY + 1
 _ALONE_KEY = _LOCK_KEY + 2
+_LOCK_NOT_AVAILABLE, _SILENT_TOO_LONG = "55P03", "25P03"  # PostgreSQL's names of errors
+
+# A peer whose host has vanished is given up after a minute, by us and by the server.
+_CLIENT = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_SERVER = {f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT.items()}
 
 
 class StoreLost(Exception):
@@ -86,22 +100,28 @@ class Database:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no thread of any process that shares the store is in here."""
+        """Wait until no thread of any process that shares the store is in here.
+
+        Raises:
+            Transient: One stays there, or has been silent for so long that the server let others in.
+        """
         # One thread of ours at a time: those that wait for the server would need all connections there are.
-        with self._alone, _translated(), self._held(_ALONE_KEY):
-            yield
+        if not self._alone.acquire(timeout=LOCK_WAIT_S):
+            raise _locked()
+        try:
+            with _translated(), self._held(_ALONE_KEY):
+                yield
+        finally:
+            self._alone.release()
 
     @contextmanager
     def _held(self, key: int) -> Iterator[None]:
         if self._engine.dialect.name == "sqlite":
             yield
             return
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": key})
-            try:
-                yield
-            finally:
-                connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": key})
+        with self._engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+            yield
 
     def close(self) -> None:
         """Let go of the store, for good: a thread that still works must not write what another process has by then."""
@@ -168,7 +188,9 @@ class Database:
 def _engine(text_url: str) -> Engine:
     try:
         url = make_url(text_url)
-        engine = create_engine(url)
+        postgresql = url.get_backend_name() == "postgresql"
+        given = {name: value for name, value in _CLIENT.items() if name not in url.query}
+        engine = create_engine(url, connect_args=given if postgresql else {})
     except (ArgumentError, NoSuchModuleError, ImportError) as err:
         raise ConfigError("cannot use the state store's URL", detail=str(err)) from err
     if engine.dialect.name not in {"sqlite", "postgresql"}:
@@ -178,6 +200,8 @@ def _engine(text_url: str) -> Engine:
             raise ConfigError(f"cannot open the state store {url.database}", detail="its directory does not exist")
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_immediate)
+    else:
+        event.listen(engine, "connect", _prepare_postgresql)
     return engine
 
 
@@ -185,6 +209,13 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
     connection.isolation_level = None  # the driver must not begin transactions of its own
     for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {_BUSY_TIMEOUT_MS}"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # its driver's
+    waits = {"lock_timeout": f"{LOCK_WAIT_S}s", "idle_in_transaction_session_timeout": f"{SILENCE_S}s"}
+    for name, value in {**_SERVER, **waits}.items():
+        connection.execute(f"SET {name} = '{value}'")
+    connection.commit()
 
 
 def _begin_immediate(connection: Connection) -> None:
@@ -196,7 +227,20 @@ def _begin_immediate(connection: Connection) -> None:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError) as err:
-        raise Transient("could not reach the state store", detail=str(err.orig)) from err
+    except DBAPIError as err:
+        state = getattr(err.orig, "sqlstate", None)
+        if state == _LOCK_NOT_AVAILABLE:
+            raise _locked() from err
+        if isinstance(err, OperationalError | InterfaceError) or state == _SILENT_TOO_LONG:
+            raise Transient("could not reach the state store", detail=str(err.orig)) from err
+        raise
     except NoConnectionLeft as err:
         raise Transient("could not reach the state store", detail="all connections are busy") from err
+
+
+def _locked() -> Transient:
+    return Transient(
+        "could not use the state store",
+        detail=f"another process, or thread, has kept it locked for {LOCK_WAIT_S} s",
+        hint=f"Look for one that hangs. PostgreSQL takes the lock from it after {SILENCE_S} s of silence.",
+    )

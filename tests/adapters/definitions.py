@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scripts of the Job Definition service in a store: what tests of it are written with."""
+
+from __future__ import annotations
+
+from gridstead.adapters.journal.database import Database
+from gridstead.adapters.script_seal import ScriptSeal
+from gridstead.adapters.scripts import Scripts
+from gridstead.domain.job_definition import ScriptUse
+
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
+
+
+def put(scripts, name="id", record="text", owner="", ends_at=100):
+    scripts.put(name, record, owner=owner, ends_at=ends_at)
+
+
+def use(number, name="id", customer=ALICE):
+    return ScriptUse(job_number=number, batch_location_hash=name, customer=customer)
+
+
+def open_scripts(url, *keys):
+    return Scripts(Database(url, shared=True), ScriptSeal(keys))
+
+
+def close(scripts):
+    scripts._database.close()
