@@ -14,7 +14,7 @@ from tests.fakes.definitions import MemoryScripts
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.script_seal import ScriptSeal, Sealed
 from gridstead.adapters.scripts import Scripts
-from gridstead.domain.job_definition import Holdings
+from gridstead.domain.job_definition import Holdings, Resealed
 from gridstead.errors import ConfigError, ScriptDamaged
 
 SECRET = "the customer's very own secret"
@@ -218,12 +218,33 @@ class TestSealed:
         second = open_scripts(url, OTHER_KEY, KEY)
         put(second, "new", "new text")
 
-        assert (second.reseal(), second.reseal()) == (1, 0)
+        assert second.reseal(after="") == Resealed(count=1, unreadable=(), last="old")
+        assert second.reseal(after="") == Resealed(count=0, unreadable=(), last=None)
 
         close(second)
         third = open_scripts(url, OTHER_KEY)
         assert (third.get("old").record, third.get("new").record) == ("old text", "new text")
         close(third)
+
+    def test_records_that_do_not_open_are_passed_over_and_told(self, url, monkeypatch):
+        monkeypatch.setattr("gridstead.adapters.scripts.RESEALED_AT_ONCE", 2)
+        first, lost = open_scripts(url, KEY), b"l" * 32
+        for name in ("a", "b", "d"):
+            put(first, name)
+        first._seal = ScriptSeal((lost,))
+        put(first, "c")
+        first._seal = ScriptSeal((OTHER_KEY, KEY))
+        with first._database.begin() as connection:
+            connection.execute(text("UPDATE definitions SET id = 'A' WHERE id = 'a'"))
+
+        pages = [first.reseal(after="")]
+        while pages[-1].last:
+            pages.append(first.reseal(after=pages[-1].last))
+
+        assert sum(page.count for page in pages) == 2
+        assert sorted(name for page in pages for name in page.unreadable) == ["A", "c"]
+        assert (first.get("b").record, first.get("d").record) == ("text", "text")
+        close(first)
 
     @pytest.mark.parametrize(
         "change",

@@ -17,7 +17,7 @@ from gridstead.domain.billing import Resources
 from gridstead.domain.events import Event, EventKind
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job
-from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
+from gridstead.domain.job_definition import Holdings, Resealed, ScriptUse, StoredScript
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream
 from gridstead.errors import ChainUnavailable, InvalidInput, LogFull, ModuleUnavailable
@@ -81,8 +81,8 @@ class MemoryScripts:
             del self.records[name], self.owners[name], self.ends[name]
         return len(ended)
 
-    def reseal(self) -> int:
-        return 0
+    def reseal(self, *, after: str) -> Resealed:
+        return Resealed(count=0, unreadable=(), last=None)
 
     def holdings(self) -> Holdings:
         unused = [name for name, end in self.ends.items() if end is not None]

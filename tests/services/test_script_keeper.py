@@ -9,8 +9,9 @@ import pytest
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, matched_job, new_keeper
 from tests.fakes.store import FakeClock, MemoryCursor
 
+from gridstead.domain.job_definition import Resealed
 from gridstead.domain.lifecycle import COLD, HOT, JobState
-from gridstead.errors import ChainUnavailable, TooMuch
+from gridstead.errors import ChainUnavailable, TooMuch, Transient
 
 CUSTOMER = "0x" + "c0" * 20
 PROVIDER = "0x" + "ab" * 20
@@ -209,10 +210,41 @@ def test_named_scripts_make_room(scene):
 
 
 def test_old_seals_are_made_anew_until_none_is_left(scene, capsys):
-    left = [200, 3, 0]
-    scene.scripts.reseal = lambda: left.pop(0)
+    def reseal(*, after):
+        pages = {"": Resealed(count=200, unreadable=(), last="m"), "m": Resealed(count=3, unreadable=(), last="z")}
+        return pages.get(after, Resealed(count=0, unreadable=(), last=None))
+
+    scene.scripts.reseal = reseal
 
     scene.keeper.sweep()
 
-    assert left == []
-    assert "203" in capsys.readouterr().out
+    assert "count=203" in capsys.readouterr().out
+
+
+def test_damaged_record_is_told_once_and_keeps_nothing_from_being_done(scene, capsys):
+    scene.keeper = scene.restarted(unused_bytes=25)
+    scene.keep(size=20)
+    pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
+    scene.scripts.reseal = lambda *, after: pages.get(after, Resealed(count=0, unreadable=(), last=None))
+
+    scene.later(UNUSED_S + 1)
+    scene.later(60)
+    scene.keep("b", size=20)
+
+    told = capsys.readouterr().out
+    assert told.count("script_unreadable") == 1
+    assert "batch_location_hash=script-x" in told
+
+
+def test_room_is_counted_before_records_are_sealed_anew(scene):
+    scene.keeper = scene.restarted(unused_bytes=25)
+    scene.keep(size=20)
+
+    def reseal(*, after):
+        raise Transient("could not reach the state store")
+
+    scene.scripts.reseal = reseal
+    with pytest.raises(Transient):
+        scene.later(UNUSED_S + 1)
+
+    scene.keep("b", size=20)

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, text
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.script_seal import ScriptSeal, Sealed, unknown_keys
 from gridstead.domain.ids import parse_slurm_name
-from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
-from gridstead.errors import UnexpectedOutput
+from gridstead.domain.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RESEALED_AT_ONCE = 200
 
@@ -97,15 +97,25 @@ class Scripts:
             removed = connection.execute(text("DELETE FROM definitions WHERE ends_at < :now"), {"now": now})
         return removed.rowcount
 
-    def reseal(self) -> int:
+    def reseal(self, *, after: str) -> Resealed:
         """Seal records with the newest key that have another one."""
-        query = text("SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest ORDER BY id LIMIT :most")
+        query = text(
+            "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
+            " ORDER BY id LIMIT :most"
+        )
+        unreadable = []
         with self._database.begin() as connection:
-            rows = connection.execute(query, {"newest": self._seal.newest, "most": RESEALED_AT_ONCE}).all()
+            which = {"newest": self._seal.newest, "after": after, "most": RESEALED_AT_ONCE}
+            rows = connection.execute(query, which).all()
             for row in rows:
-                record = self._seal.open(Sealed(row.key_name, bytes(row.sealed)), about=row.id)
-                self._reseal(connection, row.id, record)
-        return len(rows)
+                try:
+                    record = self._seal.open(Sealed(row.key_name, bytes(row.sealed)), about=row.id)
+                except (ConfigError, ScriptDamaged):
+                    unreadable.append(row.id)
+                else:
+                    self._reseal(connection, row.id, record)
+        last = rows[-1].id if rows else None
+        return Resealed(count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last)
 
     def holdings(self) -> Holdings:
         """Return how much is stored."""

@@ -109,6 +109,21 @@ class Holdings:
     unused_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resealed:
+    """What became of some records that an old key had sealed.
+
+    Attributes:
+        count: How many are sealed with the newest key now.
+        unreadable: Ids of those that do not open, sorted; they stay as they are.
+        last: The id after which to go on; None when no more records are left.
+    """
+
+    count: int
+    unreadable: tuple[str, ...]
+    last: str | None
+
+
 def script_id(record: str) -> str:
     """Return the id of a stored record: 31 characters safe in a URL, of its SHA-256."""
     digest = hashlib.sha256(record.encode()).digest()

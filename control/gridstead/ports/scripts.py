@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from gridstead.domain.job import Job
-from gridstead.domain.job_definition import Holdings, ScriptUse, StoredScript
+from gridstead.domain.job_definition import Holdings, Resealed, ScriptUse, StoredScript
 from gridstead.domain.submission import Script
 from gridstead.workflow.schema import ModuleSource
 
@@ -72,8 +72,12 @@ class ScriptStore(Protocol):
         """Remove what has ended before a time (Unix seconds), and return how many scripts."""
         ...
 
-    def reseal(self) -> int:
-        """Seal some records anew that are not sealed with the newest key, and return how many; 0: none is left."""
+    def reseal(self, *, after: str) -> Resealed:
+        """Seal some records anew that are not sealed with the newest key, in the order of their ids.
+
+        Args:
+            after: The id after which to begin; empty: with the first.
+        """
         ...
 
     def holdings(self) -> Holdings:

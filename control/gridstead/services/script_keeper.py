@@ -61,6 +61,7 @@ class ScriptKeeper:
         self._retention = retention
         self._unused_bytes = store.holdings().unused_bytes
         self._missing: set[ScriptUse] = set()
+        self._unreadable: set[str] = set()
 
     def keep(self, batch_location_hash: str, record: str, *, owner: str) -> None:
         """Store a script that no job names yet.
@@ -102,8 +103,8 @@ class ScriptKeeper:
         removed = self._store.sweep(now)
         if removed:
             log.info("scripts_removed", count=removed)
-        self._reseal()
         self._unused_bytes = self._store.holdings().unused_bytes
+        self._reseal()
 
     def _release(self, now: int) -> None:
         """Let go of scripts whose jobs are over.
@@ -126,11 +127,18 @@ class ScriptKeeper:
         self._missing = missing
 
     def _reseal(self) -> None:
-        resealed = 0
-        while count := self._store.reseal():
-            resealed += count
-        if resealed:
-            log.info("scripts_resealed", count=resealed)
+        count = 0
+        unreadable: set[str] = set()
+        some = self._store.reseal(after="")
+        while some.last is not None:
+            count += some.count
+            unreadable.update(some.unreadable)
+            some = self._store.reseal(after=some.last)
+        for batch_location_hash in sorted(unreadable - self._unreadable):
+            log.error("script_unreadable", batch_location_hash=batch_location_hash)
+        self._unreadable = unreadable
+        if count:
+            log.info("scripts_resealed", count=count)
 
     def _take(self, events: tuple[Event, ...], head: Block) -> None:
         numbers = {
