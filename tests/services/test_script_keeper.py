@@ -190,6 +190,22 @@ def test_no_more_is_kept_for_unnamed_jobs_than_the_limit(scene):
     assert set(scene.scripts.records) == {"a", "b"}
 
 
+def test_scripts_of_jobs_that_are_over_count_until_they_are_removed(scene):
+    scene.keeper = scene.restarted(unused_bytes=25)
+    scene.keep(size=20)
+    scene.name_it()
+    scene.ledger.job = replace(scene.ledger.job, state=JobState.FINISHED)
+    scene.later(0)
+
+    with pytest.raises(TooMuch) as caught:
+        scene.keep("b", size=20)
+    scene.later(AFTER_END_S + 1)
+    scene.keep("b", size=20)
+
+    assert caught.value.detail == "too many scripts without a hot job are stored"
+    assert "after their job's end" in caught.value.hint
+
+
 def test_limit_holds_after_a_restart(scene):
     scene.keep(size=20)
     scene.keeper = scene.restarted(unused_bytes=25)

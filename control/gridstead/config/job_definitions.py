@@ -23,7 +23,10 @@ class DefinitionLimits(Settings):
     ] = 128
     calls_per_s: Annotated[PositiveInt, Field(description="gRPC calls of one caller; twice that at once.")] = 1000
     unused_mib: Annotated[
-        PositiveInt, Field(description="Size of all scripts that no job names yet, MiB; beyond it none is taken.")
+        PositiveInt,
+        Field(
+            description="Size of scripts without a hot job, before it and after its end, MiB; beyond it none is taken."
+        ),
     ] = 4096
 
 

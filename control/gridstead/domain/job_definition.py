@@ -100,7 +100,7 @@ class Holdings:
 
     Attributes:
         scripts: All of them.
-        unused: Those that no job names.
+        unused: Those that no hot job names: none yet, or none any more.
         unused_bytes: How large these are.
     """
 

@@ -138,8 +138,8 @@ class JobDefinitions:
         Raises:
             InvalidWorkflow: It breaks rules; nothing is stored.
             InvalidInput: The customer is no address, or the script would be too large.
-            TooMuch: Too many scripts wait for their jobs, too many modules are being fetched, or the caller has sent
-                too much.
+            TooMuch: Too many scripts without a hot job are stored, too many modules are being fetched, or the caller
+                has sent too much.
             ModuleUnavailable: A module that it uses could not be fetched now; nothing is stored.
         """
         owner = parse_address(customer) if customer else ""

@@ -32,7 +32,8 @@ class Retention:
     Attributes:
         after_end_s: Seconds that a script is kept after the last of its jobs has ended.
         unused_s: Seconds that one is kept that no job names.
-        unused_bytes: How large those may be together; beyond it nothing is taken.
+        unused_bytes: How large all may be together that have no hot job, before it and after its end; beyond it nothing
+            is taken.
     """
 
     after_end_s: int
@@ -67,12 +68,13 @@ class ScriptKeeper:
         """Store a script that no job names yet.
 
         Raises:
-            TooMuch: Too many such scripts are stored already.
+            TooMuch: Too many scripts without a hot job are stored, before one or after its end.
         """
         size = len(record)  # near enough; the next sweep counts again
         if self._unused_bytes + size > self._retention.unused_bytes:
-            hint = "Try again later: those that no job names are removed after some time."
-            raise TooMuch("cannot store the workflow now", detail="too many wait for their jobs", hint=hint)
+            detail = "too many scripts without a hot job are stored"
+            hint = "Try again later: they are removed some time after their submission, or after their job's end."
+            raise TooMuch("cannot store the workflow now", detail=detail, hint=hint)
         ends_at = self._clock.now() + self._retention.unused_s
         self._store.put(batch_location_hash, record, owner=owner, ends_at=ends_at)
         self._unused_bytes += size

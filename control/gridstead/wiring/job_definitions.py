@@ -134,7 +134,7 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
     return Metrics(
         {
             "gridstead_scripts": ("Scripts that are stored.", lambda: store.holdings().scripts),
-            "gridstead_scripts_unused": ("Scripts that no job names, or no more.", lambda: store.holdings().unused),
+            "gridstead_scripts_unused": ("Scripts that no hot job names.", lambda: store.holdings().unused),
             "gridstead_scripts_unused_bytes": ("Size of those.", lambda: store.holdings().unused_bytes),
             "gridstead_cursor_lag_blocks": ("Blocks that are not read yet.", lag),
         }
