@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules that a workflow uses: each is fetched, filled as a template, checked, and put into the step that uses it.
 
-A module is a stranger's text. Rule 1: a template sees the job without its secrets and the step that uses it, nothing
-else. Rule 2: numbers and depth are bounded, whatever modules use each other. Rule 3: what is fetched is told by the
-caller, so nothing here knows of hosts.
+A module is a stranger's text. Rule 1: a template sees the job without its secrets, and the step that uses it with masks
+in their place, nothing else. Rule 2: numbers and depth are bounded, whatever modules use each other. Rule 3: what is
+fetched is told by the caller, so nothing here knows of hosts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gridstead.errors import InvalidInput, InvalidWorkflow
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, load
 from gridstead.workflow.gotemplate import Value, expand
+from gridstead.workflow.masks import Masks
 from gridstead.workflow.reading import read
 from gridstead.workflow.schema import JobResources, Module, ModuleSource, ResolvedUse, Step, StepUse, Workflow
 
@@ -114,9 +115,10 @@ class _Resolver:
 
 
 def _module(text: str, workflow: Workflow, step: Step) -> Module:
-    values = {"Job": _plain(workflow, secrets=False), "Step": _plain(step, secrets=True)}
+    masks = Masks()
+    values = {"Job": _plain(workflow, secrets=False), "Step": _plain(masks.put_on(step), secrets=True)}
     document = load(expand(text, values))
-    return read(document.value, (), document, Module, strict=False).model
+    return masks.take_off(read(document.value, (), document, Module, strict=False).model)
 
 
 def _lacking(has: JobResources, wants: JobResources) -> Iterator[str]:
@@ -127,7 +129,7 @@ def _lacking(has: JobResources, wants: JobResources) -> Iterator[str]:
 
 
 def _plain(value: Value, *, secrets: bool) -> Value:
-    """Return what a template sees: all fields by their names in files; secrets perhaps without a value."""
+    """Return what a template sees: all fields by their names in files; secrets without a value, or as they are."""
     if isinstance(value, BaseModel):
         return {
             info.alias or name: _plain(getattr(value, name), secrets=secrets) if secrets or info.repr else None

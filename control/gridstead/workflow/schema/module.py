@@ -32,8 +32,9 @@ class Module(Model):
 
     It is a template in the form of Go's `text/template`: `{{ .Job }}` is the job and `{{ .Step }}` the step that uses
     the module, with their fields (`{{ .Job.Resources.Tasks }}`); passwords, keys and tokens of the job are empty there.
-    `{{- .Step.Use.Steps | toYaml | nindent 2 }}` puts the steps of `use` into a list. There are `if`, `with`, `range`,
-    variables, the functions of Go that need only their arguments, and the usual ones of sprig.
+    Those of the step are words that stand for them, which count only where the step has them, beside what it has there:
+    `{{- .Step.Use.Steps | toYaml | nindent 2 }}` puts the steps of `use` into a list, with their secrets. There are
+    `if`, `with`, `range`, variables, the functions of Go that need only their arguments, and the usual ones of sprig.
     """
 
     name: Name = Field(description="Its name.")
