@@ -21,6 +21,7 @@ from gridstead.errors import (
     ChainUnavailable,
     NotAllowed,
 )
+from gridstead.services.job_definitions import CLOCKS_DIFFER_S
 
 
 @pytest.mark.parametrize("changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}])
@@ -82,6 +83,18 @@ def test_challenge_outlives_a_restart_and_is_good_in_every_instance(scene):
     other = new_service(scene.scripts, scene.ledger, scene.clock, key=KEY)
 
     assert other.get_sbatch(request).script
+    with pytest.raises(NotAllowed, match="used"):
+        scene.service.get_sbatch(request)
+
+
+def test_challenge_is_good_once_where_the_clocks_of_instances_differ(scene):
+    """The one that is ahead forgets used challenges while the one behind still takes them."""
+    request = scene.request()
+    scene.clock.advance(NONCE_LIFE_S)
+    scene.service.get_sbatch(request)
+
+    scene.scripts.sweep(scene.clock.now() + CLOCKS_DIFFER_S)
+
     with pytest.raises(NotAllowed, match="used"):
         scene.service.get_sbatch(request)
 
