@@ -16,7 +16,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test lint up down status shell bench bench-chain proto contracts gas fuzz artifacts wheel molecule clean
+.PHONY: lock help setup demo test lint up down status shell bench bench-chain bench-logs proto contracts gas fuzz artifacts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench: setup ## Measure the grid beside plain Slurm, on the lab.
 
 bench-chain: setup ## Measure the sender beside raw transactions, on a chain of its own; needs no lab.
 	@python tests/bench/settlements.py
+
+bench-logs: setup ## Measure the logger and what logging adds to a job; needs no lab.
+	@python tests/bench/logs.py
 
 molecule: setup ## Run the scenarios of molecule.
 	@molecule test

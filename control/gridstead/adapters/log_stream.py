@@ -21,7 +21,7 @@ from gridstead.errors import ConfigError, GridsteadError, Transient
 MAX_LINE_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 
-AWAY_WAIT_S = 0.4
+AWAY_WAIT_S = 0.2
 SLOW_S = 1.0
 LAST_WAIT_S = 3.0
 _STEP_S = 0.01

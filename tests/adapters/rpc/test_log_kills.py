@@ -16,23 +16,32 @@ from tests.fakes.definitions import Wallet
 from tests.fakes.logger_process import LoggerProcess, log_of
 
 from gridstead.adapters.logger import LoggerClient, Wanted
+from gridstead.domain.log import Stream
 
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_EVERY = 5  # the writer is killed in the other rounds
 LINE_S = 0.001
 PATIENCE_S = 30
-RESTARTS = "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 && exit; [ $? -gt 128 ] || break; done; exec cat"
+RESTARTS = (
+    "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; [ $? -gt 128 ] || break; done; exit 1"
+)
+STREAMS = (Stream.STDERR, Stream.STDOUT)  # of even and of odd lines
 
 
 class Job:
-    """Writes numbered lines into the writer, which is started again as a job's script does it."""
+    """Writes numbered lines into the writer by both streams; it is started again as a job's script does it."""
 
     def __init__(self, access_file, copy):
+        (out, into_out), (err, into_err) = os.pipe(), os.pipe()
         with copy.open("wb") as into:
             self._shell = subprocess.Popen(
-                ["bash", "-c", RESTARTS, sys.executable, access_file], stdin=subprocess.PIPE, stdout=into,
-                stderr=subprocess.DEVNULL, env={"PYTHONPATH": "control", "PATH": os.environ["PATH"]},
+                ["bash", "-c", RESTARTS, sys.executable, access_file, str(err)], stdin=out, stdout=into,
+                stderr=subprocess.DEVNULL, pass_fds=[err],
+                env={"PYTHONPATH": "control", "PATH": os.environ["PATH"]},
             )  # fmt: skip
+        os.close(out)
+        os.close(err)
+        self._into = (into_err, into_out)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._write)
         self.written = 0
@@ -48,14 +57,14 @@ class Job:
         self._thread.join()
 
     def end(self):
-        self._shell.stdin.close()
+        for fd in self._into:
+            os.close(fd)
         assert self._shell.wait(30) == 0
 
     def _write(self):
         while not self._ending.wait(LINE_S):
             self.written += 1
-            self._shell.stdin.write(b"%d\n" % self.written)
-            self._shell.stdin.flush()
+            os.write(self._into[self.written % 2], b"%d\n" % self.written)
 
 
 def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
@@ -83,17 +92,20 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
     def logged():
         wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition, until_now=True)
         read = client.read(wanted, now=int(time.time()), sign=owner.sign)
-        return [int(line) for some in read for line in some.lines]
+        return [(int(line), some.stream) for some in read for line in some.lines]
 
     logger.wait()
     deadline = time.monotonic() + PATIENCE_S
-    while job.written not in (found := logged()) and time.monotonic() < deadline:
+    while not {job.written, job.written - 1} <= dict(found := logged()).keys() and time.monotonic() < deadline:
         time.sleep(0.1)
     job.end()
     client.close()
     logger.kill()
     copied = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
     assert len(copied) > ROUNDS
-    assert copied - set(found) == set()
-    assert found == sorted(set(found))
-    assert job.written in found
+    assert copied - dict(found).keys() == set()
+    for stream in STREAMS:
+        numbers = [number for number, of in found if of is stream]
+        assert numbers == sorted(set(numbers))
+    assert all(STREAMS[number % 2] is stream for number, stream in found)
+    assert job.written in dict(found)
