@@ -61,7 +61,7 @@ class Grid:
         peers = Peers(
             clock=self.clock,
             ledger=self.ledger,
-            follower=Follower(self.ledger, self.cursor),
+            follower=Follower(self.ledger, self.cursor, confirmations=CONFIRMATIONS),
             journal=self.journal,
             outbox=self.outbox,
             scheduler=self.slurm,

@@ -135,6 +135,52 @@ def test_reorg_while_nobody_looked_is_noticed(ledger, cursor):
     assert reader.all == [3, 4]
 
 
+@pytest.mark.parametrize(("depth", "given"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
+def test_reorg_deeper_than_the_confirmations_has_everything_read_again(ledger, cursor, depth, given):
+    """It may have taken back the end of what was asked for long before, and was forgotten since."""
+    follower = Follower(ledger, cursor, confirmations=2)
+    for _ in range(4):
+        ledger.request(CUSTOMER)
+        follower.tick(Reader())
+    for _ in range(3):
+        ledger.mine()
+        follower.tick(Reader())
+    ledger.reorg(depth)
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    follower.tick(reader)
+    follower.tick(reader)
+
+    assert reader.all == given
+
+
+def test_server_that_lags_by_more_than_the_confirmations_has_nothing_read_again(ledger, cursor, monkeypatch):
+    reader, follower = Reader(), Follower(ledger, cursor, confirmations=2)
+    for _ in range(6):
+        ledger.request(CUSTOMER)
+        follower.tick(reader)
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "head", lambda: ledger.block(2))
+        follower.tick(reader)
+    follower.tick(reader)
+
+    assert reader.all == [1, 2, 3, 4, 5, 6]
+
+
+def test_shallow_reorg_after_many_blocks_at_once_has_little_read_again(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.mine(20)
+    follower = Follower(ledger, cursor, confirmations=2)
+    follower.tick(Reader())
+    ledger.reorg(1)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    follower.tick(reader)
+
+    assert reader.all == [2]
+
+
 def test_reorg_of_blocks_between_two_looks_gives_some_events_again(ledger, cursor):
     ledger.request(CUSTOMER)
     follower = Follower(ledger, cursor)

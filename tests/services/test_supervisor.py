@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from dataclasses import replace
 
 import pytest
-from tests.services.grid import CUSTOMER, US, Grid
+from tests.services.grid import CUSTOMER, Grid
 
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import InvalidInput, SchedulerUnavailable
@@ -242,40 +241,6 @@ def test_a_queued_job_that_its_customer_cancels_leaves_slurm(grid):
     assert not grid.slurm.attempts(where=lambda a: a.alive)
 
 
-def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_theirs(grid):
-    number = grid.request()
-    grid.steps(2)
-    grid.ledger.reorg(5)
-    assert grid.request(OTHER) == number
-    grid.steps(10)
-    grid.finish()
-
-    job = grid.ledger.job(number)
-    assert (job.customer, job.state) == (OTHER, JobState.FINISHED)
-    mine, theirs = grid.slurm.attempts()
-    assert (mine.user, mine.state) == (CUSTOMER, "CANCELLED")
-    assert (theirs.user, theirs.state) == (OTHER, "COMPLETED")
-
-
-def test_a_fresh_chain_adopts_nothing_of_the_old_accounting(grid):
-    number, slurm_job_id = grid.running()
-    grid.slurm.end(slurm_job_id)
-    grid.steps(20)
-    fresh = Grid()
-    fresh.clock = grid.clock
-    fresh.ledger.clock = grid.clock
-    fresh.ledger.reorg(1)
-    fresh.ledger.mine()
-    fresh.ledger.add_provider(US)
-    fresh.slurm = grid.slurm
-    fresh.start()
-    again = fresh.request(script="another-script")
-    fresh.steps(3)
-
-    assert again == number
-    assert len(grid.slurm.submissions) == 2
-
-
 def test_nothing_is_settled_while_slurm_is_silent(grid):
     number, slurm_job_id = grid.running()
     grid.slurm.end(slurm_job_id)
@@ -304,72 +269,6 @@ def test_a_bill_waits_for_the_last_of_many_reports(grid):
 
     job = grid.ledger.job(number)
     assert (job.state, job.final_cost) == (JobState.FINISHED, 20 * job.price_per_min // 60)
-
-
-def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid, monkeypatch):
-    grid.request()
-    grid.step()
-    head, asked = grid.ledger.head, []
-
-    def lagging_from_the_second_answer_on():
-        asked.append(None)
-        return head() if len(asked) == 1 else grid.ledger.block(head().number - 3)
-
-    monkeypatch.setattr(grid.ledger, "head", lagging_from_the_second_answer_on)
-    grid.supervisor.tick()
-    monkeypatch.undo()
-    grid.steps(2)
-
-    assert len(grid.slurm.submissions) == 1
-
-
-def test_a_claim_is_not_forgotten_when_another_server_stands_on_another_fork(grid, monkeypatch):
-    grid.request()
-    grid.step()
-    ledger, asked = grid.ledger, []
-    head, at = ledger.head, ledger._at
-
-    def forked_from_the_second_answer_on():
-        asked.append(None)
-        return head() if len(asked) == 1 else replace(head(), hash="of another fork")
-
-    def of_its_fork(block):
-        return at(ledger.block(block.number - 3) if block.hash == "of another fork" else block)
-
-    monkeypatch.setattr(ledger, "head", forked_from_the_second_answer_on)
-    monkeypatch.setattr(ledger, "_at", of_its_fork)
-    grid.supervisor.tick()
-    monkeypatch.undo()
-    grid.steps(2)
-
-    assert len(grid.slurm.submissions) == 1
-
-
-def test_a_node_that_reads_its_way_up_to_a_claim_undoes_none(grid, monkeypatch):
-    number, slurm_job_id = grid.running()
-    for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
-        monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
-        grid.supervisor.tick()
-        assert [a.slurm_job_id for a in grid.slurm.attempts(where=lambda a: a.alive)] == [slurm_job_id]
-    monkeypatch.undo()
-    grid.finish()
-
-    assert grid.state(number) is JobState.FINISHED
-
-
-def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid):
-    number = grid.request()
-    grid.steps(2)
-    grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
-    grid.ledger.reorg(1)
-    grid.steps(2)
-    if grid.state(number) is JobState.META_SCHEDULED:
-        grid.ledger.claim(US)
-    grid.steps(3)
-    grid.finish()
-
-    assert grid.state(number) is JobState.FINISHED
-    assert len(grid.slurm.attempts()) == 1
 
 
 def test_slurmrestd_away_for_minutes_loses_no_job(grid, monkeypatch):

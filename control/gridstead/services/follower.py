@@ -3,6 +3,7 @@
 
 Rule 1: the cursor moves only after the events that it covers were taken. Rule 2: when the cursor's block is no longer
 part of the chain, the follower goes back to the newest saved block that is, and gives the events above it again.
+Rule 3: who takes them forgets what ended and is final; when a reorg may have gone deeper than that, all is given again.
 """
 
 from __future__ import annotations
@@ -30,15 +31,23 @@ class Follower:
         ledger: The chain.
         cursor: How far it has come. Lives as long as what the events are stored in.
         start: First block that is read when the cursor is empty or nothing it knows is left.
+        confirmations: Blocks on top of an end after which whoever takes the events may forget it.
         blocks_per_read: How many blocks are asked for at once.
     """
 
     def __init__(
-        self, ledger: Ledger, cursor: Cursor, *, start: int = 0, blocks_per_read: int = BLOCKS_PER_READ
+        self,
+        ledger: Ledger,
+        cursor: Cursor,
+        *,
+        start: int = 0,
+        confirmations: int = STATE_KEPT_BLOCKS,
+        blocks_per_read: int = BLOCKS_PER_READ,
     ) -> None:
         self._ledger = ledger
         self._cursor = cursor
         self._start = start
+        self._confirmations = confirmations
         self._blocks_per_read = blocks_per_read
 
     def tick(self, take: Callable[[tuple[Event, ...]], None]) -> None:
@@ -48,8 +57,8 @@ class Follower:
     def follow(self, take: Callable[[tuple[Event, ...], Block], None]) -> None:
         """Give all new events, in chain order, and the block by which to judge them.
 
-        That is the block up to which they are read, or one so deep that a node still has its state: what only the
-        newest blocks say, such as the end of a job, a reorg may take back without the events being given again.
+        That is the block up to which they are read, or one so deep that a node still has its state: what newer blocks
+        say, such as the end of a job, a reorg may take back without the events being given again.
 
         Args:
             take: Called once per range that has events. When it returns, they are never given again, but after a reorg.
@@ -59,8 +68,9 @@ class Follower:
         """
         head = self._ledger.head()
         first = self._common_ancestor(head) + 1
+        final = head.number - self._confirmations  # saved too: a short reorg after a long read is then known as such
         while first <= head.number:
-            last = min(first + self._blocks_per_read - 1, head.number)
+            last = min(first + self._blocks_per_read - 1, final if first <= final else head.number)
             end = head if last == head.number else self._block(last)
             events = self._ledger.events(first=first, end=end)
             # A reorg may have come between the two answers above; then the events may belong to neither history.
@@ -72,16 +82,24 @@ class Follower:
             first = last + 1
 
     def _common_ancestor(self, head: Block) -> int:
-        """Return the height up to which everything was taken and still stands."""
+        """Return the height up to which everything was taken, still stands, and may be forgotten."""
         history = self._cursor.history()
-        for place, saved in enumerate(history):
+        is_forked = False
+        for saved in history:
             if saved.number > head.number:
-                continue
+                continue  # which a server that lags has not got yet
             present = head if saved.number == head.number else self._ledger.block(saved.number)
-            if present is not None and present.hash == saved.hash:
-                if place > 0:
-                    log.warning("chain_reorganised", block=saved.number, reason=f"was at {history[0].number}")
+            if present is None or present.hash != saved.hash:
+                is_forked = True
+                continue
+            if not is_forked:
                 return saved.number
+            log.warning("chain_reorganised", block=saved.number, reason=f"was at {history[0].number}")
+            if history[0].number - saved.number <= self._confirmations:
+                return saved.number
+            reason = f"what had {self._confirmations} confirmations may be undone"
+            log.warning("chain_read_again", block=self._start, reason=reason)
+            return self._start - 1
         if history:
             log.warning("chain_replaced", block=head.number, reason=f"was at {history[0].number}")
         return self._start - 1

@@ -25,10 +25,11 @@ def run(settings: MetaSchedulerSettings) -> None:
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
-    sending = open_sending(chain, wallet, database, clock, confirmations=settings.chain.confirmations, at=at)
+    confirmations = settings.chain.confirmations
+    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, at=at)
     # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
-    follower = Follower(chain.ledger, VolatileCursor(), start=chain.first_block)
-    service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=settings.chain.confirmations)
+    follower = Follower(chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations)
+    service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=confirmations)
     ticks = (
         loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),

@@ -43,12 +43,13 @@ def run(settings: SupervisorSettings) -> None:
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
-    sending = open_sending(chain, wallet, database, clock, confirmations=settings.chain.confirmations, at=at)
+    confirmations = settings.chain.confirmations
+    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, at=at)
     scheduler, reports = open_slurm(settings.slurm, clock)
     peers = Peers(
         clock=clock,
         ledger=chain.ledger,
-        follower=_follower(chain, wallet, database),
+        follower=_follower(chain, wallet, database, confirmations=confirmations),
         journal=SqlJournal(database),
         outbox=sending.outbox,
         scheduler=scheduler,
@@ -95,10 +96,11 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
     return SshScheduler(access, clock), None
 
 
-def _follower(chain: Chain, wallet: Wallet, database: Database) -> Follower:
+def _follower(chain: Chain, wallet: Wallet, database: Database, *, confirmations: int) -> Follower:
     """Return what tells the supervisor of its claims, whatever else happens on the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
-    return Follower(claims, SqlCursor(database, "supervisor"), start=chain.first_block)
+    cursor = SqlCursor(database, "supervisor")
+    return Follower(claims, cursor, start=chain.first_block, confirmations=confirmations)
 
 
 def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:

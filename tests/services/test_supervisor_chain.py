@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor on a chain that is reorganised, begins anew, or answers with several voices."""
+
+from dataclasses import replace
+
+import pytest
+from tests.services.grid import CONFIRMATIONS, CUSTOMER, US, Grid
+
+from gridstead.domain.lifecycle import JobState
+
+OTHER = "0x" + "44" * 20
+
+
+@pytest.fixture
+def grid():
+    return Grid()
+
+
+def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_theirs(grid):
+    number = grid.request()
+    grid.steps(2)
+    grid.ledger.reorg(5)
+    assert grid.request(OTHER) == number
+    grid.steps(10)
+    grid.finish()
+
+    job = grid.ledger.job(number)
+    assert (job.customer, job.state) == (OTHER, JobState.FINISHED)
+    mine, theirs = grid.slurm.attempts()
+    assert (mine.user, mine.state) == (CUSTOMER, "CANCELLED")
+    assert (theirs.user, theirs.state) == (OTHER, "COMPLETED")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_settlement_that_a_deep_reorg_took_back_is_made_again_and_paid_once(grid, restarted):
+    """All of it was final and forgotten."""
+    number, slurm_job_id = grid.running()
+    grid.clock.advance(30)
+    grid.slurm.end(slurm_job_id)
+    grid.steps(3 * CONFIRMATIONS)
+    before = grid.ledger.job(number)
+    assert grid.journal.open_entries() == ()
+
+    grid.ledger.reorg(grid.ledger.head().number - before.state_block + 1)
+    assert grid.state(number) is JobState.RUNNING
+    if restarted:
+        grid.start()
+    grid.steps(3 * CONFIRMATIONS)
+
+    job = grid.ledger.job(number)
+    assert (job.state, job.final_cost) == (JobState.FINISHED, before.final_cost)
+    assert grid.ledger.balance(CUSTOMER) == job.lock - job.final_cost
+    assert len(grid.slurm.submissions) == 1
+    assert grid.journal.open_entries() == ()
+
+
+def test_a_fresh_chain_adopts_nothing_of_the_old_accounting(grid):
+    number, slurm_job_id = grid.running()
+    grid.slurm.end(slurm_job_id)
+    grid.steps(20)
+    fresh = Grid()
+    fresh.clock = grid.clock
+    fresh.ledger.clock = grid.clock
+    fresh.ledger.reorg(1)
+    fresh.ledger.mine()
+    fresh.ledger.add_provider(US)
+    fresh.slurm = grid.slurm
+    fresh.start()
+    again = fresh.request(script="another-script")
+    fresh.steps(3)
+
+    assert again == number
+    assert len(grid.slurm.submissions) == 2
+
+
+def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid, monkeypatch):
+    grid.request()
+    grid.step()
+    head, asked = grid.ledger.head, []
+
+    def lagging_from_the_second_answer_on():
+        asked.append(None)
+        return head() if len(asked) == 1 else grid.ledger.block(head().number - 3)
+
+    monkeypatch.setattr(grid.ledger, "head", lagging_from_the_second_answer_on)
+    grid.supervisor.tick()
+    monkeypatch.undo()
+    grid.steps(2)
+
+    assert len(grid.slurm.submissions) == 1
+
+
+def test_a_claim_is_not_forgotten_when_another_server_stands_on_another_fork(grid, monkeypatch):
+    grid.request()
+    grid.step()
+    ledger, asked = grid.ledger, []
+    head, at = ledger.head, ledger._at
+
+    def forked_from_the_second_answer_on():
+        asked.append(None)
+        return head() if len(asked) == 1 else replace(head(), hash="of another fork")
+
+    def of_its_fork(block):
+        return at(ledger.block(block.number - 3) if block.hash == "of another fork" else block)
+
+    monkeypatch.setattr(ledger, "head", forked_from_the_second_answer_on)
+    monkeypatch.setattr(ledger, "_at", of_its_fork)
+    grid.supervisor.tick()
+    monkeypatch.undo()
+    grid.steps(2)
+
+    assert len(grid.slurm.submissions) == 1
+
+
+def test_a_node_that_reads_its_way_up_to_a_claim_undoes_none(grid, monkeypatch):
+    number, slurm_job_id = grid.running()
+    for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
+        monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
+        grid.supervisor.tick()
+        assert [a.slurm_job_id for a in grid.slurm.attempts(where=lambda a: a.alive)] == [slurm_job_id]
+    monkeypatch.undo()
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+
+
+def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid):
+    number = grid.request()
+    grid.steps(2)
+    grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
+    grid.ledger.reorg(1)
+    grid.steps(2)
+    if grid.state(number) is JobState.META_SCHEDULED:
+        grid.ledger.claim(US)
+    grid.steps(3)
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED
+    assert len(grid.slurm.attempts()) == 1
