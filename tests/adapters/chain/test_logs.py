@@ -80,6 +80,27 @@ def test_older_log_is_not_hidden_by_a_server_that_lags_far(grid, chain, wanted):
         read_logs(node, wanted, first=height, end=grid.ledger.head())
 
 
+@pytest.mark.parametrize("per_read", [1000, 3])
+def test_older_log_is_not_hidden_by_a_server_on_another_fork(grid, chain, wanted, monkeypatch, per_read):
+    """Its fork may be deeper than the blocks that are asked for one by one."""
+    height = grid.ledger.head().number
+    grid.request("script-1")
+    grid.mine(PINNED_BLOCKS + 6)
+    real = chain.node.batch
+
+    def other_fork(requests):
+        answers = real(requests)
+        if any(method == LOGS and "toBlock" in asked[0] for method, asked in requests):
+            return [[] if isinstance(answer, list) else {**answer, "hash": "0x00"} for answer in answers]
+        return answers
+
+    monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
+    node = type("Forked", (), {"batch": staticmethod(other_fork)})()
+
+    with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
+        read_logs(node, wanted, first=height, end=grid.ledger.head())
+
+
 def test_logs_of_two_histories_are_not_mixed(grid, chain, wanted):
     head = grid.ledger.head()
     real = chain.node.batch
