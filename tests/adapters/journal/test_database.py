@@ -240,3 +240,24 @@ def test_store_forgets_what_was_done_with_long_ago(url):
     with database.begin() as connection:
         assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == ["open"]
     database.close()
+
+
+def test_store_forgets_what_was_never_sent_and_nothing_open_keeps_it(url, monkeypatch):
+    """What is open for ever, such as the transactions of an abandoned chain, must not end the sweeping behind it."""
+    monkeypatch.setattr("gridstead.adapters.journal.outbox._SWEPT", 2)
+    database, clock = Database(url), FakeClock()
+    outbox = SqlOutbox(database, clock)
+    for number in range(6):
+        outbox.put(str(number), ClaimJobs(limit=1))
+        signed = Transaction(hash=f"{number}", nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1))
+        outbox.add("abandoned" if number < 3 else "account", signed)
+    done = [EntryChange(entry_id=one.id, state=SendState.FINAL) for one in outbox.open_entries()[3:]]
+    outbox.record("account", changes=done, withdrawn=[], closed=[3, 4, 5])
+    clock.advance(KEPT_S + 1)
+    for _ in range(2):
+        outbox.record("account", changes=[], withdrawn=[], closed=[])
+
+    assert [one.key for one in outbox.entries()] == ["0", "1", "2"]
+    with database.begin() as connection:
+        assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == ["0", "1", "2"]
+    database.close()

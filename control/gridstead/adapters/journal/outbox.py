@@ -131,14 +131,15 @@ class SqlOutbox:
             self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
-        """Delete what was done with long ago, from the oldest on and a little at a time."""
+        """Delete what was done with long ago, from the oldest on and a little at a time.
+
+        A transaction that no node took is of no use once another one has its nonce.
+        """
         before = self._clock.now() - KEPT_S
-        last = func.min(OUTBOX.c.id) + _SWEPT
-        old = OUTBOX.c.id < select(last).scalar_subquery()
-        connection.execute(delete(OUTBOX).where(old, OUTBOX.c.created_at < before, ~_OPEN))
-        last = func.min(TRANSACTIONS.c.id) + _SWEPT
-        old = TRANSACTIONS.c.id < select(last).scalar_subquery()
-        connection.execute(delete(TRANSACTIONS).where(old, TRANSACTIONS.c.sent_at < before, ~_NOT_CLOSED))
+        sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
+        for table, is_done, at in ((OUTBOX, ~_OPEN, OUTBOX.c.created_at), (TRANSACTIONS, ~_NOT_CLOSED, sent_at)):
+            oldest = select(table.c.id).where(is_done).order_by(table.c.id).limit(_SWEPT)
+            connection.execute(delete(table).where(table.c.id.in_(oldest), at < before))
 
 
 def _change(change: EntryChange) -> dict[str, Any]:
