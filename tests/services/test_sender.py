@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 from tests.services.office import PROVIDER, Office
 
-from gridstead.domain.calls import ClaimJobs, SetRunning
+from gridstead.domain.calls import ClaimJobs, Refuse, SetRunning
+from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import SendState
 from gridstead.errors import ChainUnavailable, ConfigError
 
@@ -292,3 +293,33 @@ def test_refused_call_rests_no_longer_for_a_clock_that_is_set_back(office):
         office.clock.advance(10)
 
     assert office.states()[-1] is SendState.FINAL
+
+
+@pytest.mark.parametrize("old_is_mined", [False, True])
+def test_withdrawn_transaction_may_be_mined_and_no_call_is_made_twice(office, old_is_mined):
+    """An objection to one call withdraws a transaction that the node has; who mines next may have it, or the filler."""
+    office.policy(confirmations=3)
+    jobs = [office.claimed_job() for _ in range(2)]
+    for job in jobs:
+        office.outbox.put(f"refuse:{job.id.number}", Refuse(proof=job.proof))
+    office.ledger.mine()
+    office.sender.tick()
+    sent, office.ledger.pool = office.ledger.pool, {}
+    real = office.ledger.jobs
+    office.ledger.reorg(1)
+    office.ledger.pool = dict(sent)
+    office.ledger.jobs = lambda numbers, *, at: real([one for one in numbers if one != jobs[0].id.number], at=at)
+    office.sender.tick()
+    office.ledger.jobs = real
+    assert office.states() == [SendState.REJECTED, SendState.SENT]
+    if old_is_mined:
+        office.ledger.pool |= sent
+    office.ledger.mine()
+    office.tick_and_mine(6)
+
+    assert office.states() == [SendState.REJECTED, SendState.FINAL]
+    assert [office.ledger.job(job.id.number).state for job in jobs] == [
+        JobState.PENDING if old_is_mined else JobState.SCHEDULED,
+        JobState.PENDING,
+    ]
+    assert office.signed() == []

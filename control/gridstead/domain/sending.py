@@ -17,7 +17,7 @@ class SendState(Enum):
     SENT = "sent"  # in a signed transaction that is stored and was given to the node
     MINED = "mined"  # in a block that may still be reorganised away
     FINAL = "final"  # in a block with enough confirmations
-    REJECTED = "rejected"  # the contract refused it, in simulation or in a final block
+    REJECTED = "rejected"  # refused or meanwhile wrong; a transaction of it that was sent may be mined yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
