@@ -16,7 +16,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test lint up down status shell bench bench-chain bench-logs proto contracts gas fuzz artifacts wheel molecule clean
+.PHONY: lock help setup demo test lint up down status shell bench bench-chain bench-logs proto contracts gas fuzz hostile artifacts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ gas: setup ## Measure what the contracts' calls cost, into contracts/gas.md.
 
 fuzz: setup ## Prove the contracts at length: 100,000 runs, ledger, mutants (hours).
 	@tools/fuzz
+
+hostile: setup ## Prove the workflow language at length: each random script, each hostile text (half an hour).
+	@GRIDSTEAD_HOSTILE=1 pytest --quiet --override-ini timeout=7200 tests/unit/workflow/test_random.py
 
 artifacts: setup ## Build the contracts' artifacts into the Python package.
 	@contracts/build-artifacts.py

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from tests.unit.workflow.yaml_file import written
+
 HOSTILE = [
     "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`", "\n#SBATCH --uid=0\n", "a\r\nb", "\\",
     "'", "''", '"', "$HOME", "~", "-n", "--", "*", "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!",
@@ -20,6 +22,7 @@ URLS = [
 ]
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
+MUCH = 1_000_000  # more than steps at once ever take
 
 MODULE = """\
 name: Any
@@ -38,6 +41,21 @@ def text_of(_source):
     return MODULE
 
 
+def random_module(random):
+    """A valid module, as the wire has it; its inputs are those of the one above."""
+    return _Author(random, containers=True).module()
+
+
+def module_text(module):
+    """The file of a module, in which nothing is a template."""
+    return written(module).replace("{{", '{{ "{{" }}')
+
+
+def random_step(random):
+    """A step for a job with much of everything; quick to check, as it holds few others."""
+    return _Author(random, containers=True).step(random.choice([MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH]))
+
+
 def random_mapping(random, *, alone=False):
     """A valid workflow, as the wire has it; alone, it needs neither the network nor containers."""
     author = _Author(random, containers=not alone)
@@ -50,11 +68,12 @@ class _Author:
         self.containers = containers
         self.handles = 0
         self.network = None
+        self.gpus = 0
 
     def workflow(self):
-        job = {
-            "resources": {"tasks": 4096, "cpusPerTask": self.number(1, 4), "memPerCpu": self.number(1, 64)},
-        }
+        resources = {"tasks": MUCH, "cpusPerTask": self.number(1, 4), "memPerCpu": self.number(1, 64)}
+        job = {"resources": resources | self.some(0.2, gpus=lambda: MUCH)}
+        self.gpus = job["resources"].get("gpus", 0)
         if self.containers and self.random.random() < 0.3:
             self.network = self.name()
             job["virtualNetworks"] = [{"name": self.network, "gatewayAddress": "10.0.0.1/8"}]
@@ -73,7 +92,7 @@ class _Author:
     def store(self):
         return {
             "region": "eu", "bucketUrl": "s3://bucket", "path": f"/{self.name()}", "accessKeyId": "key",
-            "secretAccessKey": "a/b+c=", "endpointUrl": "https://store.example:9000",
+            "secretAccessKey": "a/b+c=", "endpointUrl": "https://store.example:9000", **self.some(deleteSync=self.flag),
         }  # fmt: skip
 
     def steps(self, depth):
@@ -111,6 +130,17 @@ class _Author:
                 step["use"] = self.use(depth)
         return step
 
+    def module(self):
+        default = self.some(default=self.text)
+        return {
+            "name": self.name(),
+            "description": self.text(),
+            "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1},
+            "inputs": [{"key": "A", "description": self.text(), **default}, {"key": "each", "description": "b"}],
+            "outputs": [{"key": "OUT", "description": self.text()}],
+            "steps": self.steps(MAX_DEPTH),
+        }
+
     def use(self, depth):
         keys = self.random.sample(["A", "each"], self.number(0, 2))
         use = {"source": "git.example/a/b", "args": [{"key": key, "value": self.text()} for key in keys]}
@@ -125,6 +155,7 @@ class _Author:
     def run(self):
         run = {"command": self.text() or "true"}
         shells = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
+        run |= self.some(0.2, resources=self.taken)
         run |= self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", disableCpuBinding=self.flag, **shells)
         run |= self.some(0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int)
         if not self.containers:
@@ -134,6 +165,11 @@ class _Author:
         if self.random.random() < 0.7:
             return run
         return run | {"container": self.container()} | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+
+    def taken(self):
+        of_tasks = {"gpusPerTask": lambda: self.number(0, 2)} if self.gpus else {}
+        taken = dict.fromkeys(("tasks", "cpusPerTask", "memPerCpu"), lambda: self.number(1, 4))
+        return self.some(**taken, **of_tasks)
 
     def container(self):
         container = {"image": self.random.choice(["debian:12", "a/b:C", f"/x{self.name()}.sif"])}
@@ -145,6 +181,7 @@ class _Author:
     def interfaces(self):
         key = "A" * 43 + "="
         peer = {"publicKey": key, "allowedIPs": ["0.0.0.0/0", "::/0"], "endpoint": "[::1]:5", "preSharedKey": key}
+        peer |= self.some(persistentKeepalive=lambda: self.number(0, 65535))
         known = [
             {"wireguard": {"privateKey": key, "address": ["10.0.0.1/8"], "peers": [peer]}},
             {"bore": {"boreAddress": "a.b:1", "targetPort": 80, "secret": self.random.choice(PASSWORDS)}},

@@ -6,7 +6,6 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
-import yaml
 from hypothesis import strategies as st
 from tests.unit.workflow.at_random import HOSTILE, random_mapping, text_of
 
@@ -63,21 +62,6 @@ anything = st.recursive(
     ),
     max_leaves=20,
 )
-
-
-class Quoting(yaml.CSafeDumper):
-    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2 it is a number."""
-
-    def ignore_aliases(self, _data):
-        return True
-
-
-Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
-
-
-def written(value):
-    """A file of these values, each of them in full."""
-    return yaml.dump(value, Dumper=Quoting, sort_keys=False, allow_unicode=True)
 
 
 def refusal(act, *arguments):

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.workflow.at_random import text_of
 from tests.unit.workflow.everything import STORED, WEB
 from tests.unit.workflow.fields import at, fields, mappings_in
-from tests.unit.workflow.strategies import refusal, written
+from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.yaml_file import written
 
 from gridstead.workflow.parse import check_workflow, parse_workflow
 from gridstead.workflow.places import fields_of, homes, name_of

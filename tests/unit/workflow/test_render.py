@@ -6,25 +6,20 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.workflow.at_random import random_mapping, text_of
+from tests.unit.workflow.at_random import text_of
+from tests.unit.workflow.complaints import shellcheck
 from tests.unit.workflow.strategies import nested_workflows, texts
 
 from gridstead.errors import InvalidInput
 from gridstead.workflow.parse import from_graphql, parse_workflow
-from gridstead.workflow.render import quote, render, secrets_of
+from gridstead.workflow.render import quote, render
 
 EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def shellcheck(*scripts):
-    """Complaints of shellcheck; a machine without it fails the test."""
-    return subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False).stdout
 
 
 def test_there_are_examples():
@@ -44,21 +39,6 @@ def test_recorded_scripts_have_no_complaint():
 
     assert len(scripts) == len(EXAMPLES)
     assert shellcheck(*scripts) == ""
-
-
-def test_random_scripts_have_no_complaint(tmp_path):
-    """One run of each checker over many scripts, as its start costs most; shellcheck, which is slow, reads some."""
-    scripts = [tmp_path / f"{seed}.sh" for seed in range(2000)]
-    for seed, script in enumerate(scripts):
-        workflow = from_graphql(random_mapping(Random(seed)), modules=text_of)
-        script.write_text(render(workflow, secrets_beside=seed % 2 == 0 or bool(secrets_of(workflow))))
-
-    every = subprocess.run(
-        ["bash", "-c", 'for script; do bash -n "$script" || exit; done', "bash", *scripts],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (every.returncode, every.stderr) == (0, "")
-    assert shellcheck(*scripts[:: len(scripts) // 20]) == ""
 
 
 @given(nested_workflows)
