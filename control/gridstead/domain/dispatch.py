@@ -219,7 +219,7 @@ class _Planner:
             if receipt.succeeded and number not in receipt.skipped:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
                 return EntryChange(entry_id=entry.id, state=state)
-        if any(self._may_be_mined(one) and not one.withdrawn for one in self.carriers.get(entry.id, ())):
+        if any(map(self._waits, self.carriers.get(entry.id, ()))):
             if reason := self.view.objections.get(entry.id, ""):
                 return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
             return EntryChange(entry_id=entry.id, state=SendState.SENT)
@@ -243,8 +243,7 @@ class _Planner:
         return change
 
     def _must_withdraw(self, nonce: int, refused: set[int]) -> bool:
-        sendable = [one for one in self.slots[nonce] if self._may_be_mined(one) and not one.withdrawn]
-        return any(entry_id in refused for one in sendable for entry_id in one.entry_ids)
+        return any(entry_id in refused for one in self._waiting(nonce) for entry_id in one.entry_ids)
 
     def _live(self, nonce: int) -> Transaction | None:
         """Return the transaction of a nonce that waits to be mined: the newest, which offers most."""
@@ -260,10 +259,11 @@ class _Planner:
         return fit[-1] if fit else newest
 
     def _waiting(self, nonce: int) -> list[Transaction]:
-        return [one for one in self.slots[nonce] if self._may_be_mined(one) and not one.withdrawn]
+        return [one for one in self.slots[nonce] if self._waits(one)]
 
-    def _may_be_mined(self, transaction: Transaction) -> bool:
-        return transaction.nonce >= self.view.nonce
+    def _waits(self, transaction: Transaction) -> bool:
+        """Return whether it is to be mined, and may be."""
+        return transaction.nonce >= self.view.nonce and not transaction.withdrawn
 
     def _is_settled(self, nonce: int) -> bool:
         """Return whether a nonce needs no watch: its receipt is final, or the chain has a stranger's instead."""
