@@ -34,8 +34,18 @@ _UNDERPRICED = (
 _POOR = ("insufficient funds", "insufficientfunds", "upfront cost exceeds")
 _STALE = ("nonce too low", "oldnonce")
 # What says nothing about the transaction itself. Source: EIP-1474 for the code "limit exceeded".
-_LATER = ("too many requests", "rate limit", "pool is full", "timeout", "timed out", "nonce too high", "nonce gap")
-_LATER_TOO = ("noncegap", "too distant", "internal error")
+_LATER = (
+    "too many requests",
+    "rate limit",
+    "pool is full",
+    "timeout",
+    "timed out",
+    "nonce too high",
+    "nonce gap",
+    "noncegap",
+    "too distant",
+    "internal error",
+)
 _LATER_CODE = -32005
 
 
@@ -226,6 +236,6 @@ def _reply(answer: Any) -> Reply:  # noqa: ANN401
         return Reply(taken=Taken.UNDERPRICED)
     if any(text in words for text in _POOR):
         return Reply(taken=Taken.POOR, words=told)
-    if answer.code == _LATER_CODE or any(text in words for text in (*_LATER, *_LATER_TOO)):
+    if answer.code == _LATER_CODE or any(text in words for text in _LATER):
         return Reply(taken=Taken.LATER, words=told)
     return Reply(taken=Taken.REFUSED, words=told)
