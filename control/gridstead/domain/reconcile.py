@@ -57,12 +57,12 @@ def _alive_with(proof: Proof, snapshot: Snapshot) -> list[Attempt]:
     return [a for a in snapshot.live.attempts if a.alive and a.proof == proof] if snapshot.live else []
 
 
-def _close_when_gone(record: JobRecord, snapshot: Snapshot) -> Iterator[Action]:
+def _close_when_gone(record: JobRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Close a job once slurmctld lists nothing of it, and a submission under way has had time to show."""
     if snapshot.live is None or _alive_with(record.proof, snapshot):
         return
-    settled = record.intended_at is None or record.slurm_job_id is not None
-    if settled or snapshot.now - (record.intended_at or 0) > 60:
+    is_known = record.intended_at is None or record.slurm_job_id is not None
+    if is_known or snapshot.now - (record.intended_at or 0) > rules.patience.submission_s:
         yield Note(entry=Entry(proof=record.proof, kind=EntryKind.CLOSED, at=snapshot.now))
 
 
@@ -95,7 +95,7 @@ def _not_ours(record: JobRecord, job: Job | None, snapshot: Snapshot, rules: Rul
         for attempt in _alive_with(proof, snapshot):
             yield from _undo(record, attempt, reason)
     if lasts:
-        yield from _close_when_gone(record, snapshot)
+        yield from _close_when_gone(record, snapshot, rules)
 
 
 def _undo(record: JobRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
