@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -30,10 +31,12 @@ from gridstead.workflow.json_schema import json_schema
 
 MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
 MAX_JSON_DEPTH = 32
+MAX_JSON_VALUES = 20_000  # each that is wrong takes 2 KiB while it is told
+WORKERS = 16
 START_S = 10.0
 _STEP_S = 0.01
 
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_STRING_OR_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ class GraphqlServer:
 def make_app(offer: Offer) -> Starlette:
     """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its operator asks."""
     requests = Requests(make_schema(offer.submit, offer.validate), introspection=offer.introspection)
+    workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")  # of its own, so that the operator is answered
 
     async def graphql(request: Request) -> Response:
         peer = _peer(request)
@@ -126,15 +130,16 @@ def make_app(offer: Offer) -> Starlette:
             return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
         if body is None:
             return _failed(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
-        if not _is_shallow(body):
-            return _failed(400, f"the request is nested deeper than {MAX_JSON_DEPTH} levels")
+        if excess := _excess(body):
+            return _failed(400, f"the request {excess}")
         try:
             data = json.loads(body)
         except ValueError:
             return _failed(400, "the request is not JSON")
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
-        status, answer = await run_in_threadpool(requests.answer, data, partial(offer.request_bytes.take, peer))
+        charge = partial(offer.request_bytes.take, peer)
+        status, answer = await asyncio.get_running_loop().run_in_executor(workers, requests.answer, data, charge)
         return Response(json.dumps(answer), status_code=status, media_type="application/json")  # all text, in ASCII
 
     async def workflow_schema(_request: Request) -> Response:
@@ -183,19 +188,22 @@ def _condition(offer: Offer) -> list[Route]:
     ]
 
 
-def _is_shallow(body: bytes) -> bool:
-    """Return whether JSON is nested within bounds, without recursion.
+def _excess(body: bytes) -> str | None:
+    """Return in which way JSON is too much, without reading it; None if it is not.
 
     A library of the chain's raises Python's recursion limit so far that deep JSON ends the process.
     """
-    depth = 0
-    for token in _STRING_OR_BRACKET.finditer(body):
+    depth = values = 0
+    for token in _STRING_OR_SIGN.finditer(body):
         first = token[0][:1]
         depth += first in b"[{"
         depth -= first in b"]}"
+        values += first in b"[{,"
         if depth > MAX_JSON_DEPTH:
-            return False
-    return True
+            return f"is nested deeper than {MAX_JSON_DEPTH} levels"
+        if values > MAX_JSON_VALUES:
+            return f"holds more than {MAX_JSON_VALUES} values"
+    return None
 
 
 async def _body(request: Request) -> bytes | None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import replace
 
+import httpx
 import pytest
 from tests.fakes.certificates import Authority
 from tests.fakes.definitions import MemoryModules, MemoryScripts, OneJobLedger, Wallet, new_service
@@ -27,6 +29,7 @@ NAME = "0x" + "07" * 32
 MAX_BYTES = 100_000
 KEY = b"k" * 32
 EDITION = "1" * 32
+SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +59,16 @@ def new_offer(submit, **changes):
         requests=no_limit(), request_bytes=no_limit(),
     )  # fmt: skip
     return replace(offer, **changes)
+
+
+def ask(server, ca, query, job=None):
+    """Start a server, ask it once, stop it."""
+    url = f"https://localhost:{server.start()}/graphql"
+    try:
+        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+            return http.post(url, json={"query": query, "variables": {"job": job}}).json()
+    finally:
+        server.stop()
 
 
 class Grid:

@@ -3,30 +3,23 @@
 
 from __future__ import annotations
 
-import queue
 import ssl
-import threading
-from ipaddress import IPv4Network, IPv6Network
 
 import httpx
 import pytest
-from tests.adapters.rpc.conftest import KEY, new_offer, no_limit
-from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wire_workflow
-from tests.fakes.store import FakeClock
+from tests.adapters.rpc.conftest import SUBMIT, ask, new_offer, no_limit
+from tests.fakes.definitions import wire_workflow
 
 from gridstead.adapters.job_definitions import submit_workflow
-from gridstead.adapters.modules import MAX_CALLERS, GitModules
 from gridstead.errors import (
     ConfigError,
     InvalidWorkflow,
     JobDefinitionUnavailable,
-    TooMuch,
     Transient,
     UnexpectedOutput,
 )
 from gridstead.rpc.graphql import GraphqlServer
 from gridstead.rpc.job_definitions import SBatchServer
-from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 
@@ -151,6 +144,7 @@ class TestSubmit:
             (b'{"query": "{ job }", "operationName": "\\ud800"}', 422),
             (b'{"query": "mutation S($job: Job!) { submit(job: $job) }", "variables": {"job": {"\\udfff": 1}}}', 422),
             (b"x" * 600_000, 413),
+            (b'{"query": "{ job }", "variables": [' + b"{}," * 20_000 + b"{}]}", 400),
         ],
     )
     def test_request_that_is_none_is_told_so(self, http, grid, body, status):
@@ -164,7 +158,10 @@ class TestSubmit:
             raise KeyError("a secret")
 
         answer = ask(
-            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)), ca, QUERY, wire_workflow()
+            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
+            ca,
+            SUBMIT,
+            wire_workflow(),
         )
 
         assert answer["errors"][0]["message"] == "internal error"
@@ -230,151 +227,10 @@ MODULE = {
     "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0},
     "steps": [{"run": {"command": "echo $WHO"}}],
 }  # fmt: skip
-QUERY = "mutation Submit($job: Job!) { submit(job: $job) }"
 
 
-def post(http, grid, query=QUERY, variables=None):
+def post(http, grid, query=SUBMIT, variables=None):
     return http.post(grid.url, json={"query": query, "variables": variables or {}})
-
-
-def ask(server, ca, query, job=None):
-    """Start a server, ask it once, stop it."""
-    url = f"https://localhost:{server.start()}/graphql"
-    try:
-        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
-            return http.post(url, json={"query": query, "variables": {"job": job}}).json()
-    finally:
-        server.stop()
-
-
-class TestLimits:
-    def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
-        offer = new_offer(lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests"))
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
-        url = f"https://localhost:{server.start()}/graphql"
-        submit_workflow(url, wire_workflow(), ca=ca)
-        submit_workflow(url, wire_workflow(), ca=ca)
-
-        with pytest.raises(JobDefinitionUnavailable, match=r"too many requests.*limited for each caller.*Try again"):
-            submit_workflow(url, wire_workflow(), ca=ca)
-
-        server.stop()
-
-    def test_service_that_is_full_says_so(self, server_tls, ca):
-        def submit(*_):
-            raise TooMuch("cannot store the workflow now", detail="too many wait", hint="Try again later.")
-
-        answer = ask(
-            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)), ca, QUERY, wire_workflow()
-        )
-
-        assert answer["errors"][0]["message"] == "cannot store the workflow now (too many wait). Try again later."
-
-    def test_caller_that_sends_too_much_is_told_so(self, server_tls, ca):
-        offer = new_offer(lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads"))
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
-        url = f"https://localhost:{server.start()}/graphql"
-
-        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
-            told = [http.post(url, content=b"x" * size).status_code for size in (600_000, 600_000)]
-
-        server.stop()
-        assert told == [413, 429]
-
-    def test_caller_of_whom_too_much_is_stored_is_told_so(self, grid, server_tls, ca):
-        """The request is small, and what it becomes is not."""
-        offer = new_offer(grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads"))
-        job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
-
-        answer = ask(GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, QUERY, job)
-
-        assert "uploads are limited for each caller" in answer["errors"][0]["message"]
-        assert answer["errors"][0]["extensions"]["code"] == "too-much"
-
-
-class TestSlowModules:
-    @pytest.fixture
-    def module_comes(self, monkeypatch):
-        """Until this is set no module comes."""
-        event = threading.Event()
-
-        def module(_):
-            event.wait(30)
-            return "name: a"
-
-        monkeypatch.setattr("gridstead.adapters.modules._Repository.module", module)
-        return event
-
-    def test_others_are_served_while_modules_are_fetched(self, server_tls, ca, module_comes):
-        """Each holds a thread, so that forty of them had them all for a minute."""
-        clock = FakeClock()
-        modules = GitModules(("git.x",), clock=clock)
-        service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit))
-        url = f"https://localhost:{server.start()}/graphql"
-        told = queue.SimpleQueue()
-
-        def use(number):
-            with pytest.raises((InvalidWorkflow, JobDefinitionUnavailable)) as caught:
-                submit_workflow(url, wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}]), ca=ca)
-            told.put(str(caught.value))
-
-        callers = [threading.Thread(target=use, args=(number,)) for number in range(40)]
-        for caller in callers:
-            caller.start()
-        try:
-            assert len(submit_workflow(url, wire_workflow(), ca=ca)) == 31
-            at_once = [told.get(timeout=20) for _ in range(len(callers) - MAX_CALLERS)]
-        finally:
-            module_comes.set()
-            for caller in callers:
-                caller.join()
-            server.stop()
-
-        assert [one for one in at_once if "too many modules are being fetched" not in one] == []
-
-
-class TestCondition:
-    @pytest.fixture
-    def told(self, server_tls, ca):
-        """Return a function that asks a server once."""
-
-        def ask(path, **offer):
-            server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer))
-            url = f"https://localhost:{server.start()}{path}"
-            try:
-                with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
-                    return http.get(url)
-            finally:
-                server.stop()
-
-        return ask
-
-    def test_service_whose_peers_answer_is_ready(self, told):
-        assert told("/ready").status_code == 200
-
-    def test_service_whose_peer_is_away_is_not_ready(self, told):
-        def check():
-            raise Transient("could not reach the state store", detail="where it lies")
-
-        answer = told("/ready", check=check)
-
-        assert (answer.status_code, answer.text) == (503, "could not reach the state store")
-
-    def test_metrics_are_for_those_that_the_operator_names(self, told):
-        answer = told("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
-
-        assert (answer.status_code, answer.text) == (200, "# EOF\n")
-        assert answer.headers["content-type"].startswith("application/openmetrics-text")
-        assert told("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
-
-    def test_metrics_that_cannot_be_read_are_told_so(self, told):
-        def metrics():
-            raise Transient("could not reach the chain")
-
-        answer = told("/metrics", metrics=metrics, metrics_for=(IPv4Network("127.0.0.0/8"),))
-
-        assert answer.status_code == 503
 
 
 class TestCustomer:
