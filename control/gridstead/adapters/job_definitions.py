@@ -154,10 +154,14 @@ def _refusal(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUna
     extensions = errors[0].get("extensions", {})
     if extensions.get("type") == "internal":
         return JobDefinitionUnavailable("could not submit", detail=str(errors[0]["message"]))
-    told = extensions.get("problems") or [{"path": "", "reason": error["message"]} for error in errors]
-    return InvalidWorkflow(
-        *(Problem(path=str(it["path"]), reason=str(it["reason"]), hint=it.get("hint")) for it in told)
-    )
+    return InvalidWorkflow(*map(_problem, errors))
+
+
+def _problem(error: Mapping[str, Any]) -> Problem:
+    told = error.get("extensions", {})
+    if "original_message" not in told:
+        return Problem(path="", reason=str(error["message"]))
+    return Problem(path=str(told.get("namespace", "")), reason=str(told["original_message"]), hint=told.get("hint"))
 
 
 def _ssl_context(ca: Path | None) -> ssl.SSLContext:

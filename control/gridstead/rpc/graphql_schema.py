@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GraphQL of the Job Definition service: the schema text beside this file, its resolvers, and how errors are told.
 
-A rule that a workflow breaks is status 200 with ``errors``, as clients take any other status for a broken connection;
-a request that is not GraphQL, or does not fit the schema, is 422.
+Rules that a workflow breaks are status 200 with ``errors``, one for each, as clients take any other status for a broken
+connection; a request that is not GraphQL, or does not fit the schema, is 422.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -29,12 +29,13 @@ from graphql import (
 from graphql import validate as validate_document
 from graphql.utilities.type_info import TypeInfo
 
-from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch
+from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, Problem, TooMuch
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
 MAX_KEPT = 64
 MAX_KEPT_CHARS = 1024
+_RULES = "problems"  # between formatting an error and answering
 
 # Errors of callers may quote their workflow, so they go nowhere: this logger hangs in no tree.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
@@ -103,6 +104,8 @@ class Requests:
             logger=_SILENT,
         )
         errors = answer.get("errors", ())
+        if errors:
+            errors = answer["errors"] = [one for error in errors for one in _rule_by_rule(error)]
         return (200 if all("path" in error for error in errors) else 422), answer  # an error in a field has a path
 
     def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
@@ -146,10 +149,7 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
     """Return one error as the wire has it; what is not an error of the caller is not described."""
     original = error.original_error
     if isinstance(original, InvalidWorkflow):
-        problems = [
-            {"path": problem.path, "reason": problem.reason, "hint": problem.hint} for problem in original.problems
-        ]
-        return _wire(error, str(original), {"type": "validation", "code": original.code, "problems": problems})
+        return _wire(error, str(original), {"type": "validation", "code": original.code, _RULES: original.problems})
     if isinstance(original, InvalidInput):
         return _wire(error, str(original), {"type": "validation", "code": original.code})
     if isinstance(original, TooMuch):
@@ -160,6 +160,19 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
         logging.getLogger(__name__).error("internal error", exc_info=original)
         return _wire(error, "internal error", {"type": "internal"})
     return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
+
+
+def _rule_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an error, or one for each broken rule that it tells of, which is the wire's way."""
+    problems: tuple[Problem, ...] = error["extensions"].pop(_RULES, ())
+    if not problems:
+        yield error
+    for problem in problems:
+        about = {"namespace": problem.path, "field": problem.path.rpartition(".")[2]}
+        about["original_message"] = problem.reason
+        if problem.hint:
+            about["hint"] = problem.hint
+        yield error | {"message": str(problem), "extensions": error["extensions"] | about}
 
 
 def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,24 @@ class TestSubmit:
         assert error["message"] == "steps: must not be empty"
         assert error["extensions"]["type"] == "validation"
 
+    def test_every_broken_rule_is_an_error_of_its_own(self, http, grid):
+        response = post(
+            http, grid, variables={"job": wire_workflow(steps=[{"run": {"command": "a", "shell": "zsh"}}] * 2)}
+        )
+
+        assert response.status_code == 200
+        first, second = response.json()["errors"]
+        reason = "must be /bin/sh, /bin/bash, /bin/ash or ENTRYPOINT; it is 'zsh'"
+        assert first == {
+            "message": f"steps[0].run.shell: {reason}",
+            "path": ["submit"],
+            "extensions": {
+                "type": "validation", "code": "invalid-workflow", "namespace": "steps[0].run.shell", "field": "shell",
+                "original_message": reason,
+            },
+        }  # fmt: skip
+        assert second["extensions"]["namespace"] == "steps[1].run.shell"
+
     def test_query_job_is_refused(self, http, grid):
         query = "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
 

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.certificates import Authority
@@ -223,6 +225,15 @@ class TestWire:
         request_.signed_challenge = wallet.sign(request_.challenge)
 
         assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
+
+    def test_health_is_told_and_the_interface_is_not(self, grid, ca):
+        with open_channel(Peer(address=grid.address, ca=ca)) as channel:
+            health = HealthStub(channel).Check(HealthCheckRequest())
+            with pytest.raises(grpc.RpcError) as caught:
+                list(channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")(iter([b""])))
+
+        assert health.status == HealthCheckResponse.SERVING
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
     def test_challenge_for_no_address_is_refused(self, stubs):
         with pytest.raises(grpc.RpcError) as caught:
