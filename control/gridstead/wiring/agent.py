@@ -14,10 +14,10 @@ from gridstead.adapters.spool import FileSpool
 from gridstead.config import AgentSettings
 from gridstead.domain.accounts import WalletRange
 from gridstead.rpc.agent import AgentServer, DatagramReceiver
-from gridstead.rpc.tls import TlsFiles
 from gridstead.services.agent import Agent
 from gridstead.services.report_intake import ReportIntake
 from gridstead.wiring import loop
+from gridstead.wiring.credentials import to_files
 
 SPOOL_S = 0.1
 RECEIVER_S = 5.0
@@ -35,9 +35,9 @@ def run(settings: AgentSettings) -> None:
         sources=settings.report_sources,
         clock=clock,
     )
-    tls = settings.tls
-    files = TlsFiles(certificate=tls.certificate_file, key=tls.key_file, client_ca=tls.ca_file)
-    server = AgentServer(settings.listen, files, scheduler=agent, reports=agent, allowed=settings.allowed_client)
+    server = AgentServer(
+        settings.listen, to_files(settings.tls), scheduler=agent, reports=agent, allowed=settings.allowed_client
+    )
     close = [reports.close, server.stop]
     ticks = [loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S)]
     if settings.report_listen is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_network
-from pathlib import Path
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
@@ -14,19 +13,18 @@ from gridstead.adapters.journal.database import Database
 from gridstead.adapters.modules import GitModules
 from gridstead.adapters.script_seal import ScriptSeal
 from gridstead.adapters.scripts import Scripts
-from gridstead.config import DefinitionLimits, JobDefinitionsSettings, Tls
-from gridstead.errors import ConfigError
+from gridstead.config import DefinitionLimits, JobDefinitionsSettings
 from gridstead.ports import Ledger
 from gridstead.rpc.graphql import GraphqlServer, Offer
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.metrics import Metrics
 from gridstead.rpc.peer_limit import PeerLimit
-from gridstead.rpc.tls import TlsFiles
 from gridstead.services.follower import Follower
 from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
 from gridstead.services.script_keeper import Retention, ScriptKeeper
 from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain
+from gridstead.wiring.credentials import read_key, read_keys, to_files
 
 MIB = 1024 * 1024
 HOUR_S = 3600
@@ -139,29 +137,3 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
             "gridstead_cursor_lag_blocks": ("Blocks that are not read yet.", lag),
         }
     )
-
-
-def to_files(settings: Tls) -> TlsFiles:
-    """Return where a server's certificate lies."""
-    return TlsFiles(certificate=settings.certificate_file, key=settings.key_file)
-
-
-def read_key(path: Path) -> bytes:
-    """Return the key of a file, without the line end that an editor leaves.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    try:
-        return path.read_bytes().rstrip(b"\r\n")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}", detail=str(error)) from error
-
-
-def read_keys(path: Path) -> tuple[bytes, ...]:
-    """Return the keys of a file, one a line, in its order; empty lines are none.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    return tuple(line for line in read_key(path).splitlines() if line)

@@ -11,7 +11,7 @@ from gridstead.rpc.log_web import Web
 from gridstead.rpc.logger import LoggerServer
 from gridstead.services.logger import Logger
 from gridstead.wiring import loop
-from gridstead.wiring.job_definitions import read_key, to_files
+from gridstead.wiring.credentials import read_key, to_files
 from gridstead.wiring.loop import Tick
 
 MIB = 1024 * 1024

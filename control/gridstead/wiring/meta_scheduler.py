@@ -10,11 +10,11 @@ from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.adapters.journal.database import Database
 from gridstead.config import MetaSchedulerSettings
 from gridstead.rpc.queue_view import QueueViewServer
-from gridstead.rpc.tls import TlsFiles
 from gridstead.services.follower import Follower
 from gridstead.services.meta_scheduler import MetaScheduler
 from gridstead.wiring import loop
 from gridstead.wiring.chain import open_chain, open_wallet
+from gridstead.wiring.credentials import to_files
 from gridstead.wiring.sending import open_sending
 
 
@@ -37,8 +37,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     close = [database.close]
     if settings.queue_view is not None:
         asked = settings.queue_view
-        files = TlsFiles(certificate=asked.certificate_file, key=asked.key_file)
-        view = QueueViewServer(asked.listen, files, matched=service.matched, pending=service.pending)
+        view = QueueViewServer(asked.listen, to_files(asked), matched=service.matched, pending=service.pending)
         view.start()
         close.append(view.stop)
     loop.run(ticks, close=tuple(close))

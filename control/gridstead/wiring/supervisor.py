@@ -24,12 +24,12 @@ from gridstead.domain.snapshot import Rules
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock, Reports, Scheduler
 from gridstead.rpc.ssh_keys import SshKeyServer
-from gridstead.rpc.tls import TlsFiles
 from gridstead.services.follower import Follower
 from gridstead.services.registration import Registration
 from gridstead.services.supervisor import Peers, Supervisor
 from gridstead.wiring import loop
 from gridstead.wiring.chain import Chain, open_chain, open_wallet
+from gridstead.wiring.credentials import read_key, to_files
 from gridstead.wiring.sending import open_sending
 
 REGISTRATION_S = 60
@@ -139,11 +139,7 @@ def _terms(settings: SupervisorSettings) -> Terms:
 
 
 def _serve_keys(settings: SshKeys) -> SshKeyServer:
-    try:
-        line = settings.public_key_file.read_text().strip()
-    except OSError as error:
-        raise ConfigError(f"cannot read {settings.public_key_file}", detail=str(error)) from error
-    files = TlsFiles(certificate=settings.certificate_file, key=settings.key_file)
-    server = SshKeyServer(settings.listen, files, authorized_keys=lambda: line)
+    line = read_key(settings.public_key_file).decode().strip()
+    server = SshKeyServer(settings.listen, to_files(settings), authorized_keys=lambda: line)
     server.start()
     return server
