@@ -180,6 +180,12 @@ class JobDefinitionUnavailable(Transient):
     code = "job-definition-unavailable"
 
 
+class TunnelBroken(Transient):
+    """A bore server could not be reached, or the connection to it ended."""
+
+    code = "tunnel-broken"
+
+
 class TooMuch(Transient):
     """The caller, or all callers together, ask for more than a service gives at a time."""
 

@@ -63,14 +63,14 @@ _NODES = """\
 | `network` | user namespaces for everybody, in one another; iproute2; `slirp4netns` or `pasta`; `/dev/net/tun` |
 | `wireguard`, `vnet` | beside that `wg-quick`, and WireGuard in the kernel or `wireguard-go` |
 | `virtualNetworks` | `pasta` on the job's first node; UDP from the other nodes to it |
-| `bore` | beside a network of its own `dpsproxy` |
+| `bore` | a network of its own; `gridstead-bore` is there with the control plane's programs |
 
 A step that needs what is not there fails with 127, as a command that is not there does. Role container_runtime
-installs all but Enroot, which it takes by address, `dpsproxy` and `wireguard-go`.
+installs all but Enroot, which it takes by address, and `wireguard-go`.
 
 On the lab's Slurm the project's tests run environment, loops, conditions, handlers, launched steps with signals,
 several tasks, data from the web and an S3 store, and an image by path in Apptainer. All constructs run as scripts
-with stand-ins for `srun`, `apptainer`, `enroot`, `rclone`, `slirp4netns`, `pasta`, `wg-quick` and `dpsproxy`; the
+with stand-ins for `srun`, `apptainer`, `enroot`, `rclone`, `slirp4netns`, `pasta`, `wg-quick` and `gridstead-bore`; the
 namespaces there are real. Never run: real Enroot, images of a registry, GPUs, MPI over several nodes, and networks on
 the lab's Slurm.
 """

@@ -35,8 +35,9 @@ pubkey) sha256sum | head -c 43; echo = ;;
 esac
 """
 
-DPSPROXY = r"""#!/bin/bash
-mkdir -p "$HOME/told" && printf '%s\0' "$@" >"$HOME/told/dpsproxy.$$"
+BORE = r"""#!/bin/bash
+read -r token
+mkdir -p "$HOME/told" && printf '%s\0' "$@" "$token" >"$HOME/told/bore.$$"
 echo "$$" >>"$HOME/helpers"
 echo "URL: https://route.example" >&2
 exec sleep 1000
@@ -46,7 +47,7 @@ exec sleep 1000
 def install(node):
     """Put all of them on a node."""
     for name, text in {
-        "slirp4netns": SLIRP4NETNS, "pasta": PASTA, "wg-quick": WG_QUICK, "wg": WG, "dpsproxy": DPSPROXY,
+        "slirp4netns": SLIRP4NETNS, "pasta": PASTA, "wg-quick": WG_QUICK, "wg": WG, "bore": BORE,
     }.items():  # fmt: skip
         node.add(name, text)
 

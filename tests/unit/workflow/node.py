@@ -118,7 +118,7 @@ class Node:
         self.add("srun", SRUN)
         self.add("writer", WRITER)
         (self.home / ".bash_profile").write_text(f"PATH={self.bin}:$PATH\n")
-        self.site = Site(writer=str(self.bin / "writer"), cache=str(root / "cache"))
+        self.site = Site(writer=str(self.bin / "writer"), bore=str(self.bin / "bore"), cache=str(root / "cache"))
 
     def add(self, name: str, text: str) -> None:
         (self.bin / name).write_text(text)

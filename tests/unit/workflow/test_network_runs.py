@@ -176,9 +176,8 @@ class TestTunnels:
         assert output.count("https://route.example") == 2
         assert [name for name, _ in tunnels(connected)] == ["wg0", "wg1"]
         assert tunnels(connected)[1][1] == f"[Interface]\nPrivateKey = {OTHER}\n"
-        assert sorted(told(connected, "dpsproxy")) == sorted([
-            ["--to.addr", "bore.example:2200", "--local.addr", "localhost:8080", "--secret=-tok'en$(x)", "-r"],
-            ["--to.addr", "10.0.0.1:22", "--local.addr", "localhost:90", "-r"],
+        assert sorted(told(connected, "bore")) == sorted([
+            ["bore.example:2200", "8080", "-tok'en$(x)"], ["10.0.0.1:22", "90", ""],
         ])  # fmt: skip
         assert "tok'en" not in render(job)
 

@@ -22,6 +22,7 @@ from gridstead.workflow.render.words import exports, fill, quote, too_large
 from gridstead.workflow.schema import Workflow
 
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
+BORE = "/opt/gridstead/venv/bin/gridstead-bore"
 CACHE = "/opt/cache"
 MAX_SECRETS_BYTES = 120 * 1024  # Linux takes less than 128 KiB in one variable, and there is more in an environment
 
@@ -41,10 +42,12 @@ class Site:
 
     Attributes:
         writer: The program that takes a job's output to the logger.
+        bore: The program that opens a port of a step to everybody.
         cache: Parent of the directories for jobs.
     """
 
     writer: str = WRITER
+    bore: str = BORE
     cache: str = CACHE
 
 
@@ -97,7 +100,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         takes=" # NAME=value of the steps around" if more else "",
         exports_more=EXPORT_MORE if more else "",
         earlier=fill("module_environment.sh" if uses else "environment.sh"),
-        helpers=helpers(workflow).lstrip("\n"),
+        helpers=helpers(workflow, bore=site.bore).lstrip("\n"),
         steps=steps.functions.strip("\n"),
         before=virtual_networks(workflow) + before,
         call=f"code=0\n{steps.call} || code=$?" if workflow.continuous_output_sync else f"{steps.call} || exit",

@@ -47,7 +47,7 @@ def render_steps(workflow: Workflow, *, cache: str) -> Steps:
     return _list(workflow.steps, place)
 
 
-def helpers(workflow: Workflow) -> str:
+def helpers(workflow: Workflow, *, bore: str) -> str:
     """Return the functions that steps of this workflow need beside their own."""
     found = list(all_steps(workflow.steps))
     launches = any(step.launch for step in found)
@@ -65,7 +65,7 @@ def helpers(workflow: Workflow) -> str:
         ("container_task.sh", in_containers),
         ("network.sh", has_namespaces(workflow)),
     )
-    return "".join(fill(name) for name, wanted in names if wanted)
+    return "".join(fill(name, bore=quote(bore)) for name, wanted in names if wanted)
 
 
 def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:

@@ -90,8 +90,7 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
         read -r
         shift
       fi
-      dpsproxy --to.addr "${gridstead_each%,*}" --local.addr "localhost:${gridstead_each##*,}" \
-        ${gridstead_line:+"--secret=$gridstead_line"} -r </dev/null &
+      %%{bore} "${gridstead_each%,*}" "${gridstead_each##*,}" <<<"$gridstead_line" &
       gridstead_ports+=("$!")
       ;;
     esac

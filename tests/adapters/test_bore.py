@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports that a bore server opens, against a real SSH server on the loopback that speaks as DeepSquare's does."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from gridstead.adapters.bore import Bore, carry
+from gridstead.errors import NotAllowed, TunnelBroken
+
+TOKEN = "-tok'en $(x)"
+URL = b"URL: https://route.example\r\n"
+PUBLIC_PORT = 4321
+PATIENCE_S = 10
+
+
+class BoreServer(paramiko.ServerInterface):
+    """Takes one client after the other, and opens a port for who has the token."""
+
+    def __init__(self):
+        self.key = paramiko.ECDSAKey.generate()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.tokens = []
+        self.forwards = []
+        self.transports = []
+        self.ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(self.key)
+            transport.start_server(server=self)
+            self.transports.append(transport)
+
+    def get_allowed_auths(self, _username):
+        return "none"
+
+    def check_auth_none(self, _username):
+        return paramiko.AUTH_SUCCESSFUL
+
+    def check_channel_request(self, kind, _number):
+        return paramiko.OPEN_SUCCEEDED if kind == "session" else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+
+    def check_global_request(self, kind, message):
+        if kind != "set-id":
+            return False
+        self.tokens.append(message.get_text())
+        return self.tokens[-1] == TOKEN
+
+    def check_port_forward_request(self, address, port):
+        self.forwards.append((address, port))
+        threading.Thread(target=self._say).start()
+        return PUBLIC_PORT
+
+    def _say(self):
+        self.transports[-1].accept(PATIENCE_S).sendall(URL)
+        self.ready.set()
+
+    def visit(self):
+        """Somebody comes to the open port, again and again until our side has heard that it is open."""
+        assert self.ready.wait(PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.transports[-1].open_forwarded_tcpip_channel(("192.0.2.1", 1), ("0.0.0.0", PUBLIC_PORT))
+            except paramiko.ChannelException:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+
+    def drop(self):
+        self.ready.clear()
+        self.transports[-1].close()
+
+    def deafen(self):
+        if self.listener.fileno() >= 0:
+            self.listener.shutdown(socket.SHUT_RDWR)
+            self.listener.close()
+
+    def stop(self):
+        self.deafen()
+        self._thread.join(PATIENCE_S)
+        for transport in self.transports:
+            transport.close()
+            transport.join(PATIENCE_S)
+
+
+@pytest.fixture
+def server():
+    server = BoreServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def target():
+    """A program of the job that says what it hears, to its end."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                heard = b"".join(iter(lambda: connection.recv(100), b""))
+                connection.sendall(b"heard " + heard)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def ask(channel, words):
+    """Say something to its end, and return the answer to its end."""
+    channel.settimeout(PATIENCE_S)
+    channel.sendall(words)
+    channel.shutdown_write()
+    return b"".join(iter(lambda: channel.recv(100), b""))
+
+
+@pytest.fixture
+def program(server, target):
+    """`gridstead-bore` as a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gridstead.cli.bore", f"localhost:{server.port}", str(target)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={"PYTHONPATH": "control"},
+    )  # fmt: skip
+    process.stdin.write(f"{TOKEN}\n".encode())
+    process.stdin.close()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_who_comes_reaches_the_target_and_the_token_is_on_no_command_line(server, program):
+    answer = ask(server.visit(), b"x" * 300_000)
+
+    assert answer == b"heard " + b"x" * 300_000
+    assert program.stdout.readline() == URL
+    assert server.tokens == [TOKEN]
+    assert server.forwards == [("0.0.0.0", 0)]
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert TOKEN.encode() not in process.read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def test_port_without_a_program_ends_who_comes(server):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    thread = threading.Thread(target=carry, args=(bore(server, port=port), lambda _: None))
+    thread.start()
+
+    assert server.visit().recv(1) == b""
+    server.drop()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert server.tokens == []
+
+
+def test_wrong_token_is_told(server):
+    with pytest.raises(NotAllowed):
+        carry(bore(server, token="wrong"), lambda _: None)
+
+    assert server.forwards == []
+
+
+def test_server_that_is_not_there_is_told(server):
+    absent = bore(server)
+    server.deafen()
+
+    with pytest.raises(TunnelBroken):
+        carry(absent, lambda _: None)
+
+
+def test_server_that_speaks_something_else_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            listener.accept()[0].close()
+
+        threading.Thread(target=serve, daemon=True).start()
+
+        with pytest.raises(TunnelBroken):
+            carry(Bore(host="127.0.0.1", port=listener.getsockname()[1], target_port=1), lambda _: None)
+
+
+def bore(server, *, port=1, token=""):
+    return Bore(host="localhost", port=server.port, target_port=port, token=token)
