@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import resources
+from traceback import extract_tb
 from typing import Any
 
 from ariadne import MutationType, QueryType, graphql_sync, make_executable_schema
@@ -157,7 +158,9 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
     if isinstance(original, GridsteadError):
         return _wire(error, original.message, {"type": "internal", "code": original.code})
     if original is not None and not isinstance(original, GraphQLError):
-        logging.getLogger(__name__).error("internal error", exc_info=original)
+        # Its message may quote the workflow.
+        places = " < ".join(f"{one.filename}:{one.lineno}" for one in reversed(extract_tb(original.__traceback__)))
+        logging.getLogger(__name__).error("internal error: %s at %s", type(original).__name__, places)
         return _wire(error, "internal error", {"type": "internal"})
     return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
 
