@@ -66,11 +66,11 @@ class LoggerProcess:
         )
         return path
 
-    def start(self) -> None:
-        """Begin, without waiting for it to listen."""
+    def start(self, *runner: str) -> None:
+        """Begin, without waiting for it to listen; by a program that runs others, if there is one."""
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
+                [*runner, sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
                 stdout=output, stderr=output, env={"PYTHONPATH": "control"},
             )  # fmt: skip
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import resource
+
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.logs import FileLogs, Limits
@@ -17,10 +19,12 @@ from gridstead.wiring.loop import Tick
 MIB = 1024 * 1024
 DAY_S = 24 * 3600
 SWEEP_S = 600.0
+MAX_FILES = 8192  # streams of gRPC, connections of browsers, logs
 
 
 def run(settings: LoggerSettings) -> None:
     """Run the logger until it is stopped."""
+    _allow_connections()
     logs = FileLogs(
         settings.storage_directory,
         key=read_key(settings.storage_key_file),
@@ -40,6 +44,12 @@ def run(settings: LoggerSettings) -> None:
     server.start()
     sweep = Tick(name="sweep", do=service.sweep, every_s=SWEEP_S)
     loop.run((sweep,), close=(logs.close, server.stop))
+
+
+def _allow_connections() -> None:
+    """Let the process have as many files as it serves streams; systemd gives a service 1024 unless it asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(MAX_FILES, most), most))
 
 
 def _web(settings: LoggerSettings) -> Web | None:
