@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, Problem
-from gridstead.workflow.document import Document, Path
+from gridstead.workflow.document import MAX_DEPTH, Document, Path, format_path
 from gridstead.workflow.messages import is_misplaced, misplaced, problems_of
 
 MAX_PROBLEMS = 100
@@ -48,7 +48,7 @@ def read(value: object, prefix: Path, document: Document, model: type[M], *, str
     Raises:
         InvalidWorkflow: If it breaks a rule; with every broken rule and its line.
     """
-    value = _without_nothing(value)
+    value = _without_nothing(value, prefix)
     found, details = _validated(value, model)
     places = [detail["loc"] for detail in details if is_misplaced(detail)]
     warnings = [misplaced((*prefix, *place), prefix, document) for place in places]
@@ -78,12 +78,14 @@ def _validated(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetai
         return None, err.errors(include_url=False)
 
 
-def _without_nothing(value: object) -> object:
-    """A field with no value is a field that is not there, in YAML as on the wire."""
+def _without_nothing(value: object, path: Path) -> object:
+    """A field with no value is a field that is not there, in YAML as on the wire. What is too deep is an error."""
+    if len(path) > MAX_DEPTH:
+        raise InvalidWorkflow(Problem(path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels"))
     if isinstance(value, dict):
-        return {key: _without_nothing(item) for key, item in value.items() if item is not None}
+        return {key: _without_nothing(item, (*path, key)) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [_without_nothing(item) for item in value]
+        return [_without_nothing(item, (*path, number)) for number, item in enumerate(value)]
     return value
 
 

@@ -167,6 +167,16 @@ def test_what_was_found_is_told_but_for_secrets():
     ]
 
 
+def test_what_is_too_deep_on_the_wire_is_told_as_in_a_file():
+    steps = [{}]
+    for _ in range(1000):
+        steps = [{"steps": steps}]
+
+    (problem,) = refusal(from_graphql, {**yaml.safe_load(RESOURCES), "steps": steps})
+
+    assert problem.reason == "is nested deeper than 32 levels"
+
+
 def test_half_a_character_from_the_wire_is_told_like_any_other_that_no_program_takes():
     (problem,) = refusal(from_graphql, {**yaml.safe_load(RESOURCES), "steps": [{"name": "a\ud800"}]})
 
