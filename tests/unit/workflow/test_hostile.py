@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workflows that mean no good, as files and as the wire has them: each is taken, or told what is wrong, and no more.
 
-The other half of the ten thousand are requests: tests/adapters/rpc.
+The other half of the ten thousand are requests: tests/adapters/rpc/test_hostile_graphql.py and test_hostile_grpc.py.
 """
 
 from __future__ import annotations
