@@ -40,6 +40,9 @@ class MemoryJournal:
         closed = {entry.proof: place for place, entry in enumerate(self.stored) if entry.kind is EntryKind.CLOSED}
         return tuple(entry for place, entry in enumerate(self.stored) if place > closed.get(entry.proof, -1))
 
+    def undone_entries(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.stored if entry.kind is EntryKind.UNDONE)
+
 
 @dataclass
 class MemoryCursor:

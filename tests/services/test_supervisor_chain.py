@@ -137,3 +137,25 @@ def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid
 
     assert grid.state(number) is JobState.FINISHED
     assert len(grid.slurm.attempts()) == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_run_that_was_ended_for_want_of_a_claim_never_ends_the_job_that_is_claimed_again(grid, restarted):
+    number = grid.request()
+    grid.steps(2)
+    grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
+    grid.ledger.reorg(grid.ledger.head().number - grid.ledger.job(number).state_block + 1)
+    assert grid.state(number) is JobState.META_SCHEDULED
+    for _ in range(CONFIRMATIONS + 3):
+        grid.tick()
+        grid.ledger.mine()
+        grid.clock.advance(1)
+    assert [attempt.state for attempt in grid.slurm.attempts()] == ["CANCELLED"]
+    assert grid.journal.open_entries() == ()
+
+    if restarted:
+        grid.start()
+    grid.steps()
+    grid.finish()
+
+    assert grid.state(number) is JobState.FINISHED

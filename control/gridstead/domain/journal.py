@@ -111,15 +111,25 @@ def _placed(record: JobRecord, entry: Entry) -> JobRecord:
 
 @dataclass(slots=True)
 class Records:
-    """The records of all open jobs, kept up to date entry by entry."""
+    """The records of all open jobs, kept up to date entry by entry.
+
+    What was undone is remembered beyond the end of a record: the chain may give us the job again, and then the attempt
+    that we ended ourselves still says nothing of it.
+    """
 
     by_proof: dict[Proof, JobRecord] = field(default_factory=dict)
+    _undone: dict[Proof, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Apply the entries in order; a closed job is forgotten."""
+        """Apply the entries in order; a closed job has no record, and none is opened by what was undone."""
         for entry in entries:
-            record = apply(self.by_proof.get(entry.proof, JobRecord(proof=entry.proof)), entry)
+            proof = entry.proof
+            before = self.by_proof.get(proof)
+            fresh = JobRecord(proof=proof, undone=self._undone.get(proof, frozenset()))
+            record = apply(before or fresh, entry)
+            if record.undone:
+                self._undone[proof] = record.undone
             if record.closed:
-                self.by_proof.pop(entry.proof, None)
-            else:
-                self.by_proof[entry.proof] = record
+                self.by_proof.pop(proof, None)
+            elif before is not None or entry.kind is not EntryKind.UNDONE:
+                self.by_proof[proof] = record

@@ -70,6 +70,10 @@ class Journal(Protocol):
         """Return all entries of jobs without a closing entry, in the order they were stored."""
         ...
 
+    def undone_entries(self) -> tuple[Entry, ...]:
+        """Return the UNDONE entries of all jobs, closed ones too, in the order they were stored."""
+        ...
+
 
 class Cursor(Protocol):
     """How far a reader of the chain has come."""

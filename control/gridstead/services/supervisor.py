@@ -88,7 +88,7 @@ class Supervisor:
             at_once=submissions_at_once,
         )
         self._memory = _Memory()
-        self._memory.records.extend(peers.journal.open_entries())
+        self._memory.records.extend((*peers.journal.undone_entries(), *peers.journal.open_entries()))
 
     def tick(self) -> None:
         """Bring the cluster and the chain one step closer to each other.

@@ -78,6 +78,14 @@ def test_journal_opens_a_closed_job_again(store):
     assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, at=200),)
 
 
+def test_journal_tells_what_was_undone_of_closed_jobs_too(store):
+    undone = [entry(EntryKind.UNDONE, number, at=number, slurm_job_id=7) for number in (1, 2)]
+    store.journal.append([entry(EntryKind.CLAIMED, 1), undone[0], entry(EntryKind.CLOSED, 1), undone[1]])
+    store.restart()
+
+    assert store.journal.undone_entries() == tuple(undone)
+
+
 @pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
 def test_proof_with_any_script_comes_back(store, script):
     kept = Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1, reason="")

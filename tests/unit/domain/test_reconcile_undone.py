@@ -22,7 +22,7 @@ from tests.unit.domain.builders import (
 )
 
 from gridstead.domain.actions import Cancel, Submit
-from gridstead.domain.journal import EntryKind
+from gridstead.domain.journal import Entry, EntryKind, Records
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.reconcile import plan
 
@@ -119,3 +119,14 @@ def test_an_attempt_of_other_contracts_is_none_of_our_business():
     rules = replace(RULES, contract="0x" + "dd" * 20)
 
     assert plan(snapshot([], live=live(attempt(job()))), rules) == ()
+
+
+def test_what_was_undone_opens_no_record_and_outlives_one():
+    proof, records = job().proof, Records()
+    claimed, closed = (Entry(proof=proof, kind=kind, at=T0) for kind in (EntryKind.CLAIMED, EntryKind.CLOSED))
+
+    records.extend([Entry(proof=proof, kind=EntryKind.UNDONE, at=T0, slurm_job_id=42)])
+    assert records.by_proof == {}
+    records.extend([claimed, closed, claimed])
+
+    assert records.by_proof[proof].undone == {(42, T0)}

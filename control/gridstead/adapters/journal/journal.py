@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import exists, insert, select
+from sqlalchemy import ColumnElement, exists, insert, select
 
 from gridstead.adapters.journal.codec import to_key, to_proof, to_reason
 from gridstead.adapters.journal.database import Database
@@ -44,8 +44,15 @@ class SqlJournal:
             closing.c.kind == EntryKind.CLOSED.value,
             closing.c.id >= JOURNAL.c.id,
         )
+        return self._entries(~closed)
+
+    def undone_entries(self) -> tuple[Entry, ...]:
+        """Return the UNDONE entries of all jobs."""
+        return self._entries(JOURNAL.c.kind == EntryKind.UNDONE.value)
+
+    def _entries(self, wanted: ColumnElement[bool]) -> tuple[Entry, ...]:
         with self._database.begin() as connection:
-            rows = connection.execute(select(JOURNAL).where(~closed).order_by(JOURNAL.c.id)).all()
+            rows = connection.execute(select(JOURNAL).where(wanted).order_by(JOURNAL.c.id)).all()
         return tuple(
             Entry(
                 proof=to_proof(row.proof),
