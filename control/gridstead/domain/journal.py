@@ -94,7 +94,7 @@ def apply(record: JobRecord, entry: Entry) -> JobRecord:
         case EntryKind.UNDONE:
             return replace(record, undone=record.undone | {(entry.slurm_job_id or 0, entry.at)})
         case EntryKind.ABSENT:
-            return replace(record, absent_since=record.absent_since or entry.at)
+            return replace(record, absent_since=min(record.absent_since or entry.at, entry.at))
         case EntryKind.PRESENT:
             return replace(record, absent_since=None)
         case EntryKind.STRANGER:

@@ -206,7 +206,8 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
 def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, confirmed: bool) -> Iterator[Action]:
     """Slurm has no trace of it."""
     if not confirmed:
-        if record.absent_since is None and snapshot.live is not None:
+        since = record.absent_since
+        if snapshot.live is not None and (since is None or since > snapshot.now):  # or the clock was set back
             # The sample may be as young as now, and the next is as old as its question: what lies between counts.
             yield Note(entry=Entry(proof=record.proof, kind=EntryKind.ABSENT, at=snapshot.now))
         return

@@ -216,3 +216,15 @@ def test_a_claim_that_is_under_way_is_not_made_twice():
     waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0), open_keys=frozenset({"claim:90"}))
 
     assert plan(waiting, RULES) == ()
+
+
+def test_absence_since_a_time_to_come_counts_from_now_on():
+    """The clock was set back; else the job would wait for as long."""
+    j = job()
+    seen = (EntryKind.SUBMIT_INTENDED, T0 - 100), (EntryKind.SUBMITTED, T0 - 100, 42)
+    r = record(j, *seen, (EntryKind.ABSENT, T0 + 7200))
+
+    (action,) = plan(snapshot([j], [r]), RULES)
+    again = record(j, *seen, (EntryKind.ABSENT, T0 + 7200), (action.entry.kind, action.entry.at))
+
+    assert again.absent_since == T0 + 60
