@@ -16,10 +16,10 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test lint up down status shell bench bench-chain bench-logs proto contracts gas fuzz hostile artifacts wheel molecule clean
+.PHONY: lock help setup demo test lint up down status shell bench bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
 
 help: ## Explain the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.ready .venv/slither/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
 
@@ -71,6 +71,9 @@ bench-chain: setup ## Measure the sender beside raw transactions, on a chain of 
 
 bench-logs: setup ## Measure the logger and what logging adds to a job; needs no lab.
 	@python tests/bench/logs.py
+
+bench-definitions: setup ## Measure the Job Definition service: rendering, submissions, fetches; needs no lab.
+	@python tests/bench/definitions.py
 
 molecule: setup ## Run the scenarios of molecule.
 	@molecule test

@@ -186,7 +186,7 @@ def test_operator_is_told_how_it_is(chain, grid, started, fetch):
 
 def test_no_acknowledged_script_is_lost_to_kill_9(chain, started, tmp_path):
     rng = random.Random(4)
-    process = started()
+    process = started(limits={"upload_mib_per_hour": 100_000})
     acknowledged, arrived, ending = [], threading.Event(), threading.Event()
 
     def submit_until_the_end():
