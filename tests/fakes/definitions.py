@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -222,7 +222,13 @@ def new_keeper(
 
 
 def new_service(
-    scripts: MemoryScripts, ledger: Ledger, clock: Clock, *, key: bytes, modules: Modules | None = None
+    scripts: MemoryScripts,
+    ledger: Ledger,
+    clock: Clock,
+    *,
+    key: bytes,
+    modules: Modules | None = None,
+    pause: Callable[[float], None] = lambda _: None,
 ) -> JobDefinitions:
     """The service on these."""
     return JobDefinitions(
@@ -234,6 +240,7 @@ def new_service(
         recover=recover,
         logger=LoggerAccess(url="logger:8445", key=key),
         modules=modules or MemoryModules(),
+        pause=pause,
     )
 
 

@@ -17,11 +17,12 @@ from tests.services.scene import CUSTOMER, KEY, STORE, Scene
 
 from gridstead.domain.challenge import NONCE_LIFE_S
 from gridstead.domain.job_definition import ScriptRequest
+from gridstead.domain.lifecycle import JobState
 from gridstead.errors import (
     ChainUnavailable,
     NotAllowed,
 )
-from gridstead.services.job_definitions import CLOCKS_DIFFER_S
+from gridstead.services.job_definitions import CLOCKS_DIFFER_S, LOOKS, MAX_WAITING
 
 
 @pytest.mark.parametrize("changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}])
@@ -119,6 +120,50 @@ def test_challenge_for_the_provider_is_good(scene):
     challenge = scene.service.challenge(scene.wallet.address)
 
     assert scene.service.get_sbatch(scene.request(challenge=challenge, signature=scene.wallet.sign(challenge))).script
+
+
+class TestOldSupervisor:
+    """It takes every error for final."""
+
+    @pytest.fixture
+    def paused(self, scene):
+        """What is done while the service pauses."""
+        done = []
+        scene.service = new_service(
+            scene.scripts, scene.ledger, scene.clock, key=KEY, pause=lambda _: done.pop(0)() if done else None
+        )
+        return done
+
+    def test_it_waits_for_a_node_of_ours_that_lags(self, scene, paused):
+        scene.ledger.job = replace(scene.job, state=JobState.PENDING, provider="")
+        paused += [lambda: None, lambda: setattr(scene.ledger, "job", scene.job)]
+
+        assert scene.service.get_sbatch(scene.request(secrets_beside=False)).script
+
+    def test_it_does_not_wait_for_ever(self, scene, paused):
+        paused += [lambda: None] * 1000
+        scene.ledger.job = None
+
+        with pytest.raises(ChainUnavailable, match="unknown"):
+            scene.service.get_sbatch(scene.request(secrets_beside=False))
+
+        assert len(paused) == 1000 - LOOKS
+
+    def test_few_wait_so_that_others_are_answered(self, scene, paused):
+        matched, scene.ledger.job = scene.job, None
+        outcomes = []
+
+        def ask():
+            try:
+                scene.service.get_sbatch(scene.request(secrets_beside=False))
+                outcomes.append("given")
+            except ChainUnavailable:
+                outcomes.append("refused")
+
+        paused += [ask] * MAX_WAITING + [lambda: setattr(scene.ledger, "job", matched)]
+        ask()
+
+        assert outcomes == ["refused"] + ["given"] * MAX_WAITING
 
 
 def test_wrong_signature_does_not_use_up_a_challenge(scene):

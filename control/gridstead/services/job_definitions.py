@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +56,8 @@ Charge = Callable[[int], None]
 
 MODULES_PATIENCE_S = 60  # for all modules of a workflow; clients wait no longer
 SALT_BYTES = 16
+LOOKS, LOOK_S = 10, 0.5  # old supervisors wait for 10 s
+MAX_WAITING = 4  # each keeps a thread from others
 CLOCKS_DIFFER_S = 600  # those of instances; the one that is ahead must not forget what the one behind still takes
 
 log = structlog.get_logger()
@@ -101,6 +105,7 @@ class JobDefinitions:
         modules: Where modules come from.
         site: Paths on a provider's nodes.
         random_bytes: Returns so many unpredictable bytes.
+        pause: Returns so many seconds later.
     """
 
     def __init__(  # noqa: PLR0913 # one argument per collaborator
@@ -116,6 +121,7 @@ class JobDefinitions:
         modules: Modules,
         site: Site | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._keeper = keeper
         self._nonces = nonces
@@ -127,6 +133,8 @@ class JobDefinitions:
         self._modules = modules
         self._site = site
         self._random_bytes = random_bytes
+        self._pause = pause
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
 
     def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
         """Store a workflow, given as the wire has it, and return the id for its job.
@@ -241,12 +249,25 @@ class JobDefinitions:
             raise NotAllowed("the challenge is used")
 
     def _job(self, request: ScriptRequest) -> Job:
-        head = self._ledger.head()
-        job = self._ledger.jobs([request.job_number], at=head).get(request.job_number)
-        if job is None or job.state is JobState.PENDING:
-            said = "unknown" if job is None else "not matched"
-            raise ChainUnavailable(f"job {request.job_number} is {said} at block {head.number}")
-        return job
+        """Return the job, which is matched.
+
+        An old supervisor asks as soon as its own node shows the match, and fails the job if ours does not yet: we look
+        again for it, unless others wait already.
+        """
+        waits = not request.secrets_beside and self._waiting.acquire(blocking=False)
+        try:
+            for _ in range(LOOKS if waits else 1):
+                head = self._ledger.head()
+                job = self._ledger.jobs([request.job_number], at=head).get(request.job_number)
+                if job is not None and job.state is not JobState.PENDING:
+                    return job
+                if waits:
+                    self._pause(LOOK_S)
+        finally:
+            if waits:
+                self._waiting.release()
+        said = "unknown" if job is None else "not matched"
+        raise ChainUnavailable(f"job {request.job_number} is {said} at block {head.number}")
 
     def _answer(self, record: Mapping[str, Any], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
         if not secrets_beside:
