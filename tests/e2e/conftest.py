@@ -106,7 +106,10 @@ class Grid:
         """Submit a one-step workflow and return the job's number."""
         step = {"name": "step", "run": {"command": command}}
         resources = {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
-        workflow = {"enableLogging": logging, "resources": resources, "steps": [step]}
+        return self.submit_workflow(who, {"enableLogging": logging, "resources": resources, "steps": [step]}, credits_)
+
+    def submit_workflow(self, who, workflow, credits_=100):
+        """Submit a workflow and return the job's number."""
         done = subprocess.run(
             who.command("submit", "-", "--credits", str(credits_), "--name", "e2e", "--json"),
             env=who.environment, input=json.dumps(workflow), check=False, capture_output=True, text=True, timeout=60,

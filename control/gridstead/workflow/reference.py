@@ -69,10 +69,10 @@ A step that needs what is not there fails with 127, as a command that is not the
 installs all but Enroot, which it takes by address, and `wireguard-go`.
 
 On the lab's Slurm the project's tests run environment, loops, conditions, handlers, launched steps with signals,
-several tasks, data from the web and an S3 store, and an image by path in Apptainer. All constructs run as scripts
-with stand-ins for `srun`, `apptainer`, `enroot`, `rclone`, `slirp4netns`, `pasta`, `wg-quick` and `gridstead-bore`; the
-namespaces there are real. Never run: real Enroot, images of a registry, GPUs, MPI over several nodes, and networks on
-the lab's Slurm.
+several tasks, Open MPI by PMIx and MPICH by PMI-2 over two nodes, GPUs that are names without a device, data from the
+web and an S3 store, and an image by path in Apptainer. All constructs run as scripts with stand-ins for `srun`,
+`apptainer`, `enroot`, `rclone`, `slirp4netns`, `pasta`, `wg-quick` and `gridstead-bore`; the namespaces there are real.
+Never run: real Enroot, images of a registry, programs on a real GPU, and networks on the lab's Slurm.
 """
 
 _TYPES = {bool: "true or false", int: "whole number", str: "text"}

@@ -50,9 +50,10 @@ class TestSteps:
     def test_every_exit_code_comes_through(self, node, status, logging):
         assert node.run(job(f"exit {status}", logging=logging))[0] == status
 
-    @pytest.mark.parametrize("mpi", ["none", "pmix_v4", "pmi2"])
-    def test_mpi_and_binding_are_sruns(self, node, mpi):
-        node.run(job("true", mpi=mpi, disableCpuBinding=True))
+    @pytest.mark.parametrize(("asked", "mpi"), [("none", "none"), ("pmix_v4", "pmix"), ("pmi2", "pmi2")])
+    def test_mpi_and_binding_are_sruns(self, node, asked, mpi):
+        """No version of PMIx is asked for: a Slurm that was built with another than 4 knows none by that name."""
+        node.run(job("true", mpi=asked, disableCpuBinding=True))
         node.run(job("true"))
 
         one, other = node.calls

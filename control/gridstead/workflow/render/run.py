@@ -14,6 +14,11 @@ from gridstead.workflow.schema.run import HOST
 
 PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
 SIGINT = 2
+MPI = {
+    "none": "none",
+    "pmi2": "pmi2",
+    "pmix_v4": "pmix",
+}  # whichever version of PMIx the node has: they understand each other
 _SAY_STEP = '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # srun will have this number
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
@@ -64,7 +69,7 @@ def _options(run: StepRun, place: Place) -> Iterable[str]:
     if run.container and job.gpus:
         yield "--gpu-bind=none"
     if run.mpi:
-        yield f"--mpi={run.mpi}"
+        yield f"--mpi={MPI[run.mpi]}"
     if run.disable_cpu_binding:
         yield "--cpu-bind=none"
     if SIGINT in place.signals:

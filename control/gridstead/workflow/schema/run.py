@@ -59,7 +59,8 @@ class StepRun(Model):
     )
     mpi: Literal["none", "pmix_v4", "pmi2"] | None = Field(
         default=None,
-        description="How Slurm starts MPI programs: `none`, `pmix_v4` or `pmi2`. As at the provider, if not given.",
+        description="How Slurm starts MPI programs: `none`, `pmi2`, or `pmix_v4`, which is PMIx in the version of the "
+        "provider. As at the provider, if not given.",
     )
 
     network: Literal["host", "slirp4netns", "pasta"] = Field(
