@@ -91,8 +91,9 @@ gas: setup ## Measure what the contracts' calls cost, into contracts/gas.md.
 fuzz: setup ## Prove the contracts at length: 100,000 runs, ledger, mutants (hours).
 	@tools/fuzz
 
-hostile: setup ## Prove the workflow language at length: each random script, each hostile text (half an hour).
-	@GRIDSTEAD_HOSTILE=1 pytest --quiet --override-ini timeout=7200 tests/unit/workflow/test_random.py
+hostile: setup ## Prove the workflow language at length: each random script, each hostile text (an hour).
+	@GRIDSTEAD_HOSTILE=1 pytest --quiet --override-ini timeout=7200 tests/unit/workflow/test_random.py \
+		tests/unit/workflow/test_injection.py
 
 artifacts: setup ## Build the contracts' artifacts into the Python package.
 	@contracts/build-artifacts.py
