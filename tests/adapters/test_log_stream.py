@@ -171,16 +171,19 @@ class TestPump:
         assert found == [(Stream.STDOUT, line) for line in lines]
         assert copied == b"".join(chunks)
 
-    def test_streams_are_told_apart_and_keep_the_order_in_which_they_come(self, pumping):
+    def test_streams_are_told_apart_and_lines_do_not_mix(self, pumping):
         out, err, copied, end = pumping
-        for into, text in [(out, b"one\n"), (err, b"two\nhal"), (out, b"three\n"), (err, b"f\n"), (out, b"last")]:
+        for into, text, lines in [
+            (out, b"one\n", b"one\n"), (err, b"two\nhal", b"two\n"), (out, b"three\n", b"three\n"),
+            (err, b"f\nend", b"half\n"), (out, b"4\n", b"4\n"),
+        ]:  # fmt: skip
             os.write(into, text)
-            assert copied() == text
+            assert copied() == lines
 
-        assert end()[1] == [
+        assert end() == (b"end", [
             (Stream.STDOUT, b"one"), (Stream.STDERR, b"two"), (Stream.STDOUT, b"three"), (Stream.STDERR, b"half"),
-            (Stream.STDOUT, b"last"),
-        ]  # fmt: skip
+            (Stream.STDOUT, b"4"), (Stream.STDERR, b"end"),
+        ])  # fmt: skip
 
     def test_one_stream_may_end_before_the_other(self, spool):
         (out, into_out), (err, into_err), null = os.pipe(), os.pipe(), os.open(os.devnull, os.O_WRONLY)
@@ -195,15 +198,18 @@ class TestPump:
         for fd in (out, err, null):
             os.close(fd)
 
-    def test_line_without_an_end_is_cut_and_nothing_is_lost(self, pumping):
-        into, _, copied, end = pumping
-        for _ in range(30):
-            os.write(into, b"x" * 10_000)
-            copied()
+    def test_line_without_an_end_is_cut_and_nothing_is_lost(self, spool, tmp_path):
+        (source, into), data = os.pipe(), b"x" * 300_000
+        with (tmp_path / "copy").open("wb") as copy:
+            thread = threading.Thread(target=pump, args=({source: Stream.STDOUT}, copy.fileno(), spool))
+            thread.start()
+            os.write(into, data)
+            os.close(into)
+            thread.join(10)
+        os.close(source)
 
-        found = [line for _, line in end()[1]]
-
-        assert b"".join(found) == b"x" * 300_000
+        found = [chunk.data for chunk in spool.take()]
+        assert b"".join(found) == (tmp_path / "copy").read_bytes() == data
         assert max(map(len, found)) < 2 * MAX_LINE_BYTES
 
     def test_copy_that_fails_stops_only_the_copy(self, spool):

@@ -96,7 +96,7 @@ class Sender:
 
 
 def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
-    """Read descriptors to their ends: copy what comes as it comes, and put each one's lines into the spool."""
+    """Read descriptors to their ends: put each one's lines into the spool, and copy them, so that no two mix."""
     rests = dict.fromkeys(sources, b"")
     ready = select.poll()
     for source in sources:
@@ -105,27 +105,22 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
     while rests:
         for source, _ in ready.poll():
             chunk = os.read(source, READ_BYTES)
-            rest = rests[source] + chunk
-            if chunk:
-                rests[source] = _put_lines(spool, rest, sources[source])
-                copying = copying and write_all(copy, chunk)  # what is in the copy is also in the spool
-                continue
-            if rest:
-                spool.put(rest, sources[source])
-            ready.unregister(source)
-            del rests[source]
+            lines, rests[source] = _split(rests[source] + chunk, is_end=not chunk)
+            if not chunk:
+                ready.unregister(source)
+                del rests[source]
+            if lines:
+                spool.put(lines.removesuffix(b"\n"), sources[source])
+                copying = copying and write_all(copy, lines)  # what is in the copy is also in the spool
     spool.close()
 
 
-def _put_lines(spool: Spool, data: bytes, stream: Stream) -> bytes:
-    """Put whole lines into the spool, and return what follows them unless it is too long to wait for its end."""
+def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
+    """Return the whole lines and what follows them; that is taken for a line at the end, or if it is too long."""
     lines, end, rest = data.rpartition(b"\n")
-    if end:
-        spool.put(lines, stream)
-    if len(rest) < MAX_LINE_BYTES:
-        return rest
-    spool.put(rest, stream)
-    return b""
+    if is_end or len(rest) >= MAX_LINE_BYTES:
+        return data, b""
+    return lines + end, rest
 
 
 def write_all(fd: int, data: bytes) -> bool:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.unit.workflow.node import Node, workflow
 
 from gridstead.adapters.logger import Wanted
 from gridstead.domain.log import Stream
@@ -128,3 +129,33 @@ class TestWriter:
 
         assert result.returncode == 0
         assert read(client, owner, clock) == ["one"] * 3
+
+
+class TestScript:
+    """A job's whole script, with the real writer."""
+
+    def test_job_goes_on_though_its_writer_is_killed_and_its_last_lines_arrive(
+        self, tmp_path, peer, access, client, owner, clock
+    ):
+        """Stderr is more than a pipe holds, so a writer that does not come back would block the job."""
+        (tmp_path / "node").mkdir()
+        node = Node(tmp_path / "node")
+        killed = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
+        run = f'PYTHONPATH={Path("control").resolve()} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
+        node.add("writer", f"#!/bin/sh\n{killed}\n{run}\n")
+        command = "echo one; sleep 0.6; yes y | head -c 70000 >&2; echo last; echo worst >&2; exit 4"
+        environment = {
+            "GRIDSTEAD_LOGGER_URL": peer.address, "GRIDSTEAD_LOGGER_CA": str(peer.ca),
+            "GRIDSTEAD_LOG_OWNER": owner.address, "GRIDSTEAD_LOG_TOKEN": access.token,
+        }  # fmt: skip
+
+        code, output = node.run(workflow(command, enableLogging=True), **environment)
+
+        assert code == 4
+        assert {"one", "y", "last", "worst"} == set(output.splitlines())
+        wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
+        found = {
+            line: some.stream for some in client.read(wanted, now=clock.now(), sign=owner.sign) for line in some.lines
+        }
+        assert (found[b"last"], found[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
+        assert node.left == []
