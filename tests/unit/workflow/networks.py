@@ -1,7 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for what makes networks and tunnels. They keep what they are told; the namespaces they work on are real."""
+"""Steps with networks, and stand-ins for what makes these and tunnels.
+
+The stand-ins keep what they are told; the namespaces they work on are real.
+"""
 
 from __future__ import annotations
+
+KEY, OTHER = "A" * 43 + "=", "B" * 42 + "E="
+TUNNEL = {
+    "privateKey": KEY, "address": ["10.8.0.2/24", "fd00::2/64"],
+    "peers": [
+        {
+            "publicKey": OTHER, "preSharedKey": KEY, "allowedIPs": ["10.8.0.0/24"], "endpoint": "vpn.example:51820",
+            "persistentKeepalive": 25,
+        }
+    ],
+}  # fmt: skip
+NETWORKS = [{"name": "net 1", "gatewayAddress": "10.9.0.1/24"}, {"name": "b", "gatewayAddress": "10.10.0.1/16"}]
 
 _INTERFACE = r"""
 mkdir -p "$HOME/told" && printf '%s\0' "$@" >"$HOME/told/@NAME@.$$"
@@ -42,6 +57,16 @@ echo "$$" >>"$HOME/helpers"
 echo "URL: https://route.example" >&2
 exec sleep 1000
 """
+
+
+def step(command, *interfaces, network="slirp4netns", **fields):
+    """A step in a network of its own with these interfaces."""
+    return {"run": {"command": command, "network": network, "customNetworkInterfaces": list(interfaces), **fields}}
+
+
+def end(name, address):
+    """An end of a virtual network."""
+    return {"vnet": {"name": name, "address": address}}
 
 
 def install(node):

@@ -9,31 +9,14 @@ from pathlib import Path
 
 import pytest
 from tests.unit.workflow import networks
-from tests.unit.workflow.networks import told, tunnels
+from tests.unit.workflow.networks import KEY, NETWORKS, OTHER, TUNNEL, end, step, told, tunnels
 from tests.unit.workflow.node import wait_for, workflow
 from tests.unit.workflow.runtimes import APPTAINER
 from tests.unit.workflow.runtimes import install as install_runtime
-from tests.unit.workflow.strategies import refusal
 
-from gridstead.errors import InvalidWorkflow
-from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render, secrets_of
 
-KEY, OTHER = "A" * 43 + "=", "B" * 42 + "E="
 KINDS = ["slirp4netns", "pasta"]
-TUNNEL = {
-    "privateKey": KEY, "address": ["10.8.0.2/24", "fd00::2/64"],
-    "peers": [
-        {
-            "publicKey": OTHER, "preSharedKey": KEY, "allowedIPs": ["10.8.0.0/24"], "endpoint": "vpn.example:51820",
-            "persistentKeepalive": 25,
-        }
-    ],
-}  # fmt: skip
-
-
-def step(command, *interfaces, network="slirp4netns", **fields):
-    return {"run": {"command": command, "network": network, "customNetworkInterfaces": list(interfaces), **fields}}
 
 
 def interfaces_in(output):
@@ -202,17 +185,11 @@ class TestTunnels:
 
 
 class TestVirtualNetworks:
-    NETWORKS = ({"name": "net 1", "gatewayAddress": "10.9.0.1/24"}, {"name": "b", "gatewayAddress": "10.10.0.1/16"})
-
-    @staticmethod
-    def end(name, address):
-        return {"vnet": {"name": name, "address": address}}
-
     def test_steps_reach_each_other_through_the_middle(self, connected):
         job = workflow(
-            step("cat /proc/net/dev", self.end("net 1", "10.9.0.3/24")),
-            step("true", self.end("net 1", "10.9.0.2/24"), self.end("b", "10.10.0.9/16"), network="pasta"),
-            virtualNetworks=list(self.NETWORKS),
+            step("cat /proc/net/dev", end("net 1", "10.9.0.3/24")),
+            step("true", end("net 1", "10.9.0.2/24"), end("b", "10.10.0.9/16"), network="pasta"),
+            virtualNetworks=NETWORKS,
         )
 
         code, output = connected.run(job)
@@ -231,14 +208,12 @@ class TestVirtualNetworks:
 
     def test_directory_and_middle_go_with_the_job(self, connected):
         """The reference leaves the job's directory, and all middles but the last."""
-        job = workflow(step("exit 5", self.end("b", "10.10.0.9/16")), virtualNetworks=list(self.NETWORKS))
+        job = workflow(step("exit 5", end("b", "10.10.0.9/16")), virtualNetworks=NETWORKS)
 
         assert connected.run(job)[0] == 5
 
     def test_cancelled_job_leaves_no_middle(self, connected):
-        job = workflow(
-            step("touch started; sleep 20", self.end("b", "10.10.0.9/16")), virtualNetworks=list(self.NETWORKS)
-        )
+        job = workflow(step("touch started; sleep 20", end("b", "10.10.0.9/16")), virtualNetworks=NETWORKS)
         running = connected.start(job)
         wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
 
@@ -251,113 +226,15 @@ class TestVirtualNetworks:
         connected.add("curl", "#!/bin/sh\nexit 22\n")
         place = {"http": {"url": "http://in.example/x"}}
 
-        code, output = connected.run(workflow("echo never", virtualNetworks=[self.NETWORKS[0]], input=place))
+        code, output = connected.run(workflow("echo never", virtualNetworks=[NETWORKS[0]], input=place))
 
         assert (code, output) == (22, "gridstead: fetching the input\n")
 
     def test_network_that_cannot_be_opened_ends_the_job(self, connected):
         connected.add("wg-quick", "#!/bin/sh\nexit 3\n")
 
-        code, output = connected.run(workflow("echo never", virtualNetworks=[self.NETWORKS[0]]))
+        code, output = connected.run(workflow("echo never", virtualNetworks=[NETWORKS[0]]))
 
         assert code == 71
         assert "could not open virtual network 1" in output
         assert "never" not in output
-
-
-class TestRules:
-    @pytest.mark.parametrize(
-        ("run", "expected"),
-        [
-            ({"network": "bridge"}, "network: must be 'host', 'slirp4netns' or 'pasta'"),
-            ({"dns": ["1.1.1"]}, "dns[0]: is not an IP address"),
-            ({"dns": ["1.1.1.1\n"]}, "dns[0]: is not an IP address"),
-            ({"dns": ["fe80::1%$(x)"]}, "dns[0]: is not an IP address"),
-            ({"dns": ["1.1.1.1"] * 4}, "dns: has more than 3 entries"),
-            ({"customNetworkInterfaces": [{}]}, "needs one of wireguard, bore and vnet"),
-            (
-                {"customNetworkInterfaces": [{"wireguard": TUNNEL, "bore": {"boreAddress": "a:1", "targetPort": 1}}]},
-                "needs one of wireguard, bore and vnet",
-            ),
-        ],
-    )
-    def test_rules_of_a_network(self, run, expected):
-        (problem,) = refusal(lambda: workflow({"run": {"command": "x", **run}}))
-
-        assert expected in str(problem)
-
-    @pytest.mark.parametrize(
-        ("fields", "expected"),
-        [
-            ({"privateKey": "x"}, "privateKey: is not a key of WireGuard"),
-            ({"privateKey": KEY + "\n"}, "privateKey: is not a key of WireGuard"),
-            ({"address": ["10.0.0.1"]}, "is not an address with the length of its network"),
-            ({"address": ["10.0.0.1/24\nPostUp = x"]}, "is not an address with the length of its network"),
-            ({"address": ["10.0.0.1/33"]}, "is not an address with the length of its network"),
-            ({"peers": [{"publicKey": KEY, "endpoint": "a"}]}, "is not a host with a port"),
-            ({"peers": [{"publicKey": KEY, "endpoint": "a:99999"}]}, "is not a host with a port"),
-            ({"peers": [{"publicKey": KEY, "endpoint": "a:1\nx"}]}, "is not a host with a port"),
-            ({"peers": [{"publicKey": KEY, "allowedIPs": ["x"]}]}, "allowedIPs[0]: is not an address"),
-            ({"peers": [{"publicKey": KEY, "persistentKeepalive": -1}]}, "must be at least 0"),
-        ],
-    )
-    def test_rules_of_a_tunnel(self, fields, expected):
-        (problem,) = refusal(lambda: workflow(step("x", {"wireguard": {**TUNNEL, **fields}})))
-
-        assert expected in str(problem)
-
-    @pytest.mark.parametrize(
-        ("fields", "expected"),
-        [
-            ({}, "needs boreAddress, or address and port"),
-            ({"address": "a"}, "needs boreAddress, or address and port"),
-            ({"address": "a", "port": 1, "boreAddress": "b:2"}, "needs boreAddress, or address and port"),
-            ({"boreAddress": "b:2", "port": 1}, "needs boreAddress, or address and port"),
-            ({"boreAddress": "-b:2"}, "is not a host with a port"),
-            ({"address": "a,b", "port": 1}, "is not the name or the address of a host"),
-            ({"boreAddress": "b:2", "secret": "a\nb"}, "secret: holds a character"),
-            ({"boreAddress": "b:2", "targetPort": 0}, "must be at least 1"),
-        ],
-    )
-    def test_rules_of_a_port_outside(self, fields, expected):
-        (problem,) = refusal(lambda: workflow(step("x", {"bore": {"targetPort": 80, **fields}})))
-
-        assert expected in str(problem)
-
-    @pytest.mark.parametrize(
-        ("name", "address", "expected"),
-        [
-            ("c", "10.9.0.2/24", "vnet.name: is the name of none of the virtualNetworks"),
-            ("b", "10.9.0.2/24", "vnet.address: is no free address of b, which has 10.10.0.1/16"),
-            ("b", "10.10.0.1/16", "vnet.address: is no free address of b"),
-        ],
-    )
-    def test_end_is_one_of_a_network_of_the_job(self, name, address, expected):
-        end = TestVirtualNetworks.end(name, address)
-
-        (problem,) = refusal(lambda: workflow(step("x", end), virtualNetworks=list(TestVirtualNetworks.NETWORKS)))
-
-        assert expected in str(problem)
-
-    def test_names_of_networks_are_each_one_networks(self):
-        (problem,) = refusal(lambda: workflow("x", virtualNetworks=[TestVirtualNetworks.NETWORKS[0]] * 2))
-
-        assert str(problem) == "virtualNetworks[1].name: is the name of another network already"
-
-    def test_what_does_nothing_on_the_hosts_network_is_a_warning(self):
-        text = """\
-resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
-steps:
-- launch:
-    steps:
-    - run:
-        command: x
-        dns: [1.1.1.1]
-  catch:
-  - run: {command: x, network: pasta, dns: [1.1.1.1]}
-"""
-        (warning,) = check_workflow(text).warnings
-
-        assert str(warning) == "line 7: steps[0].launch.steps[0].run.dns: does nothing on the network of the host"
-        with pytest.raises(InvalidWorkflow, match="does nothing on the network of the host"):
-            check_workflow(text, strict=True)
