@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -51,6 +52,15 @@ class TestWriter:
         assert writer.returncode == 0
         assert err == b""
         return out, time.monotonic() - ended
+
+    def run_quickly(self, access_file, data, *, within_s):
+        """What was copied in a run that ended in time; as the machine may be busy, one of three."""
+        for _ in range(3):
+            out, duration_s = self.run(access_file, data)
+            if duration_s < within_s:
+                return out
+            shutil.rmtree(access_file.with_name("spool"))
+        raise AssertionError(duration_s)
 
     def test_input_is_copied_and_sent(self, access_file, client, owner, clock):
         out, _ = self.run(access_file(), b"one\n\ntwo\r\nno end")
@@ -104,16 +114,14 @@ class TestWriter:
     def test_logger_that_is_away_costs_little_and_no_output(self, access_file):
         data = b"line\n" * 10_000
 
-        out, duration_s = self.run(access_file(address="localhost:1"), data)
+        out = self.run_quickly(access_file(address="localhost:1"), data, within_s=0.5)
 
         assert out == data + b"gridstead: 10000 lines did not reach the logger\n"
-        assert duration_s < 0.9
 
     def test_logger_that_refuses_costs_no_output(self, access_file):
-        out, duration_s = self.run(access_file(token="wrong"), b"line\n")
+        out = self.run_quickly(access_file(token="wrong"), b"line\n", within_s=0.5)
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
-        assert duration_s < 0.5
 
     def test_access_file_without_an_address_costs_no_output(self, access_file):
         out, _ = self.run(access_file(address=""), b"line\n")
