@@ -149,6 +149,11 @@ def test_a_job_that_slurm_refuses_comes_back_and_is_not_matched_to_the_same_prov
     world.slurm.reject = "no such partition"
     number = world.request()
     name = world.job(number).id.slurm_name
+    for _ in range(2):  # it is tried three times, a minute apart
+        for _ in range(8):
+            world.step()
+        assert world.job(number).state is JobState.SCHEDULED
+        world.pass_time(60)
     world.until(lambda: "refused it" in world.matching.pending().get(name, ""))
     world.slurm.reject = ""
     for _ in range(5):
