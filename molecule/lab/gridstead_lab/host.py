@@ -16,7 +16,8 @@ from gridstead_lab.names import Names
 
 # SIGRTMIN+4 tells systemd as PID 1 to power off.
 POWER_OFF = signal.SIGRTMIN + 4
-FUSE_DEVICE = (10, 229)
+# Major, minor; users of a host may open them, as on a machine of its own.
+DEVICES = {"fuse": (10, 229), "net/tun": (10, 200)}
 STOP_S = 10.0
 
 
@@ -58,9 +59,11 @@ def give_identity(names: Names, place: Place, public_key: str) -> str:
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
     # A bind keeps the mode of the machine's node, which is often 0600.
-    fuse = names.host(place.name) / "fuse"
-    os.mknod(fuse, 0o020666, os.makedev(*FUSE_DEVICE))
-    fuse.chmod(0o666)
+    for device, numbers in DEVICES.items():
+        node = names.host(place.name) / "dev" / device
+        node.parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(node, 0o020666, os.makedev(*numbers))
+        node.chmod(0o666)
     return key.with_suffix(".pub").read_text().strip()
 
 
@@ -72,13 +75,14 @@ def boot(names: Names, place: Place) -> None:
     cgroups.prepare(place.recipe)
     folder, recipe = names.host(place.name), place.recipe
     binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
+    binds += [f"--bind={folder}/dev/{device}:/dev/{device}" for device in DEVICES]
     argv = [
         *recipe.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
         f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(place.name)}",
         "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
         f"--machine={names.machine(place.name)}", f"--hostname={place.name}", "--resolv-conf=off",
         "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
-        f"--bind={folder}/fuse:/dev/fuse", *binds,
+        *binds,
     ]  # fmt: skip
     join = "".join(f"echo $$ > {cgroup}/cgroup.procs || exit 70\n" for cgroup in recipe.join)
     with (folder / "console.log").open("ab") as console:
@@ -92,6 +96,8 @@ def boot(names: Names, place: Place) -> None:
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+                # /proc/sys/net of the host's own network and of those that its users make can be written to.
+                "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
                 **dict([names.mark.split("=")]),
             },
         )
