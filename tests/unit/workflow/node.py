@@ -27,7 +27,7 @@ done
 trap : HUP INT QUIT TERM
 exec 3>&2 2>/dev/null # bash tells of signals here
 for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
-  export SLURM_PROCID SLURM_NTASKS=$tasks
+  export SLURM_PROCID SLURM_NTASKS=$tasks SLURM_LAUNCH_NODE_IPADDR=${NODE_IPADDR:-192.0.2.1}
   "$@" 2>&3 3>&- || code=$?
 done
 exit "${code:-0}"

@@ -204,7 +204,19 @@ class TestVirtualNetworks:
         port = middle.split("ListenPort = ")[1].split()[0]
         assert any(call[call.index("--udp-ports") + 1] == port for call in told(connected, "pasta"))
         assert [end.split("Address = ")[1].split()[0] for end in ends] == ["10.9.0.3/24", "10.9.0.2/24", "10.10.0.9/16"]
-        assert f":{port}\nAllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
+        middle = f"Endpoint = 192.0.2.1:{port}\n"
+        assert f"{middle}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
+
+    def test_middle_is_where_slurm_says_on_a_node_without_a_way_out(self, connected):
+        connected.add("ip", "#!/bin/sh\n[ \"$*\" != '-4 route get 192.0.2.1' ] || exit 2\nexec /sbin/ip \"$@\"\n")
+        job = workflow(
+            step("true", end("b", "10.10.0.9/16")),
+            virtualNetworks=NETWORKS,
+            env=[{"key": "NODE_IPADDR", "value": "fd00::1"}],
+        )
+
+        assert connected.run(job)[0] == 0
+        assert "Endpoint = [fd00::1]:" in tunnels(connected)[-1][1]
 
     def test_directory_and_middle_go_with_the_job(self, connected):
         """The reference leaves the job's directory, and all middles but the last."""

@@ -40,6 +40,8 @@ in_network() { # slirp4netns or pasta, user, group, name servers, port of the no
 in_namespace() { # place, helper, slirp4netns or pasta, user, group, name servers, options, --, words
   local gridstead_place=$1 gridstead_helper=$2 gridstead_servers=$6 gridstead_user=$4 gridstead_group=$5
   local gridstead_each gridstead_line gridstead_tunnels=0 gridstead_ports=() gridstead_code=0
+  local gridstead_first=${SLURM_LAUNCH_NODE_IPADDR-} # where the job's script runs, as srun says
+  if [[ $gridstead_first == *:* ]]; then gridstead_first="[$gridstead_first]"; fi
   local -r gridstead_path=$PATH
   PATH=$PATH:/usr/sbin:/sbin
   trap : HUP INT QUIT TERM
@@ -72,7 +74,9 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
     case $1 in
     --wireguard)
       gridstead_each=$gridstead_place/keys/wg$gridstead_tunnels.conf
-      (umask 077 && while read -r gridstead_line && [[ $gridstead_line != -- ]]; do echo "$gridstead_line"; done >"$gridstead_each")
+      (umask 077 && while read -r gridstead_line && [[ $gridstead_line != -- ]]; do
+        echo "${gridstead_line/#Endpoint = :/Endpoint = $gridstead_first:}"
+      done >"$gridstead_each")
       unshare --mount -- /bin/sh -c 'mount --rbind -- "$0" /run && exec wg-quick up "$1"' "$gridstead_place/keys/run" \
         "$gridstead_each" >"$gridstead_place/said" 2>&1 || gridstead_code=$?
       rm -f -- "$gridstead_each"

@@ -1,7 +1,7 @@
 # --- Virtual networks: in the middle of each is a tunnel on this node, to which the steps' nodes speak by UDP ---
 middles=()
 open_network() { # number, address of the middle, the network, address and address alone of each end
-  local each end=0 here key middle port public
+  local each end=0 key middle port public
   for each in ip pasta python3 wg wg-quick; do
     if ! PATH=$PATH:/usr/sbin:/sbin command -v "$each" >/dev/null; then
       echo "gridstead: this node has no $each" >&2
@@ -9,11 +9,6 @@ open_network() { # number, address of the middle, the network, address and addre
     fi
   done
   port=$(python3 -c 'import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(("", 0)); print(s.getsockname()[1])')
-  here=$(PATH=$PATH:/usr/sbin:/sbin ip -4 route get 192.0.2.1 | sed -n 's/.* src \([0-9.]*\).*/\1/p')
-  if [[ -z $here ]]; then
-    echo "gridstead: this node has no address that others reach" >&2
-    return 71
-  fi
   middle=$(wg genkey) public=$(wg pubkey <<<"$middle")
   (
     umask 077
@@ -24,7 +19,7 @@ open_network() { # number, address of the middle, the network, address and addre
       printf '[Peer]\nPublicKey = %s\nAllowedIPs = %s\n' "$(wg pubkey <<<"$key")" "${@:each+1:1}"
       {
         printf '[Interface]\nPrivateKey = %s\nAddress = %s\n' "$key" "${@:each:1}"
-        printf '[Peer]\nPublicKey = %s\nEndpoint = %s:%s\nAllowedIPs = %s\n' "$public" "$here" "$port" "$3"
+        printf '[Peer]\nPublicKey = %s\nEndpoint = :%s\nAllowedIPs = %s\n' "$public" "$port" "$3" # each end knows this node
         printf 'PersistentKeepalive = %%{keepalive}\n--\n'
       } >"$private/vnet-$1-$end"
     done
