@@ -61,6 +61,7 @@ def helpers(workflow: Workflow, *, bore: str) -> str:
         ("parallel.sh", parallel),
         ("launch.sh", launches),
         ("module.sh", any(step.use for step in found)),
+        ("passing_on.sh", in_containers or has_namespaces(workflow)),
         ("container.sh", in_containers),
         ("container_task.sh", in_containers),
         ("network.sh", has_namespaces(workflow)),

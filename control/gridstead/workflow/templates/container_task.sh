@@ -60,7 +60,7 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   done
   for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  trap : HUP INT QUIT TERM # the command gets them too; what is made here goes after it
+  catch_signals
   mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
   for gridstead_each in "${gridstead_variables[@]}"; do
     if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
@@ -86,7 +86,7 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
       mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
       printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
     fi
-    enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
+    run_passing_on enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
   else
     gridstead_code=$?
   fi
@@ -95,5 +95,6 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
-in_container="$(declare -f folders in_apptainer in_enroot); \"in_\$0\" \"\$@\""
+in_container="$(declare -f folders in_apptainer in_enroot catch_signals pass_on run_passing_on)
+\"in_\$0\" \"\$@\""
 mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"

@@ -12,7 +12,7 @@ in_network() { # slirp4netns or pasta, user, group, name servers, port of the no
     fi
   done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX") || return
-  trap : HUP INT QUIT TERM # the words get them too; what is made here goes after them
+  catch_signals
   mkfifo -- "$gridstead_place/inside"
   (
     read -r gridstead_each <"$gridstead_place/inside"
@@ -28,9 +28,9 @@ in_network() { # slirp4netns or pasta, user, group, name servers, port of the no
     esac
   ) </dev/null >"$gridstead_place/said" 2>&1 &
   gridstead_helper=$!
-  unshare --user --map-root-user --net --mount -- /bin/bash -c "$(declare -f in_namespace); in_namespace \"\$@\"" bash \
+  run_passing_on unshare --user --map-root-user --net --mount -- /bin/bash -c \
+    "$(declare -f catch_signals pass_on run_passing_on in_namespace); in_namespace \"\$@\"" bash \
     "$gridstead_place" "$gridstead_helper" "$1" "${2:-$(id -u)}" "${3:-$(id -g)}" "$4" "${@:6}" || gridstead_code=$?
-  trap '' HUP INT QUIT TERM # what cleans up is not ended
   kill -KILL "$gridstead_helper" 2>/dev/null
   wait "$gridstead_helper" 2>/dev/null
   rm -rf -- "$gridstead_place"
@@ -44,7 +44,7 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
   if [[ $gridstead_first == *:* ]]; then gridstead_first="[$gridstead_first]"; fi
   local -r gridstead_path=$PATH
   PATH=$PATH:/usr/sbin:/sbin
-  trap : HUP INT QUIT TERM
+  catch_signals
   echo "$$" >"$gridstead_place/inside"
   for ((gridstead_each = 0; gridstead_each < 200; gridstead_each++)); do
     if grep -q $'^net0\t00000000' /proc/self/net/route || grep -q '^0\{32\} 00 .* net0$' /proc/self/net/ipv6_route; then
@@ -102,8 +102,8 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
   done
   shift
   PATH=$gridstead_path
-  unshare --user --map-user="$gridstead_user" --map-group="$gridstead_group" --mount -- "$@" || gridstead_code=$?
-  trap '' HUP INT QUIT TERM
+  run_passing_on unshare --user --map-user="$gridstead_user" --map-group="$gridstead_group" --mount -- "$@" ||
+    gridstead_code=$?
   PATH=$PATH:/usr/sbin:/sbin
   for gridstead_each in "${gridstead_ports[@]}"; do
     kill -KILL "$gridstead_each" 2>/dev/null
@@ -112,4 +112,4 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
   while ((gridstead_tunnels--)); do ip link delete "wg$gridstead_tunnels" 2>/dev/null; done
   return "$gridstead_code"
 }
-in_network="$(declare -f in_network in_namespace); in_network \"\$0\" \"\$@\""
+in_network="$(declare -f catch_signals pass_on run_passing_on in_network in_namespace); in_network \"\$0\" \"\$@\""

@@ -26,7 +26,7 @@ open_network() { # number, address of the middle, the network, address and addre
     echo --
   ) >"$private/vnet-$1"
   /bin/bash -c "$in_network" pasta '' '' '' "$port" --wireguard -- \
-    /bin/sh -c 'trap exit TERM; sleep infinity & : >"$0"; wait' "$private/vnet-$1-up" <"$private/vnet-$1" &
+    /bin/sh -c 'trap "kill \$!; exit" TERM; sleep infinity & : >"$0"; wait' "$private/vnet-$1-up" <"$private/vnet-$1" &
   middles+=("$!")
   for ((each = 0; each < 300; each++)); do
     if [[ -e $private/vnet-$1-up ]]; then return 0; fi

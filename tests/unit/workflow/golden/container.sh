@@ -104,6 +104,35 @@ in_order() { # functions
   return "$ended"
 }
 
+# --- Signals: Slurm gives them to the first process of a task alone, which passes them on here ---
+catch_signals() {
+  local gridstead_each
+  gridstead_child='' gridstead_early=''
+  for gridstead_each in {1..8} {10..16} 18 {20..31}; do # not KILL and STOP, and not CHLD, its own
+    # shellcheck disable=SC2064 # this one's number
+    trap "pass_on $gridstead_each" "$gridstead_each"
+  done
+}
+
+pass_on() { # signal
+  if [[ $gridstead_child ]]; then kill -s "$1" "$gridstead_child" 2>/dev/null; else gridstead_early=$1; fi
+}
+
+# Runs words after catch_signals; what comes after them is not ended by a signal.
+run_passing_on() { # words
+  local gridstead_code
+  env --default-signal=INT,QUIT -- "$@" <&0 & # which bash takes away from what runs beside it
+  gridstead_child=$!
+  if [[ $gridstead_early ]]; then pass_on "$gridstead_early"; fi
+  while true; do
+    gridstead_code=0
+    wait "$gridstead_child" 2>/dev/null || gridstead_code=$?
+    if ((gridstead_code <= 128)) || ! kill -0 "$gridstead_child" 2>/dev/null; then break; fi
+  done
+  trap '' HUP INT QUIT TERM
+  return "$gridstead_code"
+}
+
 # --- Containers ---
 # Sets runtime: Enroot where there is one and nobody asks for Apptainer.
 find_runtime() { # any or apptainer
@@ -217,7 +246,7 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   done
   for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
-  trap : HUP INT QUIT TERM # the command gets them too; what is made here goes after it
+  catch_signals
   mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
   for gridstead_each in "${gridstead_variables[@]}"; do
     if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
@@ -243,7 +272,7 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
       mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
       printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
     fi
-    enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
+    run_passing_on enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
   else
     gridstead_code=$?
   fi
@@ -252,7 +281,8 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
-in_container="$(declare -f folders in_apptainer in_enroot); \"in_\$0\" \"\$@\""
+in_container="$(declare -f folders in_apptainer in_enroot catch_signals pass_on run_passing_on)
+\"in_\$0\" \"\$@\""
 mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"
 
 # --- Steps ---
