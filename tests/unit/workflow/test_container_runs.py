@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.unit.workflow.node import NAME, steps, workflow
+from tests.unit.workflow.node import NAME, SRUN, steps, workflow
 from tests.unit.workflow.runtimes import APPTAINER, ENROOT, install, told
 
 from gridstead.workflow.render import render, secrets_of
@@ -51,6 +51,21 @@ class TestRuntime:
         assert node.run(job, text=text)[0] == 0
         assert len(told(node, "apptainer", "exec")) == 1
         assert told(node, "enroot", "start") == []
+
+    @pytest.mark.parametrize("image", [DEBIAN, {"image": "/my.sqsh"}])
+    def test_node_without_a_runtime_is_told(self, node, image):
+        code, output = node.run(workflow("touch my.sqsh", step(container=image)))
+
+        assert (code, output) == (127, "gridstead: this node has no apptainer\n")
+        assert node.left == []
+
+    def test_node_of_a_task_without_the_runtime_is_told(self, node, runtime):
+        node.add("srun", SRUN.replace("shift\ndone", f"shift\ndone\nrm {node.bin}/{runtime}"))
+
+        code, output = node.run(workflow(step()))
+
+        assert (code, output.splitlines()[-1]) == (127, f"gridstead: this node has no {runtime}")
+        assert node.left == []
 
     @pytest.mark.parametrize("code", [0, 7])
     def test_command_runs_and_its_code_comes_through_and_nothing_stays(self, node, runtime, code):

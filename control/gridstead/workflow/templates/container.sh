@@ -4,11 +4,15 @@
 find_runtime() { # any or apptainer
   runtime=apptainer
   if [[ $1 == any ]] && command -v enroot >/dev/null; then runtime=enroot; fi
+  if ! command -v "$runtime" >/dev/null; then
+    echo "gridstead: this node has no $runtime" >&2
+    return 127
+  fi
 }
 
 # Sets runtime and image: a file that is there.
 find_image() { # runtime, path
-  find_runtime "$1"
+  find_runtime "$1" || return
   image=$2
   if [[ ! -e $image ]]; then
     echo "gridstead: there is no image $image" >&2
@@ -18,7 +22,7 @@ find_image() { # runtime, path
 
 # Sets runtime and image: fetched from a registry by the first step that needs it.
 fetch_image() { # runtime, number, name, registry, file with name and password
-  find_runtime "$1"
+  find_runtime "$1" || return
   image=$storage/.image-$2-$runtime
   (
     flock 9

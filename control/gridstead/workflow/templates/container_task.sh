@@ -95,6 +95,14 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
-in_container="$(declare -f folders in_apptainer in_enroot catch_signals pass_on run_passing_on)
-\"in_\$0\" \"\$@\""
+
+in_container() { # apptainer or enroot, and what that is told
+  if ! command -v "$1" >/dev/null; then
+    echo "gridstead: this node has no $1" >&2
+    return 127
+  fi
+  "in_$1" "${@:2}"
+}
+in_container="$(declare -f folders in_apptainer in_enroot in_container catch_signals pass_on run_passing_on)
+in_container \"\$0\" \"\$@\""
 mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"

@@ -138,11 +138,15 @@ run_passing_on() { # words
 find_runtime() { # any or apptainer
   runtime=apptainer
   if [[ $1 == any ]] && command -v enroot >/dev/null; then runtime=enroot; fi
+  if ! command -v "$runtime" >/dev/null; then
+    echo "gridstead: this node has no $runtime" >&2
+    return 127
+  fi
 }
 
 # Sets runtime and image: a file that is there.
 find_image() { # runtime, path
-  find_runtime "$1"
+  find_runtime "$1" || return
   image=$2
   if [[ ! -e $image ]]; then
     echo "gridstead: there is no image $image" >&2
@@ -152,7 +156,7 @@ find_image() { # runtime, path
 
 # Sets runtime and image: fetched from a registry by the first step that needs it.
 fetch_image() { # runtime, number, name, registry, file with name and password
-  find_runtime "$1"
+  find_runtime "$1" || return
   image=$storage/.image-$2-$runtime
   (
     flock 9
@@ -281,8 +285,16 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
-in_container="$(declare -f folders in_apptainer in_enroot catch_signals pass_on run_passing_on)
-\"in_\$0\" \"\$@\""
+
+in_container() { # apptainer or enroot, and what that is told
+  if ! command -v "$1" >/dev/null; then
+    echo "gridstead: this node has no $1" >&2
+    return 127
+  fi
+  "in_$1" "${@:2}"
+}
+in_container="$(declare -f folders in_apptainer in_enroot in_container catch_signals pass_on run_passing_on)
+in_container \"\$0\" \"\$@\""
 mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"
 
 # --- Steps ---
