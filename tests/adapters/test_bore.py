@@ -7,96 +7,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
-import paramiko
 import pytest
+from tests.fakes.bore_server import TOKEN, URL, BoreServer
 
 from gridstead.adapters.bore import Bore, carry
 from gridstead.errors import NotAllowed, TunnelBroken
 
-TOKEN = "-tok'en $(x)"
-URL = b"URL: https://route.example\r\n"
-PUBLIC_PORT = 4321
 PATIENCE_S = 10
-
-
-class BoreServer(paramiko.ServerInterface):
-    """Takes one client after the other, and opens a port for who has the token."""
-
-    def __init__(self):
-        self.key = paramiko.ECDSAKey.generate()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.tokens = []
-        self.forwards = []
-        self.transports = []
-        self.ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(self.key)
-            transport.start_server(server=self)
-            self.transports.append(transport)
-
-    def get_allowed_auths(self, _username):
-        return "none"
-
-    def check_auth_none(self, _username):
-        return paramiko.AUTH_SUCCESSFUL
-
-    def check_channel_request(self, kind, _number):
-        return paramiko.OPEN_SUCCEEDED if kind == "session" else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
-
-    def check_global_request(self, kind, message):
-        if kind != "set-id":
-            return False
-        self.tokens.append(message.get_text())
-        return self.tokens[-1] == TOKEN
-
-    def check_port_forward_request(self, address, port):
-        self.forwards.append((address, port))
-        threading.Thread(target=self._say).start()
-        return PUBLIC_PORT
-
-    def _say(self):
-        self.transports[-1].accept(PATIENCE_S).sendall(URL)
-        self.ready.set()
-
-    def visit(self):
-        """Somebody comes to the open port, again and again until our side has heard that it is open."""
-        assert self.ready.wait(PATIENCE_S)
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return self.transports[-1].open_forwarded_tcpip_channel(("192.0.2.1", 1), ("0.0.0.0", PUBLIC_PORT))
-            except paramiko.ChannelException:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-
-    def drop(self):
-        self.ready.clear()
-        self.transports[-1].close()
-
-    def deafen(self):
-        if self.listener.fileno() >= 0:
-            self.listener.shutdown(socket.SHUT_RDWR)
-            self.listener.close()
-
-    def stop(self):
-        self.deafen()
-        self._thread.join(PATIENCE_S)
-        for transport in self.transports:
-            transport.close()
-            transport.join(PATIENCE_S)
 
 
 @pytest.fixture

@@ -32,6 +32,18 @@ class Lab:
         self.folder = folder
         self.secrets = folder / "secrets"
 
+    @property
+    def gateway(self):
+        """Address of this machine in the lab's network."""
+        return self._state()["gateway"]
+
+    def address(self, host):
+        """Return the address of a host."""
+        return self._state()["hosts"][host]["address"]
+
+    def _state(self):
+        return json.loads((self.folder / "state.json").read_text())
+
     def run(self, host, *argv, check=True, input=None, timeout=120):  # noqa: A002 - as subprocess.run has it
         """Run a command on a host."""
         ssh = ["ssh", "-F", str(self.folder / "ssh_config"), "-o", "ControlMaster=auto", "-o", "ControlPersist=60"]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of port Scheduler, held by both ways into the lab's Slurm."""
 
-import json
 import time
-from pathlib import Path
 
 import pytest
 from tests.adapters.slurm.cluster import RealCluster
 from tests.adapters.slurm.real_contract import *  # noqa: F403
 from tests.adapters.slurm.scheduler_contract import *  # noqa: F403
+from tests.e2e.slurm_jobs import make_user, operator
 
 from gridstead.adapters.channel import Peer, open_channel
 from gridstead.adapters.clock import SystemClock
@@ -17,27 +16,7 @@ from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
 from gridstead.errors import NotAllowed, SchedulerUnavailable
 
 CUSTOMER = f"0x{'c' * 40}"
-GATE_OPENS_WITHIN_S = 90
 PKI = "/etc/gridstead/pki"
-
-# Runs on the control host: makes one user as the LDAP connector would.
-MAKE_USER = """
-import sys
-from pathlib import Path
-from gridstead.adapters.directory import DirectoryAccess, LdapDirectory
-access = DirectoryAccess(
-    url="ldaps://infra", suffix="dc=gridstead,dc=internal",
-    bind_dn="uid=connector,ou=services,dc=gridstead,dc=internal",
-    password_file=Path("/etc/gridstead/secrets/directory-connector.password"),
-    ca_file=Path("/etc/gridstead/pki/ca.crt"), home_prefix="/home/ldap-users", gid=100000,
-)
-LdapDirectory(access).ensure_users([sys.argv[1]])
-"""
-
-
-def address(lab, host):
-    state = json.loads((Path(lab.secrets).parent / "state.json").read_text())
-    return state["hosts"][host]["address"]
 
 
 def copy(lab, host, source, target):
@@ -56,7 +35,7 @@ def open_agent(lab, tmp_path_factory):
     def opened(host, name):
         certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
         key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
-        peer = Peer(address=f"{address(lab, 'controller')}:6830", ca=ca, certificate=certificate, key=key)
+        peer = Peer(address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key)
         channels.append(open_channel(peer))
         return AgentClient(channels[-1])
 
@@ -72,18 +51,7 @@ def agent(open_agent):
 
 @pytest.fixture(scope="module")
 def access(lab, tmp_path_factory):
-    """The lab's own key opens the operator's account; the host's key is pinned under its address."""
-    folder = Path(lab.secrets).parent
-    login = address(lab, "login")
-    pinned = [line for line in (folder / "known_hosts").read_text().splitlines() if login in line]
-    known_hosts = tmp_path_factory.mktemp("ssh") / "known_hosts"
-    known_hosts.write_text("".join(f"{login} {' '.join(line.split()[1:])}\n" for line in pinned))
-    return SshAccess(
-        endpoint=f"{login}:22",
-        user="gridstead-operator",
-        key_file=folder / "id_ed25519",
-        known_hosts_file=known_hosts,
-    )
+    return operator(lab, tmp_path_factory.mktemp("ssh"))
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +63,7 @@ def ssh(access):
 
 @pytest.fixture(scope="module")
 def user(lab, agent):
-    lab.run("control", "/opt/gridstead/venv/bin/python", "-c", MAKE_USER, CUSTOMER)
-    until = time.monotonic() + GATE_OPENS_WITHIN_S
-    while not (gate := agent.gate(CUSTOMER)).open:
-        assert time.monotonic() < until, f"the gate stays closed: {gate.missing}"
-        time.sleep(0.5)
-    return gate.user
+    return make_user(lab, agent, CUSTOMER)
 
 
 @pytest.fixture(params=["agent", "ssh"])

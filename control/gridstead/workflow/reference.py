@@ -66,13 +66,12 @@ _NODES = """\
 | `bore` | a network of its own; `gridstead-bore` is there with the control plane's programs |
 
 A step that needs what is not there fails with 127, as a command that is not there does. Role container_runtime
-installs all but Enroot, which it takes by address, and `wireguard-go`.
+installs all but Enroot, which it takes by address.
 
-On the lab's Slurm the project's tests run environment, loops, conditions, handlers, launched steps with signals,
-several tasks, Open MPI by PMIx and MPICH by PMI-2 over two nodes, GPUs that are names without a device, data from the
-web and an S3 store, and an image by path in Apptainer. All constructs run as scripts with stand-ins for `srun`,
-`apptainer`, `enroot`, `rclone`, `slirp4netns`, `pasta`, `wg-quick` and `gridstead-bore`; the namespaces there are real.
-Never run: real Enroot, images of a registry, programs on a real GPU, and networks on the lab's Slurm.
+On the lab's Slurm the project's tests run every construct and look at its effects. Stood in for there: Enroot's own
+command, by one that runs the command without a container; a GPU, by a declared one without a device; the server of
+`bore`, by one that speaks as it does; the X server, by its folder; CVMFS, by a folder with an unpacked image; WireGuard
+in the kernel, by `wireguard-go`; the outside, by servers on the machine that carries the lab.
 """
 
 _TYPES = {bool: "true or false", int: "whole number", str: "text"}

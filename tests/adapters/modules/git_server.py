@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server on loopback: git's own, behind HTTPS; and repositories for it."""
+"""A git server: git's own, behind HTTPS; and repositories for it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class GitServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, root: Path, tls) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, root: Path, tls, *, address: str = "localhost", port: int = 0) -> None:
+        super().__init__((address, port), Handler)
         self.root = root
+        self.address = address
         self.asked: list[str] = []
         self.sent_to: str | None = None
         self.silent = False
@@ -48,7 +49,7 @@ class GitServer(ThreadingHTTPServer):
 
     @property
     def host(self) -> str:
-        return f"localhost:{self.server_address[1]}"
+        return f"{self.address}:{self.server_address[1]}"
 
     def stop(self) -> None:
         self.stopped.set()

@@ -208,7 +208,7 @@ class TestVirtualNetworks:
         assert f"{middle}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
 
     def test_middle_is_where_slurm_says_on_a_node_without_a_way_out(self, connected):
-        connected.add("ip", "#!/bin/sh\n[ \"$*\" != '-4 route get 192.0.2.1' ] || exit 2\nexec /sbin/ip \"$@\"\n")
+        connected.add("ip", '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n')
         job = workflow(
             step("true", end("b", "10.10.0.9/16")),
             virtualNetworks=NETWORKS,

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registries of container images on the machine's end of the lab's network; the lab's authority vouches for them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import re
+import ssl
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import bcrypt
+import httpx
+
+USER, PASSWORD = "somebody", "wrong'$(x)\"horse"
+IMAGE = "tests/small:1"
+PROGRAMS = ("/bin/sh", "/bin/cat", "/usr/bin/id", "/usr/bin/env", "/bin/ls", "/bin/echo", "/bin/sleep")
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+PART = "application/vnd.docker.container.image.v1+json", "application/vnd.docker.image.rootfs.diff.tar.gzip"
+STARTS_WITHIN_S = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """A registry that runs.
+
+    Attributes:
+        host: Address and port.
+        log: What it says: a line for each request.
+    """
+
+    host: str
+    log: Path
+
+    def container(self, **fields: object) -> dict[str, object]:
+        """Return its image as a workflow names it."""
+        return {"registry": self.host, "image": IMAGE, **fields}
+
+
+def certify(lab, folder: Path) -> tuple[Path, Path]:
+    """Return a certificate for this machine's address in the lab's network, by the lab's authority, and its key."""
+    pki, certificate, key = lab.secrets / "pki", folder / "server.crt", folder / "server.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key", "-newkey", "ec", "-pkeyopt",
+         "ec_paramgen_curve:P-256", "-noenc", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=tests",
+         "-addext", f"subjectAltName=IP:{lab.gateway}", "-addext", "basicConstraints=critical,CA:FALSE"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key
+
+
+@contextlib.contextmanager
+def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
+    """Run a registry with a small image; locked, it wants a name and a password for everything."""
+    folder.mkdir()
+    certificate, key = certify(lab, folder)
+    settings = {
+        "version": "0.1", "log": {"accesslog": {"disabled": False}},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "images")}},
+        "http": {"addr": f"{lab.gateway}:0", "tls": {"certificate": str(certificate), "key": str(key)}},
+    }  # fmt: skip
+    if locked:
+        digest = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+        (folder / "htpasswd").write_text(f"{USER}:{digest}\n")
+        settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
+    (folder / "settings.yml").write_text(json.dumps(settings))
+    log = folder / "log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            ["docker-registry", "serve", folder / "settings.yml"], stdout=said, stderr=said, stdin=subprocess.DEVNULL
+        )
+    try:
+        registry = Registry(host=f"{lab.gateway}:{_port(process, log)}", log=log)
+        auth = (USER, PASSWORD) if locked else None
+        trusted = ssl.create_default_context(cafile=str(lab.secrets / "pki/ca.crt"))
+        with httpx.Client(base_url=f"https://{registry.host}/v2", auth=auth, verify=trusted) as client:
+            _push(client)
+        yield registry
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _port(process: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + STARTS_WITHIN_S
+    while not (found := re.search(r"listening on [^ ]*:(\d+)", log.read_text())):
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.05)
+    return found[1]
+
+
+def _push(client: httpx.Client) -> None:
+    name, _, tag = IMAGE.partition(":")
+    files = _files()
+    packed = gzip.compress(files, 1)
+    config = {
+        "architecture": "amd64", "os": "linux",
+        "config": {"Env": ["PATH=/usr/bin:/bin", "OF_THE_IMAGE=yes"], "Entrypoint": ["/bin/echo", "entry point:"]},
+        "rootfs": {"type": "layers", "diff_ids": [_digest(files)]},
+    }  # fmt: skip
+    parts = (json.dumps(config).encode(), packed)
+    for part in parts:
+        place = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
+        query = {**httpx.URL(place).params, "digest": _digest(part)}
+        client.put(place, params=query, content=part).raise_for_status()
+    described = [
+        {"mediaType": kind, "size": len(part), "digest": _digest(part)} for kind, part in zip(PART, parts, strict=True)
+    ]
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described[0], "layers": described[1:]}
+    client.put(
+        f"/{name}/manifests/{tag}", content=json.dumps(manifest), headers={"content-type": MANIFEST}
+    ).raise_for_status()
+
+
+def _files() -> bytes:
+    """Return an image's files, packed: some of this machine's programs and what they need."""
+    linked = subprocess.run(["ldd", *PROGRAMS], check=True, capture_output=True, text=True).stdout
+    libraries = sorted(set(re.findall(r"(/\S+) \(0x", linked)))
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for folder in ("bin", "dev", "etc", "proc", "sys", "tmp", "var/tmp"):
+            info = tarfile.TarInfo(folder)
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(info)
+        for file in (*PROGRAMS, *libraries):
+            info = archive.gettarinfo(Path(file).resolve(), arcname=file.lstrip("/"))
+            info.uid = info.gid = 0
+            with Path(file).resolve().open("rb") as content:
+                archive.addfile(info, content)
+        for name, text in (("passwd", b"root:x:0:0::/:/bin/sh\n"), ("group", b"root:x:0:\n")):
+            info = tarfile.TarInfo(f"etc/{name}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    return buffer.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
