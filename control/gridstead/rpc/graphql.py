@@ -6,35 +6,30 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gridstead.errors import ConfigError, GridsteadError, TooMuch
+from gridstead.errors import TooMuch
+from gridstead.rpc.condition import Network, condition_routes, peer_of
 from gridstead.rpc.graphql_schema import Requests, Submit, Validate, make_schema
-from gridstead.rpc.metrics import CONTENT_TYPE
-from gridstead.rpc.peer_limit import PeerLimit, to_peer
+from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.tls import TlsFiles
+from gridstead.rpc.web import WebServer
 from gridstead.workflow.json_schema import json_schema
 
 MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
 MAX_JSON_DEPTH = 32
 MAX_JSON_VALUES = 20_000  # each that is wrong takes 2 KiB while it is told
 WORKERS = 16
-START_S = 10.0
-_STEP_S = 0.01
 
 _STRING_OR_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 
@@ -58,14 +53,14 @@ class Offer:
     validate: Validate
     check: Callable[[], None]
     metrics: Callable[[], str]
-    metrics_for: tuple[IPv4Network | IPv6Network, ...]
+    metrics_for: tuple[Network, ...]
     requests: PeerLimit
     request_bytes: PeerLimit
     introspection: bool = False
 
 
-class GraphqlServer:
-    """The server.
+def graphql_server(*, host: str, port: int, tls: TlsFiles, offer: Offer) -> WebServer:
+    """Return the server.
 
     Args:
         host: Address to listen on.
@@ -73,46 +68,7 @@ class GraphqlServer:
         tls: Its identity.
         offer: What it does.
     """
-
-    def __init__(self, *, host: str, port: int, tls: TlsFiles, offer: Offer) -> None:
-        for path in (tls.certificate, tls.key):
-            if not path.is_file():
-                raise ConfigError(f"could not read {path}", detail="there is no such file")
-        config = uvicorn.Config(
-            make_app(offer),
-            host=host, port=port, ssl_certfile=str(tls.certificate), ssl_keyfile=str(tls.key),
-            log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1,
-            proxy_headers=False,  # anybody could say so who he is
-        )  # fmt: skip
-        self._address = f"{host}:{port}"
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="graphql", daemon=True)
-
-    def start(self) -> int:
-        """Begin to answer and return the port.
-
-        Raises:
-            ConfigError: If the address cannot be listened on.
-        """
-        self._thread.start()
-        deadline = time.monotonic() + START_S
-        while not self._server.started:
-            if not self._thread.is_alive() or time.monotonic() > deadline:
-                raise ConfigError(f"could not listen on {self._address}")
-            time.sleep(_STEP_S)
-        port: int = self._server.servers[0].sockets[0].getsockname()[1]
-        return port
-
-    def stop(self) -> None:
-        """Answer no more."""
-        self._server.should_exit = True
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._server.run()
-        except SystemExit:
-            return  # uvicorn's way to say that it could not start; start() sees that it is gone
+    return WebServer(make_app(offer), name="graphql", host=host, port=port, tls=tls)
 
 
 def make_app(offer: Offer) -> Starlette:
@@ -121,7 +77,7 @@ def make_app(offer: Offer) -> Starlette:
     workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")  # of its own, so that the operator is answered
 
     async def graphql(request: Request) -> Response:
-        peer = _peer(request)
+        peer = peer_of(request)
         try:
             offer.requests.take(peer)
             body = await _body(request)
@@ -154,38 +110,9 @@ def make_app(offer: Offer) -> Starlette:
     routes = [
         Route("/graphql", graphql, methods=["POST"]),
         Route("/workflow.schema.json", workflow_schema, methods=["GET"]),
-        *_condition(offer),
+        *condition_routes(offer.check, offer.metrics, offer.metrics_for, offer.requests),
     ]
     return Starlette(routes=routes, middleware=[cors])
-
-
-def _condition(offer: Offer) -> list[Route]:
-    """Return the routes that tell whether the process lives, whether it can work, and what it did."""
-
-    async def health(_request: Request) -> Response:
-        return PlainTextResponse("ok")
-
-    def ready(request: Request) -> Response:
-        try:
-            offer.requests.take(_peer(request))
-            offer.check()
-        except GridsteadError as err:
-            return PlainTextResponse(err.message, status_code=503)
-        return PlainTextResponse("ok")
-
-    def metrics(request: Request) -> Response:
-        if not _is_in(request.client.host if request.client else "", offer.metrics_for):
-            return PlainTextResponse("not for this address", status_code=403)
-        try:
-            return Response(offer.metrics(), media_type=CONTENT_TYPE)
-        except GridsteadError as err:
-            return PlainTextResponse(err.message, status_code=503)
-
-    return [
-        Route("/health", health, methods=["GET"]),
-        Route("/ready", ready, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
-    ]
 
 
 def _excess(body: bytes) -> str | None:
@@ -219,16 +146,3 @@ async def _body(request: Request) -> bytes | None:
 def _failed(status: int, message: str, extensions: dict[str, str] | None = None) -> Response:
     error = {"message": message} | ({"extensions": extensions} if extensions else {})
     return JSONResponse({"errors": [error]}, status_code=status)
-
-
-def _peer(request: Request) -> str:
-    return to_peer(request.client.host) if request.client else ""
-
-
-def _is_in(host: str, networks: Iterable[IPv4Network | IPv6Network]) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return any((mapped or address) in network for network in networks)

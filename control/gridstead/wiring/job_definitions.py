@@ -15,10 +15,11 @@ from gridstead.adapters.script_seal import ScriptSeal
 from gridstead.adapters.scripts import Scripts
 from gridstead.config import DefinitionLimits, JobDefinitionsSettings
 from gridstead.ports import Ledger
-from gridstead.rpc.graphql import GraphqlServer, Offer
+from gridstead.rpc.graphql import Offer, graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.metrics import Metrics
 from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.web import WebServer
 from gridstead.services.follower import Follower
 from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
 from gridstead.services.script_keeper import Retention, ScriptKeeper
@@ -85,7 +86,7 @@ def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) 
 
 def _servers(
     settings: JobDefinitionsSettings, service: JobDefinitions, metrics: Metrics, *, check: Check
-) -> tuple[GraphqlServer, SBatchServer]:
+) -> tuple[WebServer, SBatchServer]:
     files = to_files(settings.tls)
     host, _, port = settings.graphql_listen.rpartition(":")
     limits = settings.limits
@@ -99,7 +100,7 @@ def _servers(
         request_bytes=_upload(limits),
         introspection=settings.introspection,
     )
-    graphql = GraphqlServer(host=host, port=int(port), tls=files, offer=offer)
+    graphql = graphql_server(host=host, port=int(port), tls=files, offer=offer)
     sbatch = SBatchServer(
         settings.grpc_listen,
         files,

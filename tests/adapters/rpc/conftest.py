@@ -19,7 +19,7 @@ from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.domain.log import LogId
 from gridstead.domain.log_access import Permit, write_token
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
-from gridstead.rpc.graphql import GraphqlServer, Offer
+from gridstead.rpc.graphql import Offer, graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.logger import LoggerServer
 from gridstead.rpc.peer_limit import PeerLimit
@@ -80,7 +80,7 @@ class Grid:
         self.clock = FakeClock()
         self.modules = MemoryModules()
         self.service = self.new_service()
-        self.graphql = GraphqlServer(
+        self.graphql = graphql_server(
             host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(self.submit, validate=self.validate)
         )
         self.sbatch = SBatchServer(

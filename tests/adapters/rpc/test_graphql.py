@@ -18,7 +18,7 @@ from gridstead.errors import (
     Transient,
     UnexpectedOutput,
 )
-from gridstead.rpc.graphql import GraphqlServer
+from gridstead.rpc.graphql import graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
@@ -121,7 +121,7 @@ class TestSubmit:
         assert post(http, grid, query="{ __schema { types { name } } }").status_code == 422
 
     def test_schema_is_told_if_asked_to(self, server_tls, ca):
-        server = GraphqlServer(
+        server = graphql_server(
             host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", introspection=True)
         )
 
@@ -176,7 +176,7 @@ class TestSubmit:
             raise KeyError("a secret")
 
         answer = ask(
-            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
+            graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
             ca,
             SUBMIT,
             wire_workflow(),
@@ -191,7 +191,7 @@ class TestSubmit:
         def submit(*_):
             raise Transient("could not reach the state store", detail="where it lies")
 
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
         url = f"https://localhost:{server.start()}/graphql"
 
         with pytest.raises(JobDefinitionUnavailable) as caught:
@@ -216,7 +216,7 @@ class TestSubmit:
         port = int(grid.url.split(":")[2].split("/")[0])
 
         with pytest.raises(ConfigError, match="could not listen"):
-            GraphqlServer(host="127.0.0.1", port=port, tls=server_tls, offer=new_offer(lambda *_: "x")).start()
+            graphql_server(host="127.0.0.1", port=port, tls=server_tls, offer=new_offer(lambda *_: "x")).start()
         with pytest.raises(ConfigError, match="could not listen"):
             SBatchServer(
                 grid.address.replace("localhost", "127.0.0.1"),
@@ -230,7 +230,7 @@ class TestSubmit:
         tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
 
         with pytest.raises(ConfigError, match="could not read"):
-            GraphqlServer(host="127.0.0.1", port=0, tls=tls, offer=new_offer(lambda *_: "x"))
+            graphql_server(host="127.0.0.1", port=0, tls=tls, offer=new_offer(lambda *_: "x"))
         with pytest.raises(ConfigError, match="could not read"):
             SBatchServer(
                 "127.0.0.1:0", tls, challenge=lambda _: b"", get_sbatch=lambda _: None, calls=no_limit()

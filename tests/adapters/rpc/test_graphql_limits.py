@@ -17,14 +17,14 @@ from tests.fakes.store import FakeClock
 from gridstead.adapters.job_definitions import submit_workflow
 from gridstead.adapters.modules import MAX_CALLERS, GitModules
 from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, TooMuch, Transient
-from gridstead.rpc.graphql import WORKERS, GraphqlServer
+from gridstead.rpc.graphql import WORKERS, graphql_server
 from gridstead.rpc.peer_limit import PeerLimit
 
 
 class TestLimits:
     def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
         offer = new_offer(lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests"))
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
         url = f"https://localhost:{server.start()}/graphql"
         submit_workflow(url, wire_workflow(), ca=ca)
         submit_workflow(url, wire_workflow(), ca=ca)
@@ -39,7 +39,7 @@ class TestLimits:
             raise TooMuch("cannot store the workflow now", detail="too many wait", hint="Try again later.")
 
         answer = ask(
-            GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
+            graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
             ca,
             SUBMIT,
             wire_workflow(),
@@ -49,7 +49,7 @@ class TestLimits:
 
     def test_caller_that_sends_too_much_is_told_so(self, server_tls, ca):
         offer = new_offer(lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads"))
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
         url = f"https://localhost:{server.start()}/graphql"
 
         with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
@@ -63,7 +63,7 @@ class TestLimits:
         offer = new_offer(grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads"))
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 
-        answer = ask(GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, SUBMIT, job)
+        answer = ask(graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, SUBMIT, job)
 
         assert "uploads are limited for each caller" in answer["errors"][0]["message"]
         assert answer["errors"][0]["extensions"]["code"] == "too-much"
@@ -87,7 +87,7 @@ class TestSlowModules:
         clock = FakeClock()
         modules = GitModules(("git.x",), clock=clock)
         service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit))
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit))
         url = f"https://localhost:{server.start()}/graphql"
         told = queue.SimpleQueue()
 
@@ -117,7 +117,7 @@ class TestCondition:
         """Return a function that asks a server once."""
 
         def ask(path, **offer):
-            server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer))
+            server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer))
             url = f"https://localhost:{server.start()}{path}"
             try:
                 with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
@@ -146,7 +146,7 @@ class TestCondition:
             go_on.wait(20)
             return "x"
 
-        server = GraphqlServer(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
         url = f"https://localhost:{server.start()}"
         arguments = (f"{url}/graphql", wire_workflow())
         callers = [threading.Thread(target=submit_workflow, args=arguments, kwargs={"ca": ca}) for _ in range(45)]
