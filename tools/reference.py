@@ -67,6 +67,9 @@ def _rows(model: type[Settings], prefix: str) -> Iterator[tuple[str, str, str]]:
         if table is not None:
             yield from _rows(table, f"{prefix}{name}.")
             continue
+        if get_origin(field.annotation) is tuple and (one := _table_in(get_args(field.annotation)[0])):
+            yield from _rows(one, f"{prefix}{name}[].")
+            continue
         yield f"{prefix}{name}", field.description or "", _value(field)
 
 

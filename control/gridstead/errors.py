@@ -149,6 +149,18 @@ class LogDamaged(Rejected):
     code = "log-damaged"
 
 
+class RepositoryUntrusted(Rejected):
+    """What a CVMFS server gave is not what a signature or a hash says; nothing of it is kept."""
+
+    code = "repository-untrusted"
+
+
+class RepositoryIncomplete(Rejected):
+    """A CVMFS server does not have what its own repository names: its publisher must act."""
+
+    code = "repository-incomplete"
+
+
 class Transient(GridsteadError):
     """Time may help. The only family that is retried."""
 
@@ -208,6 +220,24 @@ class SupervisorUnavailable(Transient):
     """The supervisor did not answer."""
 
     code = "supervisor-unavailable"
+
+
+class RepositoryUnavailable(Transient):
+    """A CVMFS server did not answer, or not in time, or not with all of it."""
+
+    code = "repository-unavailable"
+
+
+class ReplicaBusy(Transient):
+    """Another process works on this replica."""
+
+    code = "replica-busy"
+
+
+class StorageFull(Transient):
+    """There is no room; the operator must make some, and what was begun then goes on."""
+
+    code = "storage-full"
 
 
 class UnexpectedOutput(GridsteadError):

@@ -58,6 +58,18 @@ def test_ticks_go_on_until_a_signal_and_then_what_was_opened_is_closed(count):
     assert closed == ["second", "first"]
 
 
+def test_a_long_tick_is_asked_to_end_before_it_is_waited_for(count):
+    asked = threading.Event()
+
+    def long():
+        os.kill(os.getpid(), signal.SIGTERM)
+        count.append(asked.wait(PATIENCE_S))
+
+    run((Tick(name="long", do=long, every_s=60),), interrupt=asked.set)
+
+    assert count == [True]
+
+
 def test_an_expected_failure_ends_one_tick_only(count):
     def fail():
         raise ChainUnavailable("no answer")

@@ -15,6 +15,7 @@ from gridstead.cli import (
     authorized_keys,
     contracts,
     credit,
+    cvmfs,
     devnet,
     job,
     provider,
@@ -58,7 +59,7 @@ app.add_typer(wallet.app, name="wallet")
 app.add_typer(devnet.app, name="devnet")
 app.add_typer(authorized_keys.app, name="authorized-keys")
 app.command("check-config")(service.check_config)
-service.add_to(app)
+service.add_to(app, {"cvmfs": cvmfs.app})
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +24,7 @@ CLIENT = "client"
 
 _HELP = {
     "agent": "On the controller: the supervisor's only way into Slurm.",
+    "cvmfs": "Keeps replicas of CVMFS repositories and serves them.",
     "job-definitions": "Takes workflows, keeps scripts, hands them to the provider that holds the job.",
     "ldap-connector": "Makes a directory user of each wallet that asks for a job.",
     "logger": "Keeps jobs' output and streams it to its owner.",
@@ -38,10 +39,11 @@ def settings_path(service: str, config: Path | None) -> Path:
     return config or Path("/etc/gridstead") / f"{service}.toml"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add a group with a run command for each service."""
+def add_to(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
+    """Add a group with a run command for each service; some have a group of more commands already."""
     for service, text in _HELP.items():
-        group = typer.Typer(help=text, no_args_is_help=True)
+        group = groups.get(service, typer.Typer())
+        group.info.help, group.info.no_args_is_help = text, True
         group.command("run", help=f"{text} Runs until it is stopped; logs JSON lines on stdout.")(_runner(service))
         group.callback()(lambda: None)
         app.add_typer(group, name=service)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from gridstead.config.agent import AgentSettings
 from gridstead.config.client import ClientSettings
+from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, Repository
 from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
@@ -23,7 +24,18 @@ from gridstead.config.supervisor import (
     SshTransport,
     SupervisorSettings,
 )
-from gridstead.config.tables import Chain, Directory, MutualTls, Peer, Service, Storage, Tls, Wallet, WalletIds
+from gridstead.config.tables import (
+    Chain,
+    Directory,
+    MutualTls,
+    Peer,
+    Service,
+    Storage,
+    TickingService,
+    Tls,
+    Wallet,
+    WalletIds,
+)
 from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSettings
 from gridstead.config.values import Address, Credits, Endpoint, NaturalInt, Network, PositiveInt, Settings, Url, to_wei
 
@@ -35,9 +47,11 @@ __all__ = [
     "Chain",
     "ClientSettings",
     "Credits",
+    "CvmfsSettings",
     "DefinitionLimits",
     "Directory",
     "Endpoint",
+    "FetchSettings",
     "JobDefinitionsSettings",
     "LdapConnectorSettings",
     "LoggerSettings",
@@ -49,6 +63,7 @@ __all__ = [
     "PositiveInt",
     "PricesPerMinute",
     "QueueView",
+    "Repository",
     "Service",
     "Settings",
     "Slurm",
@@ -56,6 +71,7 @@ __all__ = [
     "SshTransport",
     "Storage",
     "SupervisorSettings",
+    "TickingService",
     "Tls",
     "Url",
     "UserDirectoriesSettings",

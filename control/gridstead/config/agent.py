@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridstead.config.tables import MutualTls, Service, Storage, WalletIds
+from gridstead.config.tables import MutualTls, Storage, TickingService, WalletIds
 from gridstead.config.values import Endpoint
 
 
-class AgentSettings(Service):
+class AgentSettings(TickingService):
     """gridstead agent."""
 
     listen: Annotated[Endpoint, Field(description="host:port for the supervisor.")] = "0.0.0.0:6830"

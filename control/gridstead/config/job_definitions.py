@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridstead.config.tables import Chain, Service, Tls
+from gridstead.config.tables import Chain, TickingService, Tls
 from gridstead.config.values import Endpoint, Network, PositiveInt, Settings
 
 
@@ -30,7 +30,7 @@ class DefinitionLimits(Settings):
     ] = 4096
 
 
-class JobDefinitionsSettings(Service):
+class JobDefinitionsSettings(TickingService):
     """gridstead job-definitions."""
 
     state_url: Annotated[

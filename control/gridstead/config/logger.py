@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridstead.config.tables import Service, Tls
+from gridstead.config.tables import TickingService, Tls
 from gridstead.config.values import Endpoint, Origin, PositiveInt
 
 
-class LoggerSettings(Service):
+class LoggerSettings(TickingService):
     """gridstead logger."""
 
     listen: Annotated[Endpoint, Field(description="host:port.")] = "0.0.0.0:8445"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridstead.config.tables import Chain, Service, Tls, Wallet
+from gridstead.config.tables import Chain, TickingService, Tls, Wallet
 from gridstead.config.values import Endpoint
 
 
@@ -17,7 +17,7 @@ class QueueView(Tls):
     listen: Annotated[Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8447"])]
 
 
-class MetaSchedulerSettings(Service):
+class MetaSchedulerSettings(TickingService):
     """gridstead meta-scheduler."""
 
     state_url: Annotated[str, Field(description="SQLAlchemy URL of its outbox.")] = (

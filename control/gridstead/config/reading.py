@@ -50,6 +50,8 @@ def _problem(model: type[Settings], error: ErrorDetails) -> str:
 def _keys(model: type[Settings], table: tuple[int | str, ...]) -> list[str]:
     """Return the keys that a table of the settings may have."""
     for name in table:
+        if isinstance(name, int):
+            continue  # one of several tables of a kind
         field = model.model_fields.get(str(name))
         inner = [one for one in (field.annotation, *get_args(field.annotation)) if _is_table(one)] if field else []
         if not inner:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from gridstead.config.agent import AgentSettings
+from gridstead.config.cvmfs import CvmfsSettings
 from gridstead.config.job_definitions import JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings
@@ -13,6 +14,7 @@ from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSetting
 
 SERVICES: dict[str, type[Service]] = {
     "agent": AgentSettings,
+    "cvmfs": CvmfsSettings,
     "job-definitions": JobDefinitionsSettings,
     "ldap-connector": LdapConnectorSettings,
     "logger": LoggerSettings,

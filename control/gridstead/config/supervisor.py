@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gridstead.config.tables import Chain, MutualTls, Peer, Service, Tls, Wallet
+from gridstead.config.tables import Chain, MutualTls, Peer, TickingService, Tls, Wallet
 from gridstead.config.values import Credits, Endpoint, NaturalInt, PositiveInt, Settings
 
 
@@ -56,7 +56,7 @@ class SshKeys(Tls):
     public_key_file: Annotated[Path, Field(description="OpenSSH public key.")]
 
 
-class SupervisorSettings(Service):
+class SupervisorSettings(TickingService):
     """gridstead supervisor."""
 
     state_url: Annotated[str, Field(description="SQLAlchemy URL of the journal.")] = (

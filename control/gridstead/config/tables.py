@@ -76,10 +76,15 @@ class Peer(Settings):
 class Service(Settings):
     """What every service has."""
 
-    tick_s: Annotated[float, Field(gt=0, le=60, description="Seconds from one tick to the next.")] = 0.5
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe event that is written.")
     ] = "info"
+
+
+class TickingService(Service):
+    """What a service has that looks around all the time."""
+
+    tick_s: Annotated[float, Field(gt=0, le=60, description="Seconds from one tick to the next.")] = 0.5
 
 
 class WalletIds(Settings):

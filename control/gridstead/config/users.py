@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridstead.config.tables import Chain, Directory, Service, Storage, WalletIds
+from gridstead.config.tables import Chain, Directory, Storage, TickingService, WalletIds
 
 
-class LdapConnectorSettings(Service):
+class LdapConnectorSettings(TickingService):
     """gridstead ldap-connector."""
 
     state_url: Annotated[str, Field(description="SQLAlchemy URL of its cursor.")] = (
@@ -21,7 +21,7 @@ class LdapConnectorSettings(Service):
     wallet_ids: WalletIds = WalletIds()
 
 
-class UserDirectoriesSettings(Service):
+class UserDirectoriesSettings(TickingService):
     """gridstead user-directories."""
 
     directory: Directory

@@ -13,6 +13,15 @@ from gridstead.ports.agent import Accounts, CompletionSpool, ReportStore, Seal, 
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
 from gridstead.ports.cluster import Reports, Scheduler
+from gridstead.ports.cvmfs import (
+    Catalog,
+    Databases,
+    ObjectStore,
+    ReplicaFiles,
+    Signatures,
+    SigningCertificate,
+    Upstream,
+)
 from gridstead.ports.journal import Cursor, Journal, Outbox, Transactions
 from gridstead.ports.logs import LogSink
 from gridstead.ports.scripts import Modules, ScriptSource, ScriptStore, TakenNonces
@@ -21,23 +30,30 @@ from gridstead.ports.users import Directory, UserDirectories
 __all__ = [
     "Account",
     "Accounts",
+    "Catalog",
     "Clock",
     "CompletionSpool",
     "Cursor",
+    "Databases",
     "Directory",
     "Journal",
     "Ledger",
     "LogSink",
     "Modules",
+    "ObjectStore",
     "Outbox",
+    "ReplicaFiles",
     "ReportStore",
     "Reports",
     "Scheduler",
     "ScriptSource",
     "ScriptStore",
     "Seal",
+    "Signatures",
+    "SigningCertificate",
     "Slurm",
     "TakenNonces",
     "Transactions",
+    "Upstream",
     "UserDirectories",
 ]

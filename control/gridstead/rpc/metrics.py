@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
 from gridstead.errors import GridsteadError
@@ -24,10 +24,11 @@ class Metrics:
     """Counters of calls by outcome, and gauges that are read when they are asked for.
 
     Args:
-        gauges: By name: what it tells, and what returns its value.
+        gauges: By name: what it tells, and what returns its value, or its values by their labels, such as
+            ``repository="software.example.org"``.
     """
 
-    def __init__(self, gauges: dict[str, tuple[str, Callable[[], float]]]) -> None:
+    def __init__(self, gauges: Mapping[str, tuple[str, Callable[[], float | Mapping[str, float]]]]) -> None:
         self._gauges = gauges
         self._calls: Counter[tuple[str, str]] = Counter()
         self._seconds: Counter[str] = Counter()
@@ -67,5 +68,7 @@ class Metrics:
         lines += ["# TYPE gridstead_call_seconds counter", "# HELP gridstead_call_seconds Time that calls took."]
         lines += [f'gridstead_call_seconds_total{{call="{name}"}} {value:.6f}' for name, value in seconds]
         for name, (about, value) in gauges.items():
-            lines += [f"# TYPE {name} gauge", f"# HELP {name} {about}", f"{name} {value}"]
+            lines += [f"# TYPE {name} gauge", f"# HELP {name} {about}"]
+            values = value if isinstance(value, Mapping) else {"": value}
+            lines += [f"{name}{{{labels}}} {one}" if labels else f"{name} {one}" for labels, one in values.items()]
         return "\n".join([*lines, "# EOF", ""])

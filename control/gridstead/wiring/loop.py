@@ -45,8 +45,18 @@ class Tick:
     every_s: float
 
 
-def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()) -> None:
+def run(
+    ticks: tuple[Tick, ...],
+    *,
+    interrupt: Callable[[], object] = lambda: None,
+    close: tuple[Callable[[], object], ...] = (),
+) -> None:
     """Run the ticks until SIGTERM or SIGINT, then close what was opened, last first.
+
+    Args:
+        ticks: What is done.
+        interrupt: Asks a long tick to end soon; a tick that runs is waited for.
+        close: What is closed at the end.
 
     Raises:
         Exception: Whatever a tick raised that is not a GridsteadError.
@@ -79,6 +89,7 @@ def run(ticks: tuple[Tick, ...], *, close: tuple[Callable[[], object], ...] = ()
     while not _is_told(stops):
         clock.check()
     _tell_systemd("STOPPING=1")
+    interrupt()
     scheduler.shutdown(wait=not bugs)
     for closing in reversed(close):
         closing()

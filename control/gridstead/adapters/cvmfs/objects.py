@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A repository's objects on disk, where any web server finds them: ``data/<2 digits>/<38 digits and more>``."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from gridstead.adapters.cvmfs.disk import PART, sync_folder, write_part, writing
+from gridstead.domain.cvmfs.objects import ObjectName, parse_path, verified
+from gridstead.domain.cvmfs.replica import Swept
+from gridstead.errors import RepositoryUntrusted, StorageFull
+
+BLOCK_BYTES = 1024 * 1024
+
+
+class DiskObjects:
+    """Implements port ``ObjectStore``.
+
+    Args:
+        root: The repository's folder.
+        min_free_bytes: What is left free on its disk.
+    """
+
+    def __init__(self, root: Path, *, min_free_bytes: int) -> None:
+        self._root = root
+        self.txn = root / "data" / "txn"
+        self._min_free_bytes = min_free_bytes
+        self._unsettled: set[Path] | None = None  # all folders: an earlier run may have been killed
+        self._lock = threading.Lock()
+
+    def has(self, name: ObjectName, *, check: bool = False) -> bool:
+        """Return whether an object is here."""
+        path = self._root / name.path
+        if not check:
+            return path.is_file()
+        try:
+            _verify(name, _blocks(path))
+        except FileNotFoundError:
+            return False
+        except RepositoryUntrusted:
+            path.unlink()
+            return False
+        return True
+
+    def put(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
+        """Store an object."""
+        part, size = self._write(name, pieces)
+        self._move(part, name)
+        return size
+
+    def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
+        """Store a catalog for later."""
+        part, size = self._write(name, pieces)
+        part.replace(self._staged(name))
+        return size
+
+    def is_staged(self, name: ObjectName) -> bool:
+        """Return whether a catalog was stored for later."""
+        return self._staged(name).is_file()
+
+    def place(self, name: ObjectName) -> None:
+        """Make a staged catalog one of the objects."""
+        self.settle()
+        self._move(self._staged(name), name)
+
+    def settle(self) -> None:
+        """Make all that was put and placed survive a power cut."""
+        with self._lock, writing(self._root):
+            data = self._root / "data"
+            folders = {data, *data.iterdir()} if self._unsettled is None else self._unsettled
+            for folder in folders:
+                sync_folder(folder)
+            self._unsettled = set()
+
+    def content(self, name: ObjectName) -> Path:
+        """Return the file of an object, staged or placed."""
+        staged = self._staged(name)
+        return staged if staged.is_file() else self._root / name.path
+
+    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> Swept:
+        """Remove all other objects."""
+        marks = self.txn / f"marks{PART}"
+        with writing(self._root):
+            self.txn.mkdir(parents=True, exist_ok=True)
+            marks.unlink(missing_ok=True)
+        try:
+            with closing(sqlite3.connect(marks)) as database:
+                database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+                database.execute("CREATE TABLE kept (path TEXT PRIMARY KEY) WITHOUT ROWID")
+                database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((name.path,) for name in keep))
+                return self._sweep(database, dry_run=dry_run)
+        except sqlite3.OperationalError as error:
+            raise StorageFull(f"no room for {marks}", detail=str(error)) from error
+        finally:
+            marks.unlink(missing_ok=True)
+
+    def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> Swept:
+        stay = gone = size = 0
+        for path in self._files():
+            if kept.execute("SELECT 1 FROM kept WHERE path = ?", (str(path.relative_to(self._root)),)).fetchone():
+                stay += 1
+                continue
+            gone += 1
+            size += path.stat().st_size
+            if not dry_run:
+                with writing(path):
+                    path.unlink()
+        return Swept(kept=stay, removed=gone, removed_bytes=size)
+
+    def _files(self) -> Iterator[Path]:
+        """Return all objects, the staged ones too, which no revision keeps."""
+        for folder in sorted((self._root / "data").iterdir()):
+            for path in folder.iterdir():
+                if (folder == self.txn and path.suffix != PART) or parse_path(str(path.relative_to(self._root))):
+                    yield path
+
+    def _staged(self, name: ObjectName) -> Path:
+        return self.txn / str(name)
+
+    def _write(self, name: ObjectName, pieces: Iterable[bytes]) -> tuple[Path, int]:
+        with writing(self._root):
+            self.txn.mkdir(parents=True, exist_ok=True)
+            self._check_room()
+            part = write_part(self.txn, verified(name, pieces))
+            return part, part.stat().st_size
+
+    def _check_room(self) -> None:
+        if shutil.disk_usage(self.txn).free < self._min_free_bytes:
+            detail = f"less than {self._min_free_bytes // 2**20} MiB are free, which the settings keep"
+            raise StorageFull(f"no room for {self._root}", detail=detail, hint="Make room; what was fetched is kept.")
+
+    def _move(self, part: Path, name: ObjectName) -> None:
+        path = self._root / name.path
+        with writing(path):
+            path.parent.mkdir(exist_ok=True)
+            part.replace(path)
+        with self._lock:
+            if self._unsettled is not None:
+                self._unsettled |= {path.parent, path.parent.parent}
+
+
+def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:
+    for _ in verified(name, pieces):
+        continue
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            yield block

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RSA, as CVMFS has it.
+
+The master key signs the whitelist's hash itself, as text, in PKCS#1 type 1 padding, with no name of a hash algorithm
+around it. A certificate's key signs the manifest's hash, as text, the usual way, with SHA-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from gridstead.domain.cvmfs.letters import Letter
+from gridstead.domain.cvmfs.objects import Algorithm, new_hasher
+from gridstead.errors import ConfigError, RepositoryUntrusted
+
+
+class RsaSignatures:
+    """Implements port ``Signatures``.
+
+    Args:
+        files: PEM of the repository's master public keys; one that signed suffices.
+    """
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._keys = tuple(map(_read, files))
+
+    def is_of_master(self, letter: Letter) -> bool:
+        """Return whether a letter's signature is of one of the master keys."""
+        return any(_recovered(key, letter.signature) == letter.signed for key in self._keys)
+
+    def certificate(self, pem: bytes) -> RsaCertificate:
+        """Return a certificate."""
+        try:
+            certificate = x509.load_pem_x509_certificate(pem)
+            key = certificate.public_key()
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise RepositoryUntrusted("what should have signed the manifest is no certificate") from error
+        if not isinstance(key, rsa.RSAPublicKey):
+            raise RepositoryUntrusted("certificate has a key that is not RSA", detail=type(key).__name__)
+        return RsaCertificate(certificate, key)
+
+
+class RsaCertificate:
+    """Implements port ``SigningCertificate``."""
+
+    def __init__(self, certificate: x509.Certificate, key: rsa.RSAPublicKey) -> None:
+        self._der = certificate.public_bytes(serialization.Encoding.DER)
+        self._key = key
+
+    def fingerprint(self, algorithm: Algorithm) -> str:
+        """Return the certificate's hash, as whitelists have it."""
+        hasher = new_hasher(algorithm)
+        hasher.update(self._der)
+        return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
+
+    def has_signed(self, letter: Letter) -> bool:
+        """Return whether a letter's signature is of this certificate's key."""
+        try:
+            self._key.verify(letter.signature, letter.signed, padding.PKCS1v15(), hashes.SHA1())  # noqa: S303 - the format's choice
+        except InvalidSignature:
+            return False
+        return True
+
+
+def _read(path: Path) -> rsa.RSAPublicKey:
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"cannot read master key {path}", detail=str(error)) from error
+    if not isinstance(key, rsa.RSAPublicKey):
+        raise ConfigError(f"master key {path} is not RSA", detail=type(key).__name__)
+    return key
+
+
+def _recovered(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
+    try:
+        return key.recover_data_from_signature(signature, padding.PKCS1v15(), None)
+    except (InvalidSignature, ValueError):
+        return None

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Stratum 0 over HTTP.
+
+Rule 1: no answer may be larger, or take longer, than its limits. Rule 2: no redirect is followed and no proxy of the
+environment is used. Rule 3: what an answer is worth is not judged here.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx
+
+from gridstead.domain.cvmfs.letters import MAX_LETTER_BYTES
+from gridstead.domain.cvmfs.objects import ObjectName
+from gridstead.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
+
+ATTEMPTS = 3
+FIRST_WAIT_S = 0.5
+SLOWEST_BYTES_PER_S = 1024
+NOT_THERE = (403, 404, 410)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """What an answer may cost.
+
+    Attributes:
+        timeout_s: To connect, and between two pieces of an answer.
+        object_bytes: Size of an object.
+        connections: At one time.
+    """
+
+    timeout_s: float
+    object_bytes: int
+    connections: int
+
+
+class HttpUpstream:
+    """Implements port ``Upstream``.
+
+    Args:
+        url: Of the repository, without a slash at its end.
+        limits: What an answer may cost.
+        tls: Whom to trust when the URL is of HTTPS.
+        wait: Waits that many seconds between attempts.
+    """
+
+    def __init__(
+        self, url: str, limits: FetchLimits, *, tls: ssl.SSLContext, wait: Callable[[float], object] = time.sleep
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._limits = limits
+        self._wait = wait
+        self._client = httpx.Client(
+            verify=tls,
+            timeout=limits.timeout_s,
+            limits=httpx.Limits(max_connections=limits.connections),
+            headers={"User-Agent": "gridstead", "Accept-Encoding": "identity"},
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def file(self, path: str) -> bytes:
+        """Return a small file; a cache on the way is asked to look again."""
+        return self._attempt(path, b"".join, limit=MAX_LETTER_BYTES, fresh=True)
+
+    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
+        """Give an object's bytes to what takes them."""
+        limit = self._limits.object_bytes
+        try:
+            return self._attempt(name.path, take, limit=limit, fresh=False)
+        except RepositoryUntrusted:
+            return self._attempt(name.path, take, limit=limit, fresh=True)
+
+    def _attempt(self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool) -> T:
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return self._once(path, take, limit=limit, fresh=fresh)
+            except RepositoryUnavailable:
+                self._wait(FIRST_WAIT_S * 2**attempt)
+        return self._once(path, take, limit=limit, fresh=fresh)
+
+    def _once(self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool) -> T:
+        headers = {"Cache-Control": "no-cache", "Pragma": "no-cache"} if fresh else {}
+        url = f"{self._url}/{path}"
+        with _translated(url), self._client.stream("GET", url, headers=headers) as response:
+            if response.status_code in NOT_THERE:
+                raise RepositoryIncomplete(f"{url} is not there", detail=f"it answered {response.status_code}")
+            if response.status_code != httpx.codes.OK:
+                raise RepositoryUnavailable(f"could not fetch {url}", detail=f"it answered {response.status_code}")
+            return take(self._bounded(response, url, limit))
+
+    def _bounded(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
+        """Yield the answer as it came, as long as it is neither too large nor too slow."""
+        started, size = time.monotonic(), 0
+        for piece in response.iter_raw():
+            size += len(piece)
+            if size > limit:
+                raise RepositoryUntrusted(f"{url} is too large", detail=f"more than {limit} bytes")
+            if time.monotonic() - started > self._limits.timeout_s + size / SLOWEST_BYTES_PER_S:
+                raise RepositoryUnavailable(f"could not fetch {url} in time", detail=f"{size} bytes came")
+            yield piece
+
+
+@contextmanager
+def _translated(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        detail = str(error) or type(error).__name__
+        raise RepositoryUnavailable(f"could not fetch {url}", detail=detail) from error

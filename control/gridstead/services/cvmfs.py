@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replica of a CVMFS repository: pulls what its publisher signed, keeps revisions for a while, removes old objects.
+
+Order of a pull: letters are believed; objects; catalogs, each after all below it; the state, which names the revision;
+whitelist; manifest. A crash anywhere leaves the revision of before in whole, and the next pull does the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import structlog
+
+from gridstead.domain.cvmfs.letters import MANIFEST, WHITELIST, Manifest, Whitelist, parse_manifest, parse_whitelist
+from gridstead.domain.cvmfs.objects import Kind, ObjectName
+from gridstead.domain.cvmfs.replica import Pulled, ReplicaState, Revision, Swept, retain, take, to_revision
+from gridstead.domain.cvmfs.trust import Letters, check_succession
+from gridstead.errors import ConfigError, GridsteadError, InvalidInput, RepositoryUntrusted
+from gridstead.ports import Clock, Databases, ObjectStore, ReplicaFiles, Signatures, Upstream
+from gridstead.services.cvmfs_letters import read_letters
+from gridstead.services.cvmfs_pull import Diligence, Puller, Tell, walk
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooms:
+    """A replica's outside world."""
+
+    upstream: Upstream
+    signatures: Signatures
+    objects: ObjectStore
+    databases: Databases
+    files: ReplicaFiles
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How a replica works.
+
+    Attributes:
+        workers: Objects that are fetched at a time.
+        keep_s: How long a revision is kept after another took its place.
+        sweep_every_s: From one removal of old objects to the next, when ``tick`` does it.
+    """
+
+    workers: int
+    keep_s: int
+    sweep_every_s: int
+
+
+class Replica:
+    """One repository's replica.
+
+    Args:
+        name: Of the repository.
+        rooms: Its outside world.
+        habits: How it works.
+    """
+
+    def __init__(self, name: str, rooms: Rooms, habits: Habits) -> None:
+        self._name = name
+        self._rooms = rooms
+        self._habits = habits
+        self._stopped = threading.Event()
+
+    @property
+    def name(self) -> str:
+        """Return the repository's name."""
+        return self._name
+
+    def stop(self) -> None:
+        """End a pull that runs, soon; it fails, and the next goes on where it was."""
+        self._stopped.set()
+
+    def state(self) -> ReplicaState:
+        """Return what the replica remembers."""
+        return self._rooms.files.load()
+
+    def tick(self) -> None:
+        """Pull, and remove old objects when it is time; told in the log.
+
+        Raises:
+            GridsteadError: Of what did not end well.
+        """
+        pulled = self.snapshot()
+        log.info(
+            "snapshot_finished",
+            repository=self._name,
+            revision=pulled.revision,
+            fetched=pulled.fetched,
+            fetched_bytes=pulled.fetched_bytes,
+        )
+        served, last = self._served(), self.state().last_sweep or 0
+        if served and served[0].collectable and self._rooms.clock.now() - last >= self._habits.sweep_every_s:
+            swept = self.sweep()
+            log.info("objects_swept", repository=self._name, removed=swept.removed, removed_bytes=swept.removed_bytes)
+
+    def snapshot(self, *, check: bool = False, allow_rollback: bool = False, tell: Tell = lambda _: None) -> Pulled:
+        """Pull the newest revision.
+
+        Args:
+            check: Whether to read every object that is here, and fetch again what is damaged.
+            allow_rollback: Whether an older revision may take the place of the one that is here.
+            tell: Is told what was done so far.
+
+        Returns:
+            What was done.
+
+        Raises:
+            RepositoryUntrusted: What the server gave is not as it was signed; what is served stays as it was.
+            ReplicaBusy: Another process works on this replica.
+        """
+        files = self._rooms.files
+        with self._alone(), self._announced():
+            state = files.load()
+            letters = self._letters(allow_rollback=allow_rollback)
+            if check:
+                files.save(replace(state, doubted=True))
+            diligence = Diligence(walk=check or state.doubted, check=check)
+            pulled = self._pull(letters, diligence, tell)
+            now = self._rooms.clock.now()
+            state = take(replace(state, doubted=False), to_revision(letters.manifest), now=now)
+            state = retain(state, now=now, keep_s=self._habits.keep_s)
+            expires_at = letters.whitelist.expires_at
+            files.save(replace(state, whitelist_expires_at=expires_at))  # names the revision before it is served
+            files.publish(letters)
+            files.save(replace(state, whitelist_expires_at=expires_at, last_snapshot=now, failure=""))
+            return replace(pulled, revision=letters.manifest.revision)
+
+    def sweep(self, *, dry_run: bool = False) -> Swept:
+        """Remove objects that no kept revision names: the served one, those superseded not long ago, those with a tag.
+
+        Raises:
+            InvalidInput: There is no revision yet, or the publisher does not let go of old ones.
+            ReplicaBusy: Another process works on this replica.
+        """
+        files, now = self._rooms.files, self._rooms.clock.now()
+        with self._alone():
+            served = self._served()
+            if served is None:
+                raise InvalidInput(f"nothing of {self._name} is here", hint="Run `gridstead cvmfs snapshot` first.")
+            if not served[0].collectable:
+                detail = "its manifest does not say G=yes: clients may read any revision there ever was"
+                raise InvalidInput(f"old objects of {self._name} must stay", detail=detail)
+            before = files.load()
+            state = retain(before, now=now, keep_s=self._habits.keep_s)
+            kept = self._reachable((to_revision(served[0]), *state.revisions))
+            if dry_run:
+                return self._rooms.objects.sweep(kept, dry_run=True)
+            files.save(replace(before, doubted=True))
+            swept = self._rooms.objects.sweep(kept, dry_run=False)
+            files.save(replace(state, doubted=before.doubted, last_sweep=now))
+            return swept
+
+    def _letters(self, *, allow_rollback: bool) -> Letters:
+        rooms = self._rooms
+        letters = read_letters(rooms.upstream, rooms.signatures, name=self._name, now=rooms.clock.now())
+        served = self._served()
+        if served is not None and not allow_rollback:
+            check_succession(served, letters.manifest, letters.whitelist)
+        return letters
+
+    def _served(self) -> tuple[Manifest, Whitelist] | None:
+        """Return the letters that are served; None before the first pull."""
+        manifest, whitelist = self._rooms.files.letter(MANIFEST), self._rooms.files.letter(WHITELIST)
+        if manifest is None or whitelist is None:
+            return None
+        try:
+            return parse_manifest(manifest), parse_whitelist(whitelist)
+        except RepositoryUntrusted as error:
+            hint = f"Remove {MANIFEST} and {WHITELIST} from its folder; the next pull writes them."
+            raise ConfigError(f"letters of {self._name} are damaged here", detail=str(error), hint=hint) from error
+
+    def _pull(self, letters: Letters, diligence: Diligence, tell: Tell) -> Pulled:
+        rooms, manifest = self._rooms, letters.manifest
+        puller = Puller(
+            upstream=rooms.upstream,
+            objects=rooms.objects,
+            databases=rooms.databases,
+            workers=self._habits.workers,
+            diligence=diligence,
+            stopped=self._stopped,
+            tell=tell,
+        )
+        if not rooms.objects.has(manifest.certificate, check=diligence.check):
+            rooms.objects.put(manifest.certificate, (letters.certificate,))
+        if manifest.metainfo is not None:
+            puller.fetch(manifest.metainfo)
+        if manifest.history is not None:
+            puller.fetch(manifest.history)
+            for tagged in rooms.databases.tagged(manifest.history):
+                puller.pull(tagged)
+        puller.pull(manifest.catalog)
+        rooms.objects.settle()
+        return puller.done
+
+    def _reachable(self, revisions: Iterable[Revision]) -> Iterator[ObjectName]:
+        databases, seen = self._rooms.databases, set[ObjectName]()
+        for revision in revisions:
+            for root in revision.roots:
+                yield root
+                if root.kind is Kind.CATALOG:
+                    yield from walk(databases, root, seen)
+                if root.kind is Kind.HISTORY:
+                    for tagged in databases.tagged(root):
+                        yield from walk(databases, tagged, seen)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have the replica for oneself; what fails is remembered."""
+        files = self._rooms.files
+        with files.lock():
+            try:
+                yield
+            except GridsteadError as error:
+                if not isinstance(error, InvalidInput):
+                    files.save(replace(files.load(), failure=f"{error.code}: {error}"))
+                raise
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        files = self._rooms.files
+        files.announce(self._rooms.clock.now())
+        try:
+            yield
+        finally:
+            files.announce(None)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A publisher with the right keys and wrong intentions, or no idea what it signs."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+
+import pytest
+from tests.fakes.cvmfs import SCHEMA, TREE, Nested
+
+from gridstead.adapters.cvmfs import databases
+from gridstead.errors import RepositoryUntrusted
+
+TRICKS = ["../../../etc/passwd", "0" * 41, ""]
+
+
+@pytest.fixture(autouse=True)
+def inside(folder):
+    """Check that nothing was written outside of the replica."""
+    yield
+    made = {path.relative_to(folder).parts[:3] for path in folder.rglob("replicas/**/*")}
+    assert {parts[2] for parts in made if len(parts) > 2} <= {".state", "software.example.org"}
+
+
+def publish_catalog(scene, *statements, script=SCHEMA):
+    """Publish a revision whose root catalog is made by hand."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(script)
+    for statement, values in statements:
+        database.execute(statement, values)
+    database.commit()
+    raw = database.serialize()
+    database.close()
+    publish_raw(scene, raw)
+
+
+def publish_raw(scene, raw):
+    scene.publisher.revision += 1
+    scene.publisher.write_manifest(C=scene.publisher.store(raw, "C"))
+
+
+def refused(scene, told, **replica):
+    with pytest.raises(RepositoryUntrusted, match=told):
+        scene.replica(**replica).snapshot()
+    assert scene.served() is None
+
+
+@pytest.mark.parametrize(("field", "value"), [("C", "../../../etc/passwd"), ("M", "../x"), ("S", "9" * 5000)])
+def test_a_manifest_with_what_is_no_hash_or_no_number_is_refused(scene, field, value):
+    scene.publisher.write_manifest(**{field: value})
+
+    refused(scene, "not a number" if field == "S" else "not a content hash")
+
+
+def test_a_letter_that_is_too_long_is_not_read_to_its_end(scene):
+    scene.publisher.write_manifest(Q="x" * 300_000)
+
+    refused(scene, "too large")
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("table", ["nested_catalogs", "bind_mountpoints"])
+def test_a_catalog_below_whose_name_is_no_hash_is_refused(scene, table, trick):
+    publish_catalog(scene, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (trick,)))
+
+    refused(scene, "not a content hash")
+
+
+@pytest.mark.parametrize("digest", [b"", b"x" * 19, b"x" * 21, "0" * 20, 7, b"../../../../../../ab"])
+def test_a_row_whose_hash_is_none_is_refused_or_is_a_name_of_twenty_bytes(scene, digest):
+    row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags, name, symlink) VALUES (1, 1, ?, 4, '../x', '')"
+    publish_catalog(scene, (row, (digest,)))
+    if digest == b"../../../../../../ab":
+        scene.publisher.path(digest.hex()).parent.mkdir(exist_ok=True)
+        scene.publisher.path(digest.hex()).write_bytes(b"anything")
+
+    refused(scene, "not a content hash|is not what its name says")
+
+
+def test_an_algorithm_that_there_is_not_is_refused(scene):
+    row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
+    publish_catalog(scene, (row, (b"x" * 20, 4 | 7 << 8)))
+
+    refused(scene, "algorithm 7")
+
+
+def test_a_file_whose_content_is_elsewhere_is_not_fetched(scene):
+    row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
+    publish_catalog(scene, (row, (b"x" * 20, 4 | 128)))
+
+    scene.replica().snapshot()
+
+    assert scene.served()
+
+
+@pytest.mark.parametrize("raw", [b"", b"SQLite format 3\x00" + b"x" * 5000, b"no database at all"])
+def test_a_catalog_that_is_no_database_is_refused(scene, raw):
+    publish_raw(scene, raw)
+
+    refused(scene, "cannot be read|not a database")
+
+
+@pytest.mark.parametrize("table", ["catalog", "chunks", "nested_catalogs"])
+def test_a_catalog_with_a_view_for_a_table_is_refused(scene, table):
+    endless = f"""DROP TABLE {table}; CREATE VIEW {table} AS
+                  WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                  SELECT i AS md5path_1, i AS md5path_2, i AS hash, i AS sha1, 4 AS flags FROM n"""
+    publish_catalog(scene, script=SCHEMA + endless)
+
+    refused(scene, f"no table {table}")
+
+
+def test_a_catalog_that_takes_too_long_to_read_is_refused(scene, monkeypatch):
+    monkeypatch.setattr(databases, "MAX_COUNTS", 3)
+    monkeypatch.setattr(databases, "STEPS", 100)
+    rows = [("INSERT INTO catalog (md5path_1, md5path_2, flags) VALUES (?, 1, 1)", (one,)) for one in range(500)]
+    publish_catalog(scene, *rows)
+
+    refused(scene, "cannot be read")
+
+
+def test_a_catalog_that_unpacks_without_end_is_refused_before_it_fills_the_disk(scene):
+    publish_raw(scene, bytes(50 * 2**20))
+
+    refused(scene, "unpacked", catalog_bytes=2**20)
+
+
+def test_a_catalog_that_is_cut_is_refused(scene):
+    packed = zlib.compress(b"x" * 100_000)[:-9]
+    hexed = scene.publisher.hash(packed)
+    path = scene.publisher.path(hexed, "C")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed)
+    scene.publisher.write_manifest(C=hexed)
+
+    refused(scene, "not whole")
+
+
+def test_catalogs_that_are_nested_without_end_are_refused(scene, monkeypatch):
+    monkeypatch.setattr("gridstead.services.cvmfs_pull.MAX_DEPTH", 3)
+    scene.publisher.publish({"a": Nested({"b": Nested({"c": Nested({"d": b"d"})})})})
+
+    refused(scene, "nested too deep")
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_tag_whose_catalog_is_no_hash_is_refused(scene, trick):
+    scene.publisher.tags["evil"] = trick
+    scene.publisher.publish(TREE)
+
+    refused(scene, "not a content hash")
+
+
+def test_a_history_without_tags_is_refused(scene):
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE other (hash TEXT)")
+    scene.publisher.write_manifest(H=scene.publisher.store(database.serialize(), "H"))
+    database.close()
+
+    refused(scene, "no table tags")

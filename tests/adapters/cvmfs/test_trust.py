@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused, and that what is served stays as it was."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from tests.fakes.cvmfs import DAY_S, NOW, TREE, new_key, sign_bare
+from tests.fakes.stratum0 import altered, endless, shortened, truncated
+
+from gridstead.errors import ConfigError, RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
+
+NEWER = {**TREE, "README": b"what this is now\n"}
+
+
+@pytest.fixture
+def served(scene):
+    """A replica of the first revision, of which there is a second; checks that it stays."""
+    scene.replica().snapshot()
+    before = scene.served(), scene.served(".cvmfswhitelist")
+    scene.publisher.publish(NEWER)
+    yield scene
+    assert (scene.served(), scene.served(".cvmfswhitelist")) == before
+
+
+def refused(scene, told, **replica):
+    with pytest.raises(RepositoryUntrusted, match=told) as failure:
+        scene.replica(**replica).snapshot()
+    return failure.value
+
+
+def new_object(scene, kind):
+    """Return the path of an object that is not here yet, of a kind."""
+    return next(path for path in scene.publisher.objects() - scene.objects() if (path[-1] == "C") == (kind == "C"))
+
+
+@pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
+@pytest.mark.parametrize("fault", [altered, shortened])
+def test_an_object_that_is_not_what_its_name_says_is_refused_after_a_second_look(served, kind, fault):
+    path = new_object(served, kind)
+    served.stratum0.faults[path] = fault
+
+    failure = refused(served, "is not what its name says")
+
+    assert "alters what it gives" in failure.hint
+    assert path not in served.objects()
+    assert served.stratum0.asked[path] == 2
+
+
+@pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
+def test_an_answer_that_ends_too_early_is_asked_again_and_then_given_up(served, kind):
+    path = new_object(served, kind)
+    served.stratum0.faults[path] = truncated
+
+    with pytest.raises(RepositoryUnavailable, match="could not fetch"):
+        served.replica().snapshot()
+
+    assert path not in served.objects()
+    assert served.stratum0.asked[path] == 3
+
+
+def test_an_answer_without_end_is_cut(served):
+    served.stratum0.faults[new_object(served, "")] = endless
+
+    refused(served, "too large")
+
+
+def test_an_object_that_is_not_there_is_the_publishers_to_mend(served):
+    (served.publisher.root / new_object(served, "")).unlink()
+
+    with pytest.raises(RepositoryIncomplete, match="is not there"):
+        served.replica().snapshot()
+
+
+def test_a_whitelist_of_another_key_is_refused(served, folder):
+    served.publisher.master = new_key()
+
+    served.publisher.write_whitelist()
+
+    assert "public_key_files" in refused(served, "not signed by its master key").hint
+
+
+def test_a_whitelist_that_was_altered_is_refused(served):
+    file = served.publisher.root / ".cvmfswhitelist"
+    file.write_bytes(file.read_bytes().replace(b"E2027", b"E2029"))
+
+    refused(served, "whitelist was altered")
+
+
+def test_a_whitelist_whose_hash_was_mended_after_it_is_refused(served):
+    file = served.publisher.root / ".cvmfswhitelist"
+    text, _, rest = file.read_bytes().partition(b"--\n")
+    text = text.replace(b"E2027", b"E2029")
+    file.write_bytes(text + b"--\n" + served.publisher.hash(text).encode() + b"\n" + rest.partition(b"\n")[2])
+
+    refused(served, "not signed by its master key")
+
+
+@pytest.mark.parametrize("signature", [b"", b"\x00" * 128, b"\xff" * 128, b"x", b"\x01" * 4000])
+def test_a_signature_that_is_none_is_refused(served, signature):
+    file = served.publisher.root / ".cvmfswhitelist"
+    text, _, rest = file.read_bytes().partition(b"--\n")
+    file.write_bytes(text + b"--\n" + rest.partition(b"\n")[0] + b"\n" + signature)
+
+    refused(served, "whitelist")
+
+
+def test_an_expired_whitelist_is_refused_and_its_publisher_named(served):
+    served.clock.at += 31 * DAY_S
+
+    failure = refused(served, "has expired")
+
+    assert failure.detail == "1 days ago"
+    assert "resign" in failure.hint
+
+
+def test_a_whitelist_of_another_repository_is_refused(served):
+    served.publisher.write_whitelist(name="other.example.org")
+
+    refused(served, "whitelist is not of software.example.org")
+
+
+def test_a_manifest_of_another_repository_is_refused(served):
+    served.publisher.write_manifest(N="other.example.org", C="0" * 40)
+
+    refused(served, "manifest is not of software.example.org")
+
+
+def test_a_repository_under_another_name_is_refused(served):
+    refused(served, "whitelist is not of mine.example.org", name="mine.example.org")
+
+
+def test_a_whitelist_of_the_form_that_we_do_not_check_is_refused(served):
+    served.publisher.write_whitelist(extra="Vpkcs7\n")
+
+    refused(served, "cannot check this whitelist")
+
+
+def test_a_manifest_that_was_altered_is_refused(served):
+    file = served.publisher.root / ".cvmfspublished"
+    file.write_bytes(file.read_bytes().replace(b"S2\n", b"S9\n"))
+
+    refused(served, "manifest was altered")
+
+
+def test_a_manifest_of_a_signer_who_is_not_on_the_whitelist_is_refused(served, new_scene):
+    other = new_scene().publisher
+    other.signer = new_key()
+    other.__post_init__()
+    other.revision = 1
+    catalog = other.publish(NEWER)
+    for path in other.objects():
+        file = served.publisher.root / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes((other.root / path).read_bytes())
+    (served.publisher.root / ".cvmfspublished").write_bytes((other.root / ".cvmfspublished").read_bytes())
+    assert catalog
+
+    refused(served, "not on its whitelist")
+
+
+def test_a_manifest_that_its_certificate_did_not_sign_is_refused(served):
+    good = served.publisher.signer
+    served.publisher.signer = new_key()
+    served.publisher.write_manifest(C="0" * 40)
+    served.publisher.signer = good
+
+    refused(served, "not signed by its certificate")
+
+
+def test_a_manifest_signed_the_masters_way_is_refused(served):
+    file = served.publisher.root / ".cvmfspublished"
+    text, _, rest = file.read_bytes().partition(b"--\n")
+    hexed = rest.partition(b"\n")[0]
+    file.write_bytes(text + b"--\n" + hexed + b"\n" + sign_bare(served.publisher.signer, hexed))
+
+    refused(served, "not signed by its certificate")
+
+
+@pytest.mark.parametrize(
+    "pem", [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_a_certificate_that_is_none_is_refused(served, pem):
+    served.publisher.write_manifest(X=served.publisher.store(pem, "X"))
+
+    refused(served, "no certificate")
+
+
+@pytest.mark.parametrize("packed", [b"not packed", zlib.compress(b"x" * 10**6), zlib.compress(b"half" * 99)[:-6]])
+def test_a_certificate_that_does_not_unpack_is_refused(served, packed):
+    hexed = served.publisher.hash(packed)
+    path = served.publisher.path(hexed, "X")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(packed)
+    served.publisher.write_manifest(X=hexed)
+
+    refused(served, "cannot be read|too large")
+
+
+def test_going_back_to_an_older_revision_is_refused_unless_it_is_allowed(scene):
+    first = {one: (scene.publisher.root / one).read_bytes() for one in (".cvmfspublished", ".cvmfswhitelist")}
+    scene.publisher.publish(NEWER)
+    scene.replica().snapshot()
+    for name, content in first.items():
+        (scene.publisher.root / name).write_bytes(content)
+
+    assert "--allow-rollback" in refused(scene, "revision 1 of .* is older than 2").hint
+    done = scene.replica().snapshot(allow_rollback=True)
+
+    assert done.revision == 1
+    assert scene.same()
+
+
+def test_another_content_of_the_same_revision_is_refused(served):
+    served.publisher.revision = 0
+    served.publisher.publish({"other": b"tree\n"})
+
+    refused(served, "is not the one that is here")
+
+
+def test_an_older_whitelist_is_refused_since_it_may_name_a_signer_of_old(served):
+    served.publisher.write_whitelist(issued=NOW - DAY_S)
+
+    refused(served, "older than the one that is here")
+
+
+def test_a_newer_whitelist_comes_without_a_newer_revision(scene):
+    scene.replica().snapshot()
+    scene.publisher.write_whitelist(issued=NOW + DAY_S)
+
+    scene.replica().snapshot()
+
+    assert scene.same()
+    assert scene.replica().state().whitelist_expires_at == NOW + 31 * DAY_S
+
+
+def test_a_server_that_allows_no_replicas_is_not_copied(scene):
+    (scene.publisher.root / ".cvmfs_master_replica").unlink()
+
+    with pytest.raises(RepositoryIncomplete, match="may not be copied"):
+        scene.replica().snapshot()
+
+
+def test_a_redirect_is_not_followed(scene):
+    def elsewhere(handler, _content):
+        handler.send_response(302)
+        handler.send_header("Location", "http://127.0.0.1:1/")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    scene.stratum0.every = elsewhere
+    with pytest.raises(RepositoryUnavailable) as failure:
+        scene.replica().snapshot()
+
+    assert failure.value.detail == "it answered 302"
+
+
+@pytest.mark.parametrize("content", [b"", b"no key"])
+def test_a_master_key_that_is_none_is_told_with_its_file(scene, folder, content):
+    (folder / "key").write_bytes(content)
+
+    with pytest.raises(ConfigError, match=r"cannot read master key .*key"):
+        scene.replica(key=folder / "key")
+
+
+def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(scene):
+    scene.replica().snapshot()
+    (scene.here / ".cvmfspublished").write_bytes(b"rotten")
+
+    with pytest.raises(ConfigError, match="damaged here") as failure:
+        scene.replica().snapshot()
+
+    assert "Remove .cvmfspublished" in failure.value.hint
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "revisions": [{"roots": [".."]}]}']
+)
+def test_a_memory_that_cannot_be_read_is_told_with_what_to_do(scene, content):
+    scene.replica().snapshot()
+    state = scene.storage / ".state" / f"{scene.publisher.name}.json"
+    state.write_text(content)
+
+    for do in (scene.replica().state, scene.replica().snapshot):
+        with pytest.raises(ConfigError, match=r"cannot read .*json") as failure:
+            do()
+        assert "Remove the file" in failure.value.hint
+
+
+def test_a_replica_goes_on_without_its_memory(scene):
+    scene.replica().snapshot()
+    (scene.storage / ".state" / f"{scene.publisher.name}.json").unlink()
+
+    assert scene.replica().snapshot().fetched == 0

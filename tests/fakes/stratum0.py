@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A web server before a publisher's folder, on loopback, that can be made to misbehave."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+Fault = Callable[["Handler", bytes], None]
+
+
+class Stratum0:
+    """Serves a folder under ``/cvmfs/<name>``.
+
+    Attributes:
+        asked: How often each path was asked for.
+        faults: By path: what answers instead.
+        every: What answers instead, whatever the path; None for nothing.
+        released: Set when the server ends: hanging answers end too.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.name = root, name
+        self.asked: Counter[str] = Counter()
+        self.faults: dict[str, Fault] = {}
+        self.every: Fault | None = None
+        self.released = threading.Event()
+        stratum0 = self
+
+        class Bound(Handler):
+            stratum0: Stratum0
+
+        Bound.stratum0 = stratum0
+        self._server = _Server(("127.0.0.1", 0), Bound)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/cvmfs/{name}"
+
+    def fetched(self) -> set[str]:
+        """Return the paths of objects that were asked for, and forget all that was."""
+        asked = {path for path in self.asked if path.startswith("data/")}
+        self.asked.clear()
+        return asked
+
+    def close(self) -> None:
+        """End."""
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_arguments: object) -> None:
+        """Say nothing: clients may leave."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    stratum0: Any
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        path = self.path.removeprefix(f"/cvmfs/{self.stratum0.name}/")
+        self.stratum0.asked[path] += 1
+        file = self.stratum0.root / path
+        fault = self.stratum0.faults.get(path, self.stratum0.every)
+        if fault is not None:
+            fault(self, file.read_bytes() if file.is_file() else b"")
+        elif file.is_file():
+            self.answer(file.read_bytes())
+        else:
+            self.answer(b"no", status=404)
+
+    def answer(self, content: bytes, *, status: int = 200, length: int | None = None) -> None:
+        """Send an answer."""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content) if length is None else length))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+def altered(handler: Handler, content: bytes) -> None:
+    """Answer with one bit turned."""
+    handler.answer(bytes([content[0] ^ 1]) + content[1:])
+
+
+def truncated(handler: Handler, content: bytes) -> None:
+    """Promise all and give half."""
+    handler.close_connection = True
+    handler.answer(content[: len(content) // 2], length=len(content))
+
+
+def shortened(handler: Handler, content: bytes) -> None:
+    """Give half and say that it is all."""
+    handler.answer(content[: len(content) // 2])
+
+
+def hanging(handler: Handler, _content: bytes) -> None:
+    """Say nothing for long."""
+    handler.stratum0.released.wait(60)
+    handler.close_connection = True
+
+
+def endless(handler: Handler, _content: bytes) -> None:
+    """Give more and more."""
+    handler.close_connection = True
+    handler.send_response(200)
+    handler.end_headers()
+    try:
+        while not handler.stratum0.released.is_set():
+            handler.wfile.write(b"x" * 65536)
+    except OSError:
+        return
+
+
+def refusing(status: int, *, times: int = 1_000_000) -> Fault:
+    """Return what answers with a status so many times, and then well."""
+    left = [times]
+
+    def answer(handler: Handler, content: bytes) -> None:
+        left[0] -= 1
+        handler.answer(b"no", status=status) if left[0] >= 0 else handler.answer(content)
+
+    return answer

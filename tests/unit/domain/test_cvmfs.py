@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names, letters and memory of CVMFS replicas."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridstead.domain.cvmfs.letters import parse_letter, parse_manifest, parse_whitelist
+from gridstead.domain.cvmfs.objects import (
+    Algorithm,
+    Kind,
+    ObjectName,
+    from_digest,
+    new_hasher,
+    parse_hash,
+    parse_path,
+    unpack,
+)
+from gridstead.domain.cvmfs.replica import ReplicaState, Revision, retain, take, to_revision
+from gridstead.errors import RepositoryUntrusted
+
+ZERO = "0" * 40
+NAMES = st.builds(
+    ObjectName, st.text("0123456789abcdef", min_size=40, max_size=40), st.sampled_from(Algorithm), st.sampled_from(Kind)
+)
+TRICKS = ["../../../etc/passwd", "/etc/passwd", "..", "00/../../../x", "0" * 39, "0" * 41, "G" * 40, "0" * 39 + "\x00",
+          "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO, "\u0660" * 40]  # fmt: skip
+MANIFEST = {"C": ZERO, "B": "1", "D": "240", "S": "7", "N": "a.b", "X": "1" * 40, "T": "9", "G": "yes"}
+WHITELIST = ["20270101000000", "E20270131000000", "Na.b", ":".join(["0A"] * 20) + "-shake128 # somebody"]
+
+
+def letter(*lines):
+    text = "".join(f"{line}\n" for line in lines).encode()
+    return text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nsignature\n--\n\x00"
+
+
+def manifest(**fields):
+    return parse_manifest(letter(*(f"{key}{value}" for key, value in (MANIFEST | fields).items() if value is not None)))
+
+
+@given(NAMES)
+def test_an_objects_path_is_read_back_and_never_leaves_the_repository(name):
+    assert parse_path(name.path) == name
+    assert ".." not in name.path
+
+
+@given(NAMES.filter(lambda name: name.kind is Kind.FILE))
+def test_a_hash_is_read_back_as_it_was_written(name):
+    assert parse_hash(str(name), Kind.FILE) == name
+
+
+@pytest.mark.parametrize("trick", [*TRICKS, ""])
+def test_what_is_no_hash_is_refused_and_is_no_path(trick):
+    with pytest.raises(RepositoryUntrusted, match="not a content hash"):
+        parse_hash(trick, Kind.FILE)
+    assert parse_path(f"data/{trick[:2]}/{trick[2:]}") is None or trick == ZERO + "C"
+
+
+@pytest.mark.parametrize(
+    "path", ["", "data", "data/00", "data/00/../x", "data//00/" + "0" * 38, "data/00/" + "0" * 38 + "Z", "data/txn/x",
+             "data/00/" + "0" * 38 + "\n", "data/00/" + "0" * 37 + "/", "data\\00\\" + "0" * 38],
+)  # fmt: skip
+def test_a_path_of_no_object_is_none(path):
+    assert parse_path(path) is None
+
+
+@pytest.mark.parametrize("digest", [b"", b"x" * 19, b"x" * 21, "x" * 20, None, 7])
+def test_a_digest_that_is_none_is_refused(digest):
+    with pytest.raises(RepositoryUntrusted):
+        from_digest(digest, 0, Kind.FILE)
+
+
+def test_algorithms_are_numbered_as_catalogs_do():
+    found = [from_digest(b"\x01" * 20, code, Kind.CHUNK).algorithm for code in range(3)]
+
+    assert found == [Algorithm.SHA1, Algorithm.RMD160, Algorithm.SHAKE128]
+    with pytest.raises(RepositoryUntrusted):
+        from_digest(b"\x01" * 20, 3, Kind.CHUNK)
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_digests_of_all_algorithms_have_one_length(algorithm):
+    hasher = new_hasher(algorithm)
+    hasher.update(b"a")
+    hasher.update(b"b")
+
+    assert len(hasher.hexdigest()) == 40
+
+
+def test_a_small_object_is_unpacked_and_a_larger_one_refused():
+    packed = zlib.compress(b"content")
+    name = parse_hash(hashlib.sha1(packed).hexdigest(), Kind.CERTIFICATE)
+
+    assert unpack(name, [packed[:3], packed[3:]], limit=100) == (packed, b"content")
+    with pytest.raises(RepositoryUntrusted, match="too large"):
+        unpack(name, [packed], limit=3)
+
+
+def test_a_manifest_is_read():
+    read = manifest(H="2" * 40, M=None)
+
+    assert (read.name, read.revision, read.published_at, read.collectable) == ("a.b", 7, 9, True)
+    assert (read.catalog.path, read.history.path) == ("data/00/" + "0" * 38 + "C", "data/22/" + "2" * 38 + "H")
+    assert read.metainfo is None
+    assert read.letter.signature == b"signature\n--\n\x00"
+
+
+def test_a_manifest_says_what_it_says_and_no_more():
+    assert manifest(T=None).published_at == 0
+    assert not manifest(G="no").collectable
+    assert manifest(Z="of the future").revision == 7
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("field", ["C", "X", "H", "M"])
+def test_a_name_in_a_manifest_that_is_no_hash_is_refused(field, trick):
+    with pytest.raises(RepositoryUntrusted, match="not a content hash"):
+        manifest(**{field: trick})
+
+
+@pytest.mark.parametrize("number", ["-1", "1e9", "9" * 19, "9" * 5000, "0x10", "\u0661", " 1", "1.0"])
+@pytest.mark.parametrize("field", ["S", "T"])
+def test_a_number_in_a_manifest_that_is_none_or_enormous_is_refused(field, number):
+    with pytest.raises(RepositoryUntrusted, match="not a number"):
+        manifest(**{field: number})
+
+
+@pytest.mark.parametrize("field", ["C", "N", "S", "X"])
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_manifest_that_is_not_complete_is_refused(field, value):
+    with pytest.raises(RepositoryUntrusted, match=f"not complete.*{field}"):
+        manifest(**{field: value})
+
+
+def test_a_manifest_that_says_one_thing_twice_is_refused():
+    with pytest.raises(RepositoryUntrusted, match="twice"):
+        manifest(S="7\nS8")
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"--\n", b"\n--\n", b"a\n--\n" + b"0" * 40 + b"\n", b"a\n--\n" + b"0" * 40 + b"\nx", b"\xff" * 99,
+            b"a\n--\n" + b"0" * 39 + b"\nx", b"a\n--\n../../x\nx"],
+)  # fmt: skip
+def test_a_letter_that_is_none_is_refused(raw):
+    with pytest.raises(RepositoryUntrusted):
+        parse_letter(raw, "letter")
+
+
+def test_a_letter_that_is_not_text_is_refused():
+    text = b"\xff\n"
+    raw = text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nx"
+
+    with pytest.raises(RepositoryUntrusted, match="not text"):
+        parse_letter(raw, "letter")
+
+
+def test_a_whitelist_is_read():
+    read = parse_whitelist(letter(*WHITELIST, "not a fingerprint"))
+
+    assert (read.name, read.expires_at - read.issued_at) == ("a.b", 30 * 86400)
+    assert read.fingerprints == {(Algorithm.SHAKE128, ":".join(["0A"] * 20))}
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [(0, "2027"), (0, "20271301000000"), (1, "20270131000000"), (1, "E"), (1, "E\u06620270131000000"), (2, "a.b")],
+)
+def test_a_whitelist_that_is_not_one_is_refused(line, value):
+    lines = list(WHITELIST)
+    lines[line] = value
+
+    with pytest.raises(RepositoryUntrusted, match="whitelist"):
+        parse_whitelist(letter(*lines))
+
+
+@pytest.mark.parametrize("form", ["Vpkcs7", "Wcachain"])
+def test_a_whitelist_of_a_form_that_we_do_not_check_is_refused(form):
+    with pytest.raises(RepositoryUntrusted, match="cannot check"):
+        parse_whitelist(letter(*WHITELIST[:3], form, *WHITELIST[3:]))
+
+
+def test_a_short_whitelist_is_refused():
+    with pytest.raises(RepositoryUntrusted, match="not complete"):
+        parse_whitelist(letter(*WHITELIST[:2]))
+
+
+def revision(number):
+    return Revision(number=number, published_at=0, roots=(ObjectName(f"{number:040x}", Algorithm.SHA1, Kind.CATALOG),))
+
+
+def test_a_revision_that_is_taken_supersedes_the_one_before():
+    state = take(take(ReplicaState(), revision(1), now=10), revision(2), now=20)
+
+    assert [(one.number, one.superseded_at) for one in state.revisions] == [(1, 20), (2, None)]
+    assert state.current.number == 2
+
+
+def test_a_revision_that_is_taken_again_changes_nothing():
+    state = take(ReplicaState(), revision(1), now=10)
+
+    assert take(state, revision(1), now=20) is state
+
+
+def test_an_older_revision_may_be_taken_again():
+    state = ReplicaState()
+    for now, number in enumerate((1, 2, 1)):
+        state = take(state, revision(number), now=now)
+
+    assert [(one.number, one.superseded_at) for one in state.revisions] == [(2, 2), (1, None)]
+
+
+def test_revisions_are_kept_for_a_while_and_the_current_one_for_ever():
+    state = ReplicaState()
+    for number in (1, 2, 3):
+        state = take(state, revision(number), now=number * 100)
+
+    assert [one.number for one in retain(state, now=10**9, keep_s=100).revisions] == [3]
+    assert [one.number for one in retain(state, now=350, keep_s=100).revisions] == [2, 3]
+    assert [one.number for one in retain(state, now=350, keep_s=1000).revisions] == [1, 2, 3]
+
+
+def test_nothing_is_current_at_first():
+    assert ReplicaState().current is None
+
+
+def test_a_revision_has_the_roots_that_its_manifest_names():
+    assert [root.kind for root in to_revision(manifest(H="2" * 40)).roots] == [
+        Kind.CATALOG,
+        Kind.CERTIFICATE,
+        Kind.HISTORY,
+    ]
+    assert replace(to_revision(manifest()), number=8).number == 8
