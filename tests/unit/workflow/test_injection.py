@@ -24,10 +24,12 @@ from gridstead.workflow.schema import Module, Workflow
 TURNS = range(most()) if os.environ.get("GRIDSTEAD_HOSTILE") else (0, 35, 97)
 
 # Each program of the node makes the file if a text of ours has become an option of its own.
+# Behind the image or the container there are words of the command within.
 OPTIONS = """\
 import sys
-for word in sys.argv[1:]:
-    if word == "--" or word.endswith((".sif", ".sqsh")) or word.startswith("/opt/software"):
+valued = ("--pwd", "--bind", "--name", "--mount", "--env", "--conf", "--output", "--config")
+for before, word in zip(sys.argv, sys.argv[1:]):
+    if word == "--" or (word.startswith(("/", "gridstead-")) and before not in valued):
         break
     if word.startswith("--owned="):
         open(word[8:], "x")
