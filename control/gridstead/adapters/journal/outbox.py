@@ -127,13 +127,15 @@ class SqlOutbox:
                 connection.execute(row.values(state=bindparam("now"), reason=bindparam("words")), rows)
             mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
             connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1))
-            connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1))
+            # A crash may have kept from us when it was sent; it is kept as long as if that was now.
+            sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
+            connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1, sent_at=sent_at))
             self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
         """Delete what was done with long ago, from the oldest on and a little at a time.
 
-        A transaction that no node took is of no use once another one has its nonce.
+        Transactions without a time were closed by an earlier release.
         """
         before = self._clock.now() - KEPT_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
