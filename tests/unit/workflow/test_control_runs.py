@@ -209,6 +209,7 @@ class TestHandlers:
         output, _ = running.communicate(timeout=20)
 
         assert (running.returncode, output.decode().split()[-2:]) == (143, ["in", "out"])
+        assert len(node.calls) == 1, "Slurm starts nothing more in a job that it ends"
         assert b"caught" not in output
         assert b"never" not in output
         assert node.left == []

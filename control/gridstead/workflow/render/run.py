@@ -31,6 +31,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         "function": function,
         "surroundings": place.surroundings,
         "exports": exports(run.env),
+        "start": "start" if place.errors else "exec srun",
         "name": quote(name),
         "patience": PATIENCE_S,
         "options": " ".join(_options(run, place)),

@@ -155,8 +155,9 @@ class Step(Model):
     finally_: Steps = Field(
         default=(),
         alias="finally",
-        description="What to do after the step and its `catch`, however they end, also when the job is cancelled. The "
-        "step's code stays; if it is 0, that of these steps counts.",
+        description="What to do after the step and its `catch`, however they end. The step's code stays; if it is 0, "
+        "that of these steps counts. When the job is cancelled or out of time, each runs once, on its first node, "
+        "in the few seconds that the provider leaves it.",
     )
 
     @model_validator(mode="after")

@@ -1,8 +1,20 @@
 
+# Starts the tasks of a step.
+start() { # options of srun, words
+  exec srun "$@"
+}
+
 # Runs steps that come last, even when the job is to end. A signal that comes meanwhile ends them and the job.
 error=() # the code of the last step with handlers, as a variable for steps
 at_last() { # command
   local outer=$ended code=0
+  if ((ended)); then
+    # shellcheck disable=SC2317 # steps call it
+    start() { # in a job that is to end Slurm starts no tasks, so the words run here, once
+      while [[ $1 == --* ]]; do shift; done
+      exec "$@"
+    }
+  fi
   ended=0
   "$@" || code=$?
   ended=$((outer ? outer : ended))

@@ -1,5 +1,5 @@
 %%{function}() (
 %%{network}%%{said}  job_environment%%{surroundings}
-%%{exports}  exec srun --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
+%%{exports}  %%{start} --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
     %%{around}%%{enter}%%{shell} -c %%{command}
 )

@@ -2,6 +2,6 @@
   %%{prepare} || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" %%{cache} %%{env_file}
 %%{network}%%{said}  job_environment%%{surroundings}
-%%{exports}  exec srun --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
+%%{exports}  %%{start} --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
     "$@" %%{words}
 )

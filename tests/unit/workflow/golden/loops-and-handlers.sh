@@ -119,10 +119,22 @@ when() { # the step's number for people, condition, step
   esac
 }
 
+# Starts the tasks of a step.
+start() { # options of srun, words
+  exec srun "$@"
+}
+
 # Runs steps that come last, even when the job is to end. A signal that comes meanwhile ends them and the job.
 error=() # the code of the last step with handlers, as a variable for steps
 at_last() { # command
   local outer=$ended code=0
+  if ((ended)); then
+    # shellcheck disable=SC2317 # steps call it
+    start() { # in a job that is to end Slurm starts no tasks, so the words run here, once
+      while [[ $1 == --* ]]; do shift; done
+      exec "$@"
+    }
+  fi
   ended=0
   "$@" || code=$?
   ended=$((outer ? outer : ended))
@@ -198,7 +210,7 @@ all_of() { # processes
 # Step 1.1: measure
 step_1_1() (
   job_environment "${error[@]}" item="$value_1"
-  exec srun --job-name=measure --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=measure --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$(printf "%s" "$item" | wc -c) $item" >"$item.txt"'
 )
 
@@ -219,7 +231,7 @@ step_1() {
 # Step 2.1
 step_2_1() (
   job_environment "${error[@]}" index="$value_2"
-  exec srun --job-name=step-2.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-2.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$index. $(cat ./*.txt | sort -k 2 | sed -n "${index}p")"'
 )
 
@@ -233,21 +245,21 @@ step_2() {
 # Step 3: may fail
 step_3_body() (
   job_environment "${error[@]}"
-  exec srun --job-name='may fail' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='may fail' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'cat east.txt'
 )
 
 # Step 3 catch 1
 step_3_catch_1() (
   job_environment "${error[@]}"
-  exec srun --job-name=step-3.catch.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-3.catch.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "east was not measured (code $DEEPSQUARE_ERROR_CODE)"'
 )
 
 # Step 3 finally 1
 step_3_finally_1() (
   job_environment "${error[@]}"
-  exec srun --job-name=step-3.finally.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-3.finally.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'rm -- *.txt'
 )
 
@@ -266,7 +278,7 @@ step_3() {
 # Step 4: only if nothing is left
 step_4_unguarded() (
   job_environment "${error[@]}"
-  exec srun --job-name='only if nothing is left' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='only if nothing is left' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "all tidy"'
 )
 step_4_if() (
