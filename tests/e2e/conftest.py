@@ -23,6 +23,15 @@ import people  # noqa: E402
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
 FEE_PERCENT = 20
+# What may be left of a Slurm job on a node: folders, sockets, mounts, processes. An empty control group of version 1
+# sometimes stays when Slurm has removed those in it; nothing is in it.
+TRACES = """
+find /opt/cache/shared /tmp /dev/shm -maxdepth 2 -name '*{name}*' -o -maxdepth 1 -name 'gridstead.*'
+find /var/lib/slurm -maxdepth 2 -regextype posix-extended -regex '.*/(job0*|[a-z0-9_.]+[_.])?{id}([.].*)?'
+grep -E 'job_container/{id}(/| )' /proc/self/mounts || test $? = 1
+grep -lsE '/job_{id}/' /proc/[0-9]*/cgroup || test $? -le 2
+grep -lszx SLURM_JOB_ID={id} /proc/[0-9]*/environ || test $? -le 2
+"""
 
 
 class Lab:
@@ -31,6 +40,7 @@ class Lab:
     def __init__(self, folder):
         self.folder = folder
         self.secrets = folder / "secrets"
+        self.hosts = tuple(json.loads((folder / "state.json").read_text())["hosts"])
 
     @property
     def gateway(self):
@@ -66,6 +76,15 @@ class Lab:
             f"TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 -S now-1days --name={name} -o {fields}",
         )
         return [dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()]
+
+    def check_nothing_is_left(self, number):
+        """Assert that nothing of an ended job is on the compute nodes, a moment after its end."""
+        name = f"0x{number:064x}"
+        script = TRACES.format(name=name, id=self.sacct(name)[-1]["jobid"])
+        end = time.monotonic() + 20
+        while found := self.sh("compute1", script) + self.sh("compute2", script):
+            assert time.monotonic() < end, found
+            time.sleep(0.5)
 
     def worth(self, record):
         """Return the seconds that an ended record is billed: what slurmdbd has, less if the node saw its end sooner."""
@@ -118,10 +137,7 @@ class Grid:
         """Submit a one-step workflow and return the job's number."""
         step = {"name": "step", "run": {"command": command}}
         resources = {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
-        return self.submit_workflow(who, {"enableLogging": logging, "resources": resources, "steps": [step]}, credits_)
-
-    def submit_workflow(self, who, workflow, credits_=100):
-        """Submit a workflow and return the job's number."""
+        workflow = {"enableLogging": logging, "resources": resources, "steps": [step]}
         done = subprocess.run(
             who.command("submit", "-", "--credits", str(credits_), "--name", "e2e", "--json"),
             env=who.environment, input=json.dumps(workflow), check=False, capture_output=True, text=True, timeout=60,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -75,6 +75,15 @@ def join(person) -> Member:
     settings = load(ClientSettings, person.settings)
     chain, wallet = open_chain(settings.chain), open_wallet(settings.wallet)
     return Member(settings=settings, chain=chain, customer=Customer(chain.node, chain.contracts, wallet))
+
+
+def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str, int]:
+    """Submit a person's workflows and return the jobs' numbers by their names here."""
+    member = join(person)
+    try:
+        return dict(zip(workflows, member.submit(list(workflows.values())), strict=True))
+    finally:
+        member.close()
 
 
 def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, object]:

@@ -11,12 +11,13 @@ import hashlib
 import hmac
 import http.server
 import re
+import secrets
 import threading
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-KEY, SECRET, REGION = "TESTKEY", "very/secret+key=", "lab-1"
+REGION = "lab-1"
 AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d+)/([^/]+)/s3/aws4_request, ?SignedHeaders=([^,]+), ?Signature=(\w+)"
 )
@@ -111,10 +112,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         text = "\n".join(
             ("AWS4-HMAC-SHA256", self.headers["x-amz-date"], scope, hashlib.sha256(request.encode()).hexdigest())
         )
-        digest = f"AWS4{SECRET}".encode()
+        digest = f"AWS4{self.server.secret}".encode()
         for word in (day, region, "s3", "aws4_request", text):
             digest = hmac.digest(digest, word.encode(), "sha256")
-        return (key, region) == (KEY, REGION) and hmac.compare_digest(digest.hex(), signature)
+        return (key, region) == (self.server.key, REGION) and hmac.compare_digest(digest.hex(), signature)
 
 
 class Store(http.server.ThreadingHTTPServer):
@@ -123,11 +124,12 @@ class Store(http.server.ThreadingHTTPServer):
     def __init__(self, address: str) -> None:
         super().__init__((address, 0), Handler)
         self.files: dict[str, bytes] = {}
+        self.key, self.secret = secrets.token_hex(10), f"{secrets.token_urlsafe(24)}/+="
         self.url = f"http://{address}:{self.server_port}"
 
     def s3(self, path: str) -> dict[str, object]:
         """Return a place in the bucket as a workflow names it."""
-        keys = {"accessKeyId": KEY, "secretAccessKey": SECRET}
+        keys = {"accessKeyId": self.key, "secretAccessKey": self.secret}
         return {"s3": {"region": REGION, "bucketUrl": "s3://bucket", "path": path, "endpointUrl": self.url, **keys}}
 
 

@@ -1,7 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other run together."""
 
+import base64
+import json
+import re
+import secrets
+
 import pytest
+from tests.e2e import crowd
+from tests.e2e import hunt as hunts
+from tests.e2e import store as stores
+
+REGISTRY = "192.0.2.1:5000"  # answers nobody
+# The one place for secrets beside the job's own: slurmctld's file of the environment of a job that it knows.
+ENVIRONMENT = re.compile(r"/var/lib/slurm/slurmctld/hash\.\d/job\.(\d+)/environment")
+TOKEN = r"tr '\0' '\n' </var/lib/slurm/slurmctld/hash.*/job.{0}/environment | sed -n 's/^GRIDSTEAD_LOG_[T]OKEN=//p'"
+DATABASE = "mariadb-dump --single-transaction slurm_acct_db"
 
 
 @pytest.fixture(scope="module")
@@ -10,30 +24,117 @@ def someone(grid):
 
 
 @pytest.fixture(scope="module")
-def started(grid, someone):
-    """Submit the jobs that may run side by side and return their numbers."""
+def store(lab):
+    gateway = json.loads((lab.folder / "state.json").read_text())["gateway"]
+    with stores.running(gateway) as one:
+        one.files["/bucket/in/word"] = b"hello"
+        yield one
+
+
+@pytest.fixture(scope="module")
+def secret(store):
+    """Secrets of every kind that a workflow has, by name, and one that a careless job tells everybody."""
+    keys = {name: base64.b64encode(secrets.token_bytes(32)).decode() for name in ("tunnel", "peer")}
+    words = {name: secrets.token_urlsafe(24) for name in ("registry user", "registry password", "told")}
+    keys["log token"] = "GRIDSTEAD_LOG_TOKEN="  # in processes; the tokens themselves are known once the jobs are
+    return {"store key": store.key, "store secret": store.secret, **keys, **words}
+
+
+@pytest.fixture(scope="module")
+def hunt(lab, secret):
+    """Who looks for the secrets while the jobs run."""
+    one = hunts.Hunt(lab, secret)
+    with one.watching():
+        yield one
+
+
+def step(command, **fields):
+    return {"run": {"command": command, "shell": "/bin/bash"}, **fields}
+
+
+def with_secrets(store, secret, name, command):
+    """Return a workflow that has a secret of every kind, and ends as its last step does."""
+    peer = {"publicKey": base64.b64encode(secrets.token_bytes(32)).decode(), "preSharedKey": secret["peer"]}
+    tunnel = {"wireguard": {"privateKey": secret["tunnel"], "address": ["10.9.0.1/24"], "peers": [peer]}}
+    image = {"image": "private/image", "registry": REGISTRY, "apptainer": True}
+    image |= {"username": secret["registry user"], "password": secret["registry password"]}
+    done = [step("true")]
     return {
+        "enableLogging": True,
+        "input": store.s3("/in/"), "output": store.s3(f"/{name}/"), "continuousOutputSync": True,
+        "steps": [
+            {"run": {"command": "true", "network": "pasta", "customNetworkInterfaces": [tunnel]}, "catch": done},
+            {"run": {"command": "true", "container": image}, "catch": done},
+            step(f'cp "$DEEPSQUARE_INPUT/word" "$DEEPSQUARE_OUTPUT"; touch ~/{name}.started; {command}',
+                 **{"finally": [step(f"touch ~/{name}.finally")]}),
+        ],
+    }  # fmt: skip
+
+
+def careless(secret):
+    """Return a workflow that shows its secret wherever it can."""
+    command = """printf %s "$TOLD" | base64 >~/told; logger -- "$TOLD"; /bin/sh -c 'sleep 2; :' "$TOLD" """
+    return {"env": [{"key": "TOLD", "value": secret["told"]}], "steps": [step(command, name=secret["told"])]}
+
+
+@pytest.fixture(scope="module")
+def started(someone, store, secret, hunt):
+    """Submit the jobs that may run side by side and return their numbers."""
+    assert hunt
+
+    def ends(name, command, **resources):
+        return sized(with_secrets(store, secret, name, command), **resources)
+
+    return crowd.submit_named(someone, {
         # 100 credits pay for one minute of 100 CPU threads.
-        "over its time": grid.submit(someone, "sleep 600", tasks=2, cpus=50, memory_mb=32, credits_=100),
-        "cancelled": grid.submit(someone, "sleep 300"),
-        "exits 3": grid.submit(someone, "sleep 2; exit 3"),
-        "too much memory": grid.submit(someone, "python3 -c 'x = bytearray(400 << 20)'", memory_mb=64),
-    }
+        "over its time": ends("late", "sleep 600", tasks=2, cpus=50, memory_mb=32),
+        "cancelled": ends("cancelled", "sleep 300"),
+        "exits 0": ends("good", "true"),
+        "exits 3": ends("bad", "sleep 2; exit 3"),
+        "heeds nobody": ends("deaf", "trap '' TERM INT; while true; do sleep 1; done"),
+        "too much memory": crowd.one_step("python3 -c 'x = bytearray(400 << 20)'"),
+        "careless": sized(careless(secret)),
+    })  # fmt: skip
 
 
-def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, someone, started):
+def sized(workflow, *, tasks=1, cpus=1, memory_mb=256):
+    return workflow | {"resources": {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}}
+
+
+def wait_for(lab, who, name):
+    """Wait for a file in a customer's home."""
+    lab.sh(
+        "infra",
+        f"for i in $(seq 240); do [ -e /home/ldap-users/{who.address}/{name} ] && exit; sleep 0.5; done; exit 1",
+    )
+
+
+def in_home(lab, who, name):
+    """Return whether a job has left a file in its customer's home."""
+    return not lab.run("infra", "test", "-e", f"/home/ldap-users/{who.address}/{name}", check=False).returncode
+
+
+def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone, started, store):
     number = started["cancelled"]
-    grid.wait(someone, number, "RUNNING")
+    wait_for(lab, someone, "cancelled.started")
     someone.run("job", "cancel", str(number))
     grid.wait(someone, number, "CANCELLED")
 
-    assert grid.check_money(someone, number)["cost_wei"] > 0
+    job = grid.check_money(someone, number)
+    assert job["cost_wei"] > 0
+    lab.check_nothing_is_left(job["number"])
+    assert in_home(lab, someone, "cancelled.finally")
+    assert store.files["/bucket/cancelled/word"] == b"hello"
 
 
-def test_a_job_that_exits_3_has_failed_with_3(grid, someone, started):
+def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store):
     grid.wait(someone, started["exits 3"], "FAILED")
 
-    assert grid.check_money(someone, started["exits 3"])["exit_code"] == 3
+    job = grid.check_money(someone, started["exits 3"])
+    assert job["exit_code"] == 3
+    lab.check_nothing_is_left(job["number"])
+    assert in_home(lab, someone, "bad.finally")
+    assert store.files["/bucket/bad/word"] == b"hello"
 
 
 def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
@@ -44,13 +145,67 @@ def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
     grid.check_money(someone, started["too much memory"])
 
 
-def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started):
+def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started, store):
     number = started["over its time"]
     job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
 
     paid_seconds = job["lock_wei"] * 60 // job["price_per_min_wei"]
     elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
     grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
+    lab.check_nothing_is_left(job["number"])
+    assert in_home(lab, someone, "late.finally")
+    assert store.files["/bucket/late/word"] == b"hello"
+
+
+def test_a_job_that_does_well_leaves_nothing(grid, lab, someone, started, store):
+    job = grid.wait(someone, started["exits 0"], "FINISHED")
+
+    lab.check_nothing_is_left(job["number"])
+    assert in_home(lab, someone, "good.finally")
+    assert store.files["/bucket/good/word"] == b"hello"
+
+
+def test_a_job_that_slurm_has_to_kill_leaves_nothing(grid, lab, someone, started):
+    number = started["heeds nobody"]
+    wait_for(lab, someone, "deaf.started")
+    someone.run("job", "cancel", str(number))
+
+    job = grid.wait(someone, number, "CANCELLED")
+
+    lab.check_nothing_is_left(job["number"])
+
+
+def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started, secret, hunt):
+    """The careless job's secret is found in every kind of place, so that one that is not found is not there."""
+    for name in ("cancelled", "heeds nobody"):
+        someone.run("job", "cancel", str(started[name]), check=False)  # unless that was done before
+    member = crowd.join(someone)
+    member.wait_cold(started.values(), timeout=180)
+    member.close()
+    ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in started.values()]
+
+    for each in ids:
+        for token in lab.sh("controller", TOKEN.format(each)).splitlines():
+            hunt.add("log token", token)
+    for each in ids:
+        hunt.look_at("script", "controller", f"scontrol write batch_script {each} -")
+    for host in lab.hosts:
+        hunt.look_at("journal", host, "journalctl --all --output=export --since=-1h")
+    hunt.look_at("database", "db", DATABASE)
+    hunt.look_at_files()
+
+    told = {one.kind for one in hunt.sightings if one.secret == "told"}
+    assert told == {"environ", "cmdline", "script", "journal", "database", "file"}
+    kept = {one.secret for one in hunt.sightings if one.kind == "file" and ENVIRONMENT.fullmatch(one.place)}
+    assert kept >= secret.keys() - {"told"}
+    assert [one for one in sorted(hunt.sightings) if one.secret != "told" and not may_be(one)] == []
+
+
+def may_be(one):
+    """Return whether a secret has to be there: in what slurmctld will start, and in what it has started of that."""
+    if one.kind == "environ":
+        return one.place.endswith("/batch")
+    return one.host == "controller" and bool(ENVIRONMENT.fullmatch(one.place))
 
 
 def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someone):

@@ -8,6 +8,7 @@ what it saw in its customer's home.
 import re
 
 import pytest
+from tests.e2e import crowd
 from tests.e2e.conftest import wait_until
 
 CREDIT = 10**18
@@ -55,25 +56,25 @@ def seen(name):
     return SEEN.replace("NAME", name)
 
 
+def workflow(resources, *steps, **fields):
+    return {"resources": resources, "steps": steps, **fields}
+
+
 @pytest.fixture(scope="module")
 def someone(grid):
     return grid.customer("mpi-and-gpu")
 
 
 @pytest.fixture(scope="module")
-def started(grid, someone):
+def started(someone):
     """Submit the jobs and return their numbers."""
 
-    def submit(resources, *steps, **fields):
-        workflow = {"resources": resources, "steps": steps, **fields}
-        return grid.submit_workflow(someone, workflow)
-
     part = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 40}
-    return {
-        "mpi": submit(
+    return crowd.submit_named(someone, {
+        "mpi": workflow(
             TWO_NODES, mpi("pmix_v4", OPEN_MPI), mpi("pmi2", MPICH), mpi("none", OPEN_MPI), env=variables(OVER_TCP)
         ),
-        "resources": submit(
+        "resources": workflow(
             {"tasks": 2, "cpusPerTask": 2, "memPerCpu": 60, "gpus": 0},
             {"run": {"command": seen("whole"), "resources": {"tasks": 2}}},
             {"run": {"command": seen("free"), "resources": {"tasks": 2}, "disableCpuBinding": True}},
@@ -81,13 +82,13 @@ def started(grid, someone):
             {"run": {"command": "pwd >~/place; id -u >>~/place; id -g >>~/place", "workDir": "/tmp/made/here",
                      "mapUid": 0, "mapGid": 7}},
         ),
-        "gpus": submit(
+        "gpus": workflow(
             {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 60, "gpus": 3},
             {"run": {"command": seen("gpu"), "resources": {"tasks": 1, "gpusPerTask": 2}}},
             {"run": {"command": seen("none")}},
         ),
-        "too many gpus": submit(part | {"gpus": 5}, {"run": {"command": "true"}}),
-    }  # fmt: skip
+        "too many gpus": workflow(part | {"gpus": 5}, {"run": {"command": "true"}}),
+    })  # fmt: skip
 
 
 def left(lab, who, *names):

@@ -6,11 +6,12 @@ The jobs run side by side. Each tells what it saw by its output, which goes to a
 
 import io
 import json
-import subprocess
 import tarfile
 import textwrap
 
 import pytest
+import yaml
+from tests.e2e import crowd
 from tests.e2e import store as stores
 
 TELL = '>>"$DEEPSQUARE_OUTPUT/said"'
@@ -90,6 +91,15 @@ task 0 of 2
 task 1 of 2
 """
 
+# What the output of each template of `gridstead workflow init` has; a module's needs a git server.
+TEMPLATES = {
+    "hello-world": ["Hello, world! I am 0x"],
+    "for-loop": ["red has 3 letters", "green has 5 letters", "blue has 4 letters"],
+    "gpu": ["the driver is not on this node"],
+    "mpi": [f"I am process {number} of 4" for number in range(4)],
+    "s3": ["gridstead: sending the output"],
+}
+
 
 @pytest.fixture(scope="module")
 def someone(grid):
@@ -103,6 +113,7 @@ def store(lab):
         one.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
         one.files["/bucket/in/number"] = b"41"
         one.files["/bucket/in/below/unit"] = b"apples"
+        one.files["/bucket/input/poem"] = b"one\ntwo\n"
         yield one
 
 
@@ -113,19 +124,18 @@ def started(someone, store):
     def web(name):
         return {"http": {"url": f"{store.url}/{name}"}}
 
-    return {
-        "constructs": submit(
-            someone, *CONSTRUCTS, input=web("in.tar.gz"), output=web("constructs"),
+    return crowd.submit_named(someone, {
+        "constructs": workflow(
+            *CONSTRUCTS, input=web("in.tar.gz"), output=web("constructs"),
             env=[{"key": "GREETING", "value": "hello"}],
         ),
-        "store": submit(
-            someone,
+        "store": workflow(
             run('echo "$(($(cat "$DEEPSQUARE_INPUT/number") + 1)) $(cat "$DEEPSQUARE_INPUT/below/unit")" '
                 '>"$DEEPSQUARE_OUTPUT/count of all"'),
             input=store.s3("/in/"), output=store.s3("/out/"), continuousOutputSync=True,
         ),
-        "container": submit(
-            someone, run(IMAGE),
+        "container": workflow(
+            run(IMAGE),
             in_container(f'echo "in a container: $GREETING" {TELL}; read -r line </etc/passwd; echo "$line" {TELL}; '
                          f"echo . >/written && test ! -e /home && echo writable {TELL}"),
             {**in_container("echo . >/written", readOnlyRootFS=True), "catch": [tell("read-only")]},
@@ -133,10 +143,27 @@ def started(someone, store):
                          mounts=[{"hostDir": "/usr/lib", "containerDir": "/mnt", "options": "ro"}]),
             output=web("container"), env=[{"key": "GREETING", "value": "$x 'y'"}],
         ),
-        "fails": submit(
-            someone, {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]}, tell("never"),
+        "fails": workflow(
+            {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]}, tell("never"),
         ),
-    }  # fmt: skip
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def templates(someone, store, tmp_path_factory):
+    """Submit every template as it is, but for the store's address and keys, and return the jobs' numbers."""
+    place = store.s3("")["s3"]
+    mine = {"us-east-1": place["region"], "s3://my-bucket": place["bucketUrl"], "MY-KEY": place["accessKeyId"],
+            "my/secret/key": place["secretAccessKey"], "https://s3.example.com": place["endpointUrl"]}  # fmt: skip
+    folder, workflows = tmp_path_factory.mktemp("templates"), {}
+    for name in TEMPLATES:
+        file = folder / f"{name}.yaml"
+        someone.run("workflow", "init", "--template", name, "--output", str(file))
+        text = file.read_text()
+        for theirs, ours in mine.items():
+            text = text.replace(theirs, str(ours))
+        workflows[name] = yaml.safe_load(text)
+    return crowd.submit_named(someone, workflows)
 
 
 def packed(name, content):
@@ -148,35 +175,22 @@ def packed(name, content):
     return buffer.getvalue()
 
 
-def submit(who, *steps, **fields):
-    resources = {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 256, "gpus": 0}
-    done = subprocess.run(
-        who.command("submit", "-", "--credits", "100", "--name", "constructs", "--json"),
-        env=who.environment, input=json.dumps({"resources": resources, "steps": steps, **fields}),
-        check=False, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["number"]
-
-
-def left_behind(lab, number):
-    """Return the folders of a job that are still on the nodes or the file system."""
-    script = f"find /opt/cache/shared /tmp -maxdepth 2 -name '*{number:064x}*' -o -maxdepth 1 -name 'gridstead.*'"
-    return lab.sh("compute1", script) + lab.sh("compute2", script)
+def workflow(*steps, **fields):
+    return {"resources": {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 256, "gpus": 0}, "steps": steps, **fields}
 
 
 def test_steps_do_what_the_workflow_says_in_its_order(grid, lab, someone, store, started):
     grid.wait(someone, started["constructs"], "FINISHED")
 
     assert store.files["/constructs"].decode() == SAID
-    assert left_behind(lab, started["constructs"]) == ""
+    lab.check_nothing_is_left(started["constructs"])
 
 
 def test_data_come_from_a_store_and_go_back_to_it(grid, lab, someone, store, started):
     grid.wait(someone, started["store"], "FINISHED")
 
     assert store.files["/bucket/out/count of all"] == b"42 apples\n"
-    assert left_behind(lab, started["store"]) == ""
+    lab.check_nothing_is_left(started["store"])
 
 
 def test_a_container_starts_from_an_image_that_the_job_made(grid, lab, someone, store, started):
@@ -185,7 +199,7 @@ def test_a_container_starts_from_an_image_that_the_job_made(grid, lab, someone, 
     said = store.files["/container"].decode().splitlines()
     assert said[:4] == ["in a container: $x 'y'", "root:x:0:0::/:/bin/sh", "writable", "read-only"]
     assert 'mounted NAME="Debian GNU/Linux"' in said
-    assert left_behind(lab, started["container"]) == ""
+    lab.check_nothing_is_left(started["container"])
 
 
 def test_a_step_that_fails_ends_the_job_after_its_finally(grid, lab, someone, started):
@@ -195,4 +209,14 @@ def test_a_step_that_fails_ends_the_job_after_its_finally(grid, lab, someone, st
     lab.run(
         "login", "runuser", "-u", someone.address, "--", "test", "-e", f"/home/ldap-users/{someone.address}/finally-ran"
     )
-    assert left_behind(lab, started["fails"]) == ""
+    lab.check_nothing_is_left(started["fails"])
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_of_a_workflow_runs_as_it_is(grid, someone, store, templates, name):
+    grid.wait(someone, templates[name], "FINISHED")
+
+    output = someone.run("job", "logs", str(templates[name])).stdout
+    assert [words for words in TEMPLATES[name] if words not in output] == []
+    if name == "s3":
+        assert store.files["/bucket/output/lines.txt"].startswith(b"2 ")
