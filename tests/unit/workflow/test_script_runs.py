@@ -291,7 +291,8 @@ class TestSignals:
     [
         ("hello-world", 0, "Hello, world! I am "),
         ("steps-and-environment", 0, "Good morning, dear provider\n4 words in "),
-        ("failing-step", 3, "so far, so good\nthis cannot go on\n"),
+        ("failing-step", 3, "so far, so good\n"),
+        ("failing-step", 3, "this cannot go on\n"),
         ("parallel-tasks", 0, "task 3 of 4 on "),
         ("loops-and-handlers", 0, "1. 5 north\n2. 5 south\n3. 4 west\n"),
         ("loops-and-handlers", 0, "east was not measured (code 1)\nall tidy\n"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,8 @@ class Place:
         tunnels: Files of the tunnels of the whole.
         parts: Its numbers from the outside in, each from 1, with the names of lists that are not the usual one.
         variables: What loops around it give it: name, and the variable of the script that holds the value.
-        handles: Launched steps that it can wait for: handle in lower case, and their number.
+        handles: Launched steps that it can wait for: handle in lower case, and their number; lists of steps
+            add to their own.
         signals: What launches around it may send.
         in_module: Whether it is a step of a module.
     """
@@ -35,7 +37,7 @@ class Place:
     tunnels: Mapping[NetworkInterface, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    handles: Mapping[str, str] = field(default_factory=dict)
+    handles: ChainMap[str, str] = field(default_factory=ChainMap)
     signals: frozenset[int] = frozenset()
     in_module: bool = False
 

@@ -7,6 +7,7 @@ it say how lists of functions run.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -71,16 +72,16 @@ def helpers(workflow: Workflow, *, bore: str) -> str:
 
 def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:
     functions, calls, launched = "", [], []
-    handles: dict[str, str] = dict(place.handles)
+    inside = replace(place, handles=place.handles.new_child())
     for number, step in enumerate(steps, 1):
-        at = replace(place, handles=dict(handles)).step(number, *names)
+        at = inside.step(number, *names)
         functions += _step(step, at)
         if len(functions) > MAX_SCRIPT_BYTES:  # a small workflow can make so much that the rest must not be made
             raise too_large("its script", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{at.number}")
         if step.launch:
             launched.append(f"{at.number}:{step.launch.signal_on_parent_step_exit}")
-            handles[(step.launch.handle_name or "").lower()] = at.number
+            inside.handles[(step.launch.handle_name or "").lower()] = at.number
     order = " ".join(calls)
     return Steps(
         functions=functions, call=f"settled '{' '.join(launched)}' {order}" if launched else f"in_order {order}"
@@ -162,7 +163,7 @@ def _module(use: StepUse, function: str, place: Place) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
     outer = {name: variable for name, variable in place.variables.items() if name not in use.inputs}
-    inside = _list(use.module.steps, replace(place, variables=outer, handles={}, in_module=True), "module")
+    inside = _list(use.module.steps, replace(place, variables=outer, handles=ChainMap(), in_module=True), "module")
     inner = f"step_{place.number}_module"
     outputs = " ".join(output.key for output in use.module.outputs)
     words = (quote(use.export_env_as or ""), quote(outputs), *(quote("=".join(pair)) for pair in use.inputs.items()))
@@ -198,9 +199,9 @@ def _numbers(wanted: ForRange, variable: str) -> str:
 
 def _inside(place: Place, variables: Mapping[str, str], *, parallel: bool) -> Place:
     """Return the place in a loop; in a branch of its own nothing outside of it can be waited for."""
-    return replace(place, variables={**place.variables, **variables}, handles={} if parallel else place.handles)
+    return replace(place, variables={**place.variables, **variables}, handles=ChainMap() if parallel else place.handles)
 
 
 def _background(place: Place, step: Step) -> Place:
     assert step.launch, "only a launch runs beside"
-    return replace(place, handles={}, signals=place.signals | {step.launch.signal_on_parent_step_exit})
+    return replace(place, handles=ChainMap(), signals=place.signals | {step.launch.signal_on_parent_step_exit})
