@@ -23,15 +23,18 @@ import people  # noqa: E402
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
 FEE_PERCENT = 20
-# What may be left of a Slurm job on a node: folders, sockets, mounts, processes. An empty control group of version 1
+# What may be left of a Slurm job on a node: files, sockets, mounts, processes. An empty control group of version 1
 # sometimes stays when Slurm has removed those in it; nothing is in it.
 TRACES = """
-find /opt/cache/shared /tmp /dev/shm -maxdepth 2 -name '*{name}*' -o -maxdepth 1 -name 'gridstead.*'
+find /tmp /dev/shm -maxdepth 1 -name '*{name}*' -o -name 'gridstead.*'
 find /var/lib/slurm -maxdepth 2 -regextype posix-extended -regex '.*/(job0*|[a-z0-9_.]+[_.])?{id}([.].*)?'
 grep -E 'job_container/{id}(/| )' /proc/self/mounts || test $? = 1
 grep -lsE '/job_{id}/' /proc/[0-9]*/cgroup || test $? -le 2
 grep -lszx SLURM_JOB_ID={id} /proc/[0-9]*/environ || test $? -le 2
 """
+FOLDERS = (
+    "find /opt/cache/shared -maxdepth 2 -name '*{name}*'"  # where the shared storage is: it hides them from nodes' root
+)
 
 
 class Lab:
@@ -40,7 +43,7 @@ class Lab:
     def __init__(self, folder):
         self.folder = folder
         self.secrets = folder / "secrets"
-        self.hosts = tuple(json.loads((folder / "state.json").read_text())["hosts"])
+        self.hosts = tuple(self._state()["hosts"])
 
     @property
     def gateway(self):
@@ -82,7 +85,8 @@ class Lab:
         name = f"0x{number:064x}"
         script = TRACES.format(name=name, id=self.sacct(name)[-1]["jobid"])
         end = time.monotonic() + 20
-        while found := self.sh("compute1", script) + self.sh("compute2", script):
+        folders = FOLDERS.format(name=name)
+        while found := self.sh("compute1", script) + self.sh("compute2", script) + self.sh("infra", folders):
             assert time.monotonic() < end, found
             time.sleep(0.5)
 

@@ -2,7 +2,6 @@
 """Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other run together."""
 
 import base64
-import json
 import re
 import secrets
 
@@ -25,8 +24,7 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def store(lab):
-    gateway = json.loads((lab.folder / "state.json").read_text())["gateway"]
-    with stores.running(gateway) as one:
+    with stores.running(lab.gateway) as one:
         one.files["/bucket/in/word"] = b"hello"
         yield one
 

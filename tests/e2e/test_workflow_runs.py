@@ -5,7 +5,6 @@ The jobs run side by side. Each tells what it saw by its output, which goes to a
 """
 
 import io
-import json
 import tarfile
 import textwrap
 
@@ -108,8 +107,7 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def store(lab):
-    gateway = json.loads((lab.folder / "state.json").read_text())["gateway"]
-    with stores.running(gateway) as one:
+    with stores.running(lab.gateway) as one:
         one.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
         one.files["/bucket/in/number"] = b"41"
         one.files["/bucket/in/below/unit"] = b"apples"
