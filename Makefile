@@ -91,9 +91,10 @@ gas: setup ## Measure what the contracts' calls cost, into contracts/gas.md.
 fuzz: setup ## Prove the contracts at length: 100,000 runs, ledger, mutants (hours).
 	@tools/fuzz
 
-hostile: setup ## Prove the workflow language at length: each random script, each hostile text (an hour).
+hostile: setup ## Prove the workflow language at length: each random script, hostile text, size (an hour).
 	@GRIDSTEAD_HOSTILE=1 pytest --quiet --override-ini timeout=7200 tests/unit/workflow/test_random.py \
 		tests/unit/workflow/test_injection.py
+	@python tests/bench/growth.py
 
 artifacts: setup ## Build the contracts' artifacts into the Python package.
 	@contracts/build-artifacts.py
