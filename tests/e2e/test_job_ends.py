@@ -25,7 +25,7 @@ def someone(grid):
 @pytest.fixture(scope="module")
 def store(lab):
     with stores.running(lab.gateway) as one:
-        one.files["/bucket/in/word"] = b"hello"
+        one.put("in/word", b"hello")
         yield one
 
 
@@ -122,7 +122,7 @@ def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone
     assert job["cost_wei"] > 0
     lab.check_nothing_is_left(job["number"])
     assert in_home(lab, someone, "cancelled.finally")
-    assert store.files["/bucket/cancelled/word"] == b"hello"
+    assert store.get("cancelled/word") == b"hello"
 
 
 def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store):
@@ -132,7 +132,7 @@ def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store
     assert job["exit_code"] == 3
     lab.check_nothing_is_left(job["number"])
     assert in_home(lab, someone, "bad.finally")
-    assert store.files["/bucket/bad/word"] == b"hello"
+    assert store.get("bad/word") == b"hello"
 
 
 def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
@@ -152,7 +152,7 @@ def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started,
     grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
     lab.check_nothing_is_left(job["number"])
     assert in_home(lab, someone, "late.finally")
-    assert store.files["/bucket/late/word"] == b"hello"
+    assert store.get("late/word") == b"hello"
 
 
 def test_a_job_that_does_well_leaves_nothing(grid, lab, someone, started, store):
@@ -160,7 +160,7 @@ def test_a_job_that_does_well_leaves_nothing(grid, lab, someone, started, store)
 
     lab.check_nothing_is_left(job["number"])
     assert in_home(lab, someone, "good.finally")
-    assert store.files["/bucket/good/word"] == b"hello"
+    assert store.get("good/word") == b"hello"
 
 
 def test_a_job_that_slurm_has_to_kill_leaves_nothing(grid, lab, someone, started):

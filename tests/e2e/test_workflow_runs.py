@@ -109,9 +109,9 @@ def someone(grid):
 def store(lab):
     with stores.running(lab.gateway) as one:
         one.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
-        one.files["/bucket/in/number"] = b"41"
-        one.files["/bucket/in/below/unit"] = b"apples"
-        one.files["/bucket/input/poem"] = b"one\ntwo\n"
+        one.put("in/number", b"41")
+        one.put("in/below/unit", b"apples")
+        one.put("input/poem", b"one\ntwo\n")
         yield one
 
 
@@ -187,7 +187,7 @@ def test_steps_do_what_the_workflow_says_in_its_order(grid, lab, someone, store,
 def test_data_come_from_a_store_and_go_back_to_it(grid, lab, someone, store, started):
     grid.wait(someone, started["store"], "FINISHED")
 
-    assert store.files["/bucket/out/count of all"] == b"42 apples\n"
+    assert store.get("out/count of all") == b"42 apples\n"
     lab.check_nothing_is_left(started["store"])
 
 
@@ -217,4 +217,4 @@ def test_a_template_of_a_workflow_runs_as_it_is(grid, someone, store, templates,
     output = someone.run("job", "logs", str(templates[name])).stdout
     assert [words for words in TEMPLATES[name] if words not in output] == []
     if name == "s3":
-        assert store.files["/bucket/output/lines.txt"].startswith(b"2 ")
+        assert store.get("output/lines.txt").startswith(b"2 ")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store for jobs of the lab's tests: what a job got from it or left there took the right keys."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.e2e import store as stores
+
+
+@pytest.fixture(scope="module")
+def store():
+    with stores.running("127.0.0.1") as earlier:
+        earlier.put("earlier", b"hello")
+    with stores.running("127.0.0.1") as one:
+        one.put("in/word", b"hello")
+        yield one
+
+
+@pytest.mark.parametrize("wrong", ["key", "secret"])
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("list_objects", {}),
+        ("get_object", {"Key": "in/word"}),
+        ("put_object", {"Key": "in/word", "Body": b"mine"}),
+        ("delete_object", {"Key": "in/word"}),
+    ],
+)
+def test_a_wrong_key_is_refused(store, action, words, wrong):
+    client = store.client("s3", **{"key": store.key, "secret": store.secret, wrong: "wrong"})
+
+    with pytest.raises(ClientError) as refused:
+        getattr(client, action)(Bucket="bucket", **words)
+
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert store.get("in/word") == b"hello"
+
+
+def test_the_right_key_lists_puts_gets_and_deletes(store):
+    client = store.client("s3", store.key, store.secret)
+
+    client.put_object(Bucket="bucket", Key="out/a b", Body=b"first")
+    client.put_object(Bucket="bucket", Key="out/a b", Body=b"second")
+
+    assert names(client) == ["in/word", "out/a b"]
+    assert store.get("out/a b") == b"second"
+    client.delete_object(Bucket="bucket", Key="out/a b")
+    assert names(client) == ["in/word"]
+
+
+def test_the_web_gives_what_is_there_and_keeps_what_is_sent(store):
+    store.files["/in"] = b"hello"
+
+    with urllib.request.urlopen(f"{store.url}/in") as answer:
+        assert answer.read() == b"hello"
+    urllib.request.urlopen(urllib.request.Request(f"{store.url}/out", b"done", method="PUT")).close()
+    assert store.files == {"/in": b"hello", "/out": b"done"}
+    with pytest.raises(urllib.error.HTTPError, match="404") as missing:
+        urllib.request.urlopen(f"{store.url}/nothing")
+    missing.value.close()
+
+
+def names(client):
+    return [one["Key"] for one in client.list_objects(Bucket="bucket")["Contents"]]
