@@ -183,6 +183,13 @@ class TestStore:
         assert output.endswith("hello\n")
         assert node.left == []
 
+    def test_store_is_asked_at_its_endpoint_and_in_its_region(self, node):
+        node.run(workflow("true", input={"s3": STORE}))
+
+        told = (node.home / "rclone.conf").read_text()
+        assert "endpoint = https://store.example:9000\n" in told
+        assert "region = eu-1\n" in told
+
     def test_permissions_of_the_input_are_not_those_of_what_it_links_to(self, node):
         outside = node.root / "outside"
         outside.write_text("mine")
