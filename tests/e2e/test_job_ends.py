@@ -115,6 +115,7 @@ def in_home(lab, who, name):
 def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone, started, store):
     number = started["cancelled"]
     wait_for(lab, someone, "cancelled.started")
+    grid.wait(someone, number, "RUNNING")  # until the chain knows, a cancel costs nothing
     someone.run("job", "cancel", str(number))
     grid.wait(someone, number, "CANCELLED")
 
