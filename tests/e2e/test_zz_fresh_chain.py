@@ -68,7 +68,7 @@ def test_nothing_of_an_old_chain_is_adopted_on_a_fresh_one(grid, lab, fresh_chai
 
     # On the old chain the job still runs. What we ended for want of a claim says nothing of it: it is run anew.
     someone = grid.customer("pioneer")
-    wait_until(lambda: records(lab, old_job["id"], old_job)[0][-1]["state"] == "RUNNING", timeout=180)
+    wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
     someone.run("job", "cancel", str(alive))
     job = grid.wait(someone, alive, "CANCELLED")
     grid.check_money(someone, alive, seconds=lab.worth(records(lab, job["id"], job)[0][-1]))
