@@ -74,10 +74,15 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def plugins() -> None:
+    """Ansible's plugins and the roles', which one process may load once."""
     init_plugin_loader()
     for role in roles():
         add_all_plugin_dirs(str(role.path))
+
+
+@pytest.fixture(scope="session")
+def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Site:
     loader = DataLoader()
     loader.set_basedir(str(ROOT))
     inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory/example")])

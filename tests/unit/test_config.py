@@ -37,6 +37,7 @@ def test_an_address_is_lowered(tmp_path):
         ("chain_id = 179188\n", "", "chain.chain_id: missing"),
         ("0xABab", "0xZZ", "chain.contract"),
         ('"control:8445"', '"control"', "logger.endpoint"),
+        ('"control:8445"', '"https://control:8445"', "logger.endpoint"),
         ("179188", "-1", "chain.chain_id"),
         ("confirmations = 6", "confirmations = 0", "chain.confirmations"),
         ("confirmations = 6", "confirmations = 65", "chain.confirmations"),

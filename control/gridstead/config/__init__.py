@@ -14,7 +14,7 @@ from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, Repository
 from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
-from gridstead.config.reading import load
+from gridstead.config.reading import load, problems
 from gridstead.config.services import SERVICES
 from gridstead.config.supervisor import (
     AgentTransport,
@@ -78,5 +78,6 @@ __all__ = [
     "Wallet",
     "WalletIds",
     "load",
+    "problems",
     "to_wei",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeGuard, TypeVar, get_args
 
@@ -30,21 +31,33 @@ def load(model: type[AnySettings], path: Path) -> AnySettings:
     except OSError as error:
         raise ConfigError(f"cannot read {path}", detail=str(error)) from error
     except ValidationError as error:
-        problems = [_problem(model, one) for one in error.errors()]
+        found = "; ".join(f"{place}: {why}" for place, why in _problems(model, error))
         hint = "docs/reference/settings.md lists every key."
-        raise ConfigError(f"invalid settings in {path}", detail="; ".join(problems), hint=hint) from error
+        raise ConfigError(f"invalid settings in {path}", detail=found, hint=hint) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML", detail=str(error)) from error
 
 
-def _problem(model: type[Settings], error: ErrorDetails) -> str:
-    place = ".".join(map(str, error["loc"]))
+def problems(model: type[Settings], table: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return every broken field of a table, as ``key.key``, and why it is; nothing if it is good."""
+    try:
+        model.model_validate(table)
+    except ValidationError as error:
+        return _problems(model, error)
+    return []
+
+
+def _problems(model: type[Settings], error: ValidationError) -> list[tuple[str, str]]:
+    return [(".".join(map(str, one["loc"])), _why(model, one)) for one in error.errors()]
+
+
+def _why(model: type[Settings], error: ErrorDetails) -> str:
     if error["type"] == "missing":
-        return f"{place}: missing"
+        return "missing"
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1]), _keys(model, error["loc"][:-1]), n=1)
-        return f"{place}: unknown key" + (f", did you mean {near[0]}?" if near else "")
-    return f"{place}: {error['msg'].removeprefix('Value error, ')}, found {repr(error['input'])[:SHOWN]}"
+        return "unknown key" + (f", did you mean {near[0]}?" if near else "")
+    return f"{error['msg'].removeprefix('Value error, ')}, found {repr(error['input'])[:SHOWN]}"
 
 
 def _keys(model: type[Settings], table: tuple[int | str, ...]) -> list[str]:

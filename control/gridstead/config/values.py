@@ -25,7 +25,7 @@ def _check_address(value: str) -> str:
 
 def _check_endpoint(value: str) -> str:
     host, colon, port = value.rpartition(":")
-    if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+    if not (host and colon and port.isdigit() and 0 < int(port) < 65536) or "/" in host:
         raise ValueError("an endpoint is host:port")
     return value
 
