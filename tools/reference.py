@@ -15,7 +15,7 @@ import typer.main
 from pydantic.fields import FieldInfo
 
 from gridstead.cli.main import app
-from gridstead.config import SERVICES, ClientSettings, Settings
+from gridstead.config import FILES, ClientSettings, Settings
 from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S
 from gridstead.domain.lifecycle import COLD, LEGAL, JobState
 
@@ -45,7 +45,7 @@ def settings() -> str:
         "One TOML file a service, `/etc/gridstead/<service>.toml`. Unknown keys are errors.\n",
         "`gridstead check-config <service>` checks a file and contacts nothing.\n",
     ]
-    for service, model in sorted(SERVICES.items()):
+    for service, model in sorted(FILES.items()):
         lines += [f"## {service}\n", *_table(model)]
     lines += [
         "## The command line\n",

@@ -7,7 +7,6 @@ A tree is a dictionary: names to bytes (a file), to a dictionary (a directory), 
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 import struct
 import zlib
@@ -28,6 +27,7 @@ DAY_S = 86_400
 CHUNK_BYTES = 16 * 1024
 
 DIRECTORY, TRANSITION, FILE, LINK, NESTED_ROOT, CHUNKED = 1, 2, 4, 8, 32, 64
+PLAIN = 1 << 11
 
 SCHEMA = """
 CREATE TABLE catalog (md5path_1 INTEGER, md5path_2 INTEGER, parent_1 INTEGER, parent_2 INTEGER, hardlinks INTEGER,
@@ -56,6 +56,23 @@ class Chunks:
     """A file that is stored in pieces."""
 
     content: bytes
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A file that is stored as it is, not compressed."""
+
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A file or directory with permissions and an owner."""
+
+    node: Any
+    mode: int
+    uid: int = 0
+    gid: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,9 +195,9 @@ class Publisher:
         signature = self.signer.sign(hexed, padding.PKCS1v15(), hashes.SHA1())
         (self.root / ".cvmfspublished").write_bytes(text + b"--\n" + hexed + b"\n" + signature)
 
-    def store(self, content: bytes, kind: str = "") -> str:
+    def store(self, content: bytes, kind: str = "", *, plain: bool = False) -> str:
         """Store an object and return its hash."""
-        packed = zlib.compress(content)
+        packed = content if plain else zlib.compress(content)
         hexed = self.hash(packed)
         path = self.path(hexed, kind)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,6 +255,17 @@ class Publisher:
                     self._file(database, path, node)
                 case WithAttributes():
                     self._file(database, path, node.content, xattr=node.attributes)
+                case Plain():
+                    digest = bytes.fromhex(self.store(node.content, plain=True)[:40])
+                    flags = FILE | PLAIN
+                    self._row(database, path, flags, mode=0o100644, size=len(node.content), digest=digest)
+                case Mode():
+                    self._fill(database, {name: node.node}, folder)
+                    values = (node.mode, node.uid, node.gid, *_md5(path))
+                    database.execute(
+                        "UPDATE catalog SET mode = mode & ~4095 | ?, uid = ?, gid = ?"
+                        " WHERE md5path_1 = ? AND md5path_2 = ?", values
+                    )  # fmt: skip
                 case HardLink():
                     self._file(database, path, node.content, links=node.group << 32 | node.count)
                 case Chunks():
@@ -267,7 +295,7 @@ class Publisher:
 
     def _row(self, database, path, flags, *, mode, size=4096, links=1, symlink="", digest=None, xattr=None):
         algorithm = ("", "-rmd160", "-shake128").index(self.suffix) << 8
-        parent = _md5(os.path.dirname(path)) if path else (0, 0)  # noqa: PTH120
+        parent = _md5(path.rpartition("/")[0]) if path else (0, 0)
         name = path.rpartition("/")[2]
         row = (*_md5(path), *parent, links, digest, size, mode, NOW, flags | algorithm, name, symlink, 0, 0, xattr)
         database.execute(f"INSERT INTO catalog VALUES ({', '.join('?' * len(row))})", row)

@@ -113,6 +113,11 @@ def hanging(handler: Handler, _content: bytes) -> None:
     handler.close_connection = True
 
 
+def leaving(handler: Handler, _content: bytes) -> None:
+    """Hang up."""
+    handler.close_connection = True
+
+
 def endless(handler: Handler, _content: bytes) -> None:
     """Give more and more."""
     handler.close_connection = True

@@ -148,7 +148,7 @@ def test_a_signal_at_any_line_ends_the_loop(monkeypatch):
     before = sys.gettrace()
     for place in range(1, 60):
         tracer = SignalAtLine(place)
-        monkeypatch.setattr(loop, "_tell_systemd", tracer.tell)
+        monkeypatch.setattr(loop, "tell_systemd", tracer.tell)
         sys.settrace(tracer)
         try:
             run(())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,9 +15,10 @@ from rich.status import Status
 
 from gridstead.cli.client import Json
 from gridstead.cli.output import emit_error, emit_json, emit_table, errors, say, tell
-from gridstead.config import CvmfsSettings, load
+from gridstead.config import CvmfsClientSettings, CvmfsSettings, Named, load
 from gridstead.domain.cvmfs.replica import Pulled, ReplicaState
 from gridstead.errors import GridsteadError, InvalidInput
+from gridstead.logs import set_up
 
 if TYPE_CHECKING:  # the web server's library takes long to import; only commands that need it do
     from gridstead.services.cvmfs import Replica
@@ -27,6 +28,7 @@ app = typer.Typer()
 MIB = 1024 * 1024
 LINE_EVERY_S = 10.0
 SETTINGS = Path("/etc/gridstead/cvmfs.toml")
+CLIENT_SETTINGS = Path("/etc/gridstead/cvmfs-client.toml")
 
 Config = Annotated[Path, typer.Option("--config", help="Settings file.")]
 Names = Annotated[
@@ -134,6 +136,25 @@ def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False
     emit_table(columns, [["" if cell is None else cell for cell in row] for row in rows])
 
 
+@app.command()
+def mount(
+    name: Annotated[str, typer.Argument(metavar="REPOSITORY", help="Name of the repository.")],
+    mountpoint: Annotated[Path, typer.Argument(help="An empty directory.")],
+    config: Annotated[Path, typer.Option("--config", help="Settings file.")] = CLIENT_SETTINGS,
+) -> None:
+    """Mount a repository, to read, until it is unmounted or the command ends; for root.
+
+    Follows new revisions. What is open stays what it was; what was read stays readable while no server answers.
+    """
+    from gridstead.wiring import cvmfs_mount as wiring  # noqa: PLC0415 - takes long to import
+
+    settings = load(CvmfsClientSettings, config)
+    _check_known(settings.repositories, [name], config)
+    set_up(settings.log_level)
+    code = wiring.mount(settings, next(one for one in settings.repositories if one.name == name), mountpoint)
+    raise typer.Exit(code)
+
+
 def _record(name: str, state: ReplicaState, now: int) -> dict[str, object]:
     current = state.current
     return {
@@ -180,11 +201,15 @@ def _each(
 
 def _load(config: Path, names: Sequence[str] | None) -> CvmfsSettings:
     settings = load(CvmfsSettings, config)
-    known = [one.name for one in settings.repositories]
-    unknown = [name for name in names or () if name not in known]
+    _check_known(settings.repositories, names or (), config)
+    return settings
+
+
+def _check_known(repositories: Iterable[Named], names: Iterable[str], config: Path) -> None:
+    known = [one.name for one in repositories]
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidInput(f"no repository {unknown[0][:80]!r} in {config}", hint=f"There are: {', '.join(known)}.")
-    return settings
 
 
 def _time(at: int | None) -> str | None:

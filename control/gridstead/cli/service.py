@@ -12,7 +12,7 @@ import typer
 
 from gridstead.cli.client import Json, settings_file
 from gridstead.cli.output import emit_done
-from gridstead.config import SERVICES, ClientSettings, Settings, load
+from gridstead.config import FILES, SERVICES, ClientSettings, Settings, load
 from gridstead.errors import InvalidInput
 from gridstead.logs import set_up
 
@@ -60,12 +60,12 @@ def _runner(service: str) -> Callable[[Path | None], None]:
 
 
 def check_config(
-    service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of: {CLIENT}, {', '.join(SERVICES)}.")],
+    service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of: {CLIENT}, {', '.join(FILES)}.")],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Check the settings file of a service, or of you as a client; contacts nothing and changes nothing."""
-    models: dict[str, type[Settings]] = {CLIENT: ClientSettings, **SERVICES}
+    models: dict[str, type[Settings]] = {CLIENT: ClientSettings, **FILES}
     if service not in models:
         raise InvalidInput(f"unknown service {service[:80]!r}", hint=f"Give one of: {', '.join(models)}.")
     path = settings_file(config) if service == CLIENT else settings_path(service, config)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from gridstead.config.agent import AgentSettings
 from gridstead.config.client import ClientSettings
-from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, Repository
+from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, Named, Repository
+from gridstead.config.cvmfs_client import CvmfsClientSettings, MountedRepository
 from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
 from gridstead.config.reading import load, problems
-from gridstead.config.services import SERVICES
+from gridstead.config.services import FILES, SERVICES
 from gridstead.config.supervisor import (
     AgentTransport,
     PricesPerMinute,
@@ -40,6 +41,7 @@ from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSetting
 from gridstead.config.values import Address, Credits, Endpoint, NaturalInt, Network, PositiveInt, Settings, Url, to_wei
 
 __all__ = [
+    "FILES",
     "SERVICES",
     "Address",
     "AgentSettings",
@@ -47,6 +49,7 @@ __all__ = [
     "Chain",
     "ClientSettings",
     "Credits",
+    "CvmfsClientSettings",
     "CvmfsSettings",
     "DefinitionLimits",
     "Directory",
@@ -56,7 +59,9 @@ __all__ = [
     "LdapConnectorSettings",
     "LoggerSettings",
     "MetaSchedulerSettings",
+    "MountedRepository",
     "MutualTls",
+    "Named",
     "NaturalInt",
     "Network",
     "Peer",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -50,7 +50,24 @@ class FetchSettings(Settings):
     max_catalog_mib: Annotated[PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")] = 4096
 
 
-def _check_names(repositories: tuple[Repository, ...]) -> tuple[Repository, ...]:
+class Named(Protocol):
+    """A table with a name."""
+
+    @property
+    def name(self) -> str:
+        """Return it."""
+        ...
+
+
+Tables = TypeVar("Tables", bound=tuple[Named, ...])
+
+
+def check_names(repositories: Tables) -> Tables:
+    """Return tables of which no two have one name.
+
+    Raises:
+        ValueError: Two have.
+    """
     names = [one.name for one in repositories]
     if len(set(names)) < len(names):
         raise ValueError("a repository stands there twice")
@@ -63,7 +80,7 @@ class CvmfsSettings(Service):
     repositories: Annotated[
         tuple[Repository, ...],
         Field(min_length=1, description="A table `[[repositories]]` for each."),
-        AfterValidator(_check_names),
+        AfterValidator(check_names),
     ]
     storage_directory: Annotated[Path, Field(description="Where replicas are kept.")] = Path("/srv/cvmfs")
     min_free_mib: Annotated[NaturalInt, Field(description="What is left free on its disk, MiB.")] = 1024

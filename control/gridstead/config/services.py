@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from gridstead.config.agent import AgentSettings
 from gridstead.config.cvmfs import CvmfsSettings
+from gridstead.config.cvmfs_client import CvmfsClientSettings
 from gridstead.config.job_definitions import JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings
@@ -22,3 +23,6 @@ SERVICES: dict[str, type[Service]] = {
     "supervisor": SupervisorSettings,
     "user-directories": UserDirectoriesSettings,
 }
+
+# Beside the services: what a command of root's reads.
+FILES: dict[str, type[Service]] = {**SERVICES, "cvmfs-client": CvmfsClientSettings}

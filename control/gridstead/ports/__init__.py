@@ -22,6 +22,7 @@ from gridstead.ports.cvmfs import (
     SigningCertificate,
     Upstream,
 )
+from gridstead.ports.cvmfs_client import Content, ContentCache, TreeCatalog
 from gridstead.ports.journal import Cursor, Journal, Outbox, Transactions
 from gridstead.ports.logs import LogSink
 from gridstead.ports.scripts import Modules, ScriptSource, ScriptStore, TakenNonces
@@ -33,6 +34,8 @@ __all__ = [
     "Catalog",
     "Clock",
     "CompletionSpool",
+    "Content",
+    "ContentCache",
     "Cursor",
     "Databases",
     "Directory",
@@ -54,6 +57,7 @@ __all__ = [
     "Slurm",
     "TakenNonces",
     "Transactions",
+    "TreeCatalog",
     "Upstream",
     "UserDirectories",
 ]

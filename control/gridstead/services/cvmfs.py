@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gridstead.domain.cvmfs.letters import MANIFEST, WHITELIST, Manifest, Whitelist, parse_manifest, parse_whitelist
 from gridstead.domain.cvmfs.objects import Kind, ObjectName
 from gridstead.domain.cvmfs.replica import Pulled, ReplicaState, Revision, Swept, retain, take, to_revision
 from gridstead.domain.cvmfs.trust import Letters, check_succession
-from gridstead.errors import ConfigError, GridsteadError, InvalidInput, RepositoryUntrusted
+from gridstead.errors import GridsteadError, InvalidInput
 from gridstead.ports import Clock, Databases, ObjectStore, ReplicaFiles, Signatures, Upstream
-from gridstead.services.cvmfs_letters import read_letters
+from gridstead.services.cvmfs_letters import check_consent, read_letters, stored_letters
 from gridstead.services.cvmfs_pull import Diligence, Puller, Tell, walk
 
 log = structlog.get_logger()
@@ -95,7 +94,7 @@ class Replica:
             fetched=pulled.fetched,
             fetched_bytes=pulled.fetched_bytes,
         )
-        served, last = self._served(), self.state().last_sweep or 0
+        served, last = stored_letters(self._rooms.files, self._name), self.state().last_sweep or 0
         if served and served[0].collectable and self._rooms.clock.now() - last >= self._habits.sweep_every_s:
             swept = self.sweep()
             log.info("objects_swept", repository=self._name, removed=swept.removed, removed_bytes=swept.removed_bytes)
@@ -141,7 +140,7 @@ class Replica:
         """
         files, now = self._rooms.files, self._rooms.clock.now()
         with self._alone():
-            served = self._served()
+            served = stored_letters(self._rooms.files, self._name)
             if served is None:
                 raise InvalidInput(f"nothing of {self._name} is here", hint="Run `gridstead cvmfs snapshot` first.")
             if not served[0].collectable:
@@ -159,22 +158,12 @@ class Replica:
 
     def _letters(self, *, allow_rollback: bool) -> Letters:
         rooms = self._rooms
+        check_consent(rooms.upstream, self._name)
         letters = read_letters(rooms.upstream, rooms.signatures, name=self._name, now=rooms.clock.now())
-        served = self._served()
+        served = stored_letters(self._rooms.files, self._name)
         if served is not None and not allow_rollback:
             check_succession(served, letters.manifest, letters.whitelist)
         return letters
-
-    def _served(self) -> tuple[Manifest, Whitelist] | None:
-        """Return the letters that are served; None before the first pull."""
-        manifest, whitelist = self._rooms.files.letter(MANIFEST), self._rooms.files.letter(WHITELIST)
-        if manifest is None or whitelist is None:
-            return None
-        try:
-            return parse_manifest(manifest), parse_whitelist(whitelist)
-        except RepositoryUntrusted as error:
-            hint = f"Remove {MANIFEST} and {WHITELIST} from its folder; the next pull writes them."
-            raise ConfigError(f"letters of {self._name} are damaged here", detail=str(error), hint=hint) from error
 
     def _pull(self, letters: Letters, diligence: Diligence, tell: Tell) -> Pulled:
         rooms, manifest = self._rooms, letters.manifest

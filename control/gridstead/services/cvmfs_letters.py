@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from gridstead.domain.cvmfs.letters import MANIFEST, WHITELIST, parse_manifest, parse_whitelist
+from gridstead.domain.cvmfs.letters import MANIFEST, WHITELIST, Manifest, Whitelist, parse_manifest, parse_whitelist
 from gridstead.domain.cvmfs.objects import unpack
 from gridstead.domain.cvmfs.trust import PUBLISHER, Letters, check_manifest, check_whitelist
-from gridstead.errors import RepositoryIncomplete, RepositoryUntrusted
-from gridstead.ports import Signatures, Upstream
+from gridstead.errors import ConfigError, RepositoryIncomplete, RepositoryUntrusted
+from gridstead.ports import ReplicaFiles, Signatures, Upstream
 
 MASTER_REPLICA = ".cvmfs_master_replica"
 MAX_CERTIFICATE_BYTES = 64 * 1024
@@ -17,16 +17,15 @@ def read_letters(upstream: Upstream, signatures: Signatures, *, name: str, now: 
     """Return the letters of a repository, believed. Nothing is stored.
 
     Args:
-        upstream: The Stratum 0.
+        upstream: Who shows them.
         signatures: The repository's master keys.
         name: Of the repository.
         now: Unix seconds.
 
     Raises:
         RepositoryUntrusted: A letter is altered, of another repository, expired, or not signed by who may.
-        RepositoryIncomplete: A file is not there, or the server does not let itself be copied.
+        RepositoryIncomplete: A file is not there.
     """
-    _check_consent(upstream, name)
     whitelist = parse_whitelist(upstream.file(WHITELIST))
     if not signatures.is_of_master(whitelist.letter):
         hint = "Compare public_key_files with the keys that the publisher gives; if they are right, trust nothing."
@@ -45,9 +44,30 @@ def read_letters(upstream: Upstream, signatures: Signatures, *, name: str, now: 
     return Letters(whitelist=whitelist, manifest=manifest, certificate=packed)
 
 
-def _check_consent(upstream: Upstream, name: str) -> None:
+def check_consent(upstream: Upstream, name: str) -> None:
+    """Refuse to copy a server that does not let itself be copied.
+
+    Raises:
+        RepositoryIncomplete: So it is.
+    """
     try:
         upstream.file(MASTER_REPLICA)
     except RepositoryIncomplete as error:
         hint = "Copy from a Stratum 0 that has this file; its publisher makes it to allow replicas."
         raise RepositoryIncomplete(f"server of {name} may not be copied", detail=str(error), hint=hint) from error
+
+
+def stored_letters(files: ReplicaFiles, name: str) -> tuple[Manifest, Whitelist] | None:
+    """Return the letters that are here, which were believed when they came; None before the first.
+
+    Raises:
+        ConfigError: They are damaged.
+    """
+    manifest, whitelist = files.letter(MANIFEST), files.letter(WHITELIST)
+    if manifest is None or whitelist is None:
+        return None
+    try:
+        return parse_manifest(manifest), parse_whitelist(whitelist)
+    except RepositoryUntrusted as error:
+        hint = f"Remove {MANIFEST} and {WHITELIST} from its folder; they come again from the server."
+        raise ConfigError(f"letters of {name} are damaged here", detail=str(error), hint=hint) from error

@@ -25,7 +25,7 @@ from gridstead.rpc.metrics import Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
 from gridstead.services.cvmfs import Habits, Replica, Rooms
-from gridstead.services.cvmfs_letters import read_letters
+from gridstead.services.cvmfs_letters import check_consent, read_letters
 from gridstead.wiring import loop
 from gridstead.wiring.credentials import to_files
 
@@ -76,6 +76,7 @@ def probe(name: str, url: str, keys: Iterable[Path]) -> Letters:
     """
     clock = SystemClock()
     with closing(_upstream(url, FetchSettings(), ssl.create_default_context())) as upstream:
+        check_consent(upstream, name)
         return read_letters(upstream, RsaSignatures(keys), name=name, now=clock.now())
 
 

@@ -84,11 +84,11 @@ def run(
         )
     clock = _ClockWatch(scheduler)
     scheduler.start()
-    _tell_systemd("READY=1")
+    tell_systemd("READY=1")
     log.info("service_started", ticks=[tick.name for tick in ticks])
     while not _is_told(stops):
         clock.check()
-    _tell_systemd("STOPPING=1")
+    tell_systemd("STOPPING=1")
     interrupt()
     scheduler.shutdown(wait=not bugs)
     for closing in reversed(close):
@@ -138,7 +138,7 @@ def _guarded(tick: Tick) -> Callable[[], None]:
     return guarded
 
 
-def _tell_systemd(state: str) -> None:
+def tell_systemd(state: str) -> None:
     """Tell the service manager, if one listens. Source: sd_notify(3)."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

@@ -12,7 +12,7 @@ from gridstead.cli.main import app
 from gridstead.cli.output import credits_text, emit_error, emit_record, emit_table, parse_credits, say
 from gridstead.errors import InvalidInput
 
-SERVICES_RUN = {"run", "fetch"}
+SERVICES_RUN = {"run", "fetch", "mount"}
 
 
 def commands(command, path=()):

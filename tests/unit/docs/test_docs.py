@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridstead.config import SERVICES, ClientSettings, Settings
+from gridstead.config import FILES, ClientSettings, Settings
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -35,13 +35,13 @@ def models(model):
                 yield from models(inner)
 
 
-@pytest.mark.parametrize("service", sorted(SERVICES))
+@pytest.mark.parametrize("service", sorted(FILES))
 def test_every_setting_of_a_service_is_used_in_wiring(service):
     wiring = CHECKOUT / "control" / "gridstead" / "wiring"
     text = "\n".join(file.read_text() for file in wiring.glob("*.py"))
     text += (CHECKOUT / "control/gridstead/cli/service.py").read_text()
 
-    unused = {f for m in models(SERVICES[service]) for f in m.model_fields if not re.search(rf"\.{f}\b", text)}
+    unused = {f for m in models(FILES[service]) for f in m.model_fields if not re.search(rf"\.{f}\b", text)}
 
     assert unused == set()
 

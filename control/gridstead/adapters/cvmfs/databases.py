@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gridstead.adapters.cvmfs.disk import PART, writing
-from gridstead.adapters.cvmfs.objects import DiskObjects
-from gridstead.domain.cvmfs.objects import Kind, ObjectName, from_digest, parse_hash
+from gridstead.adapters.cvmfs.objects import DiskObjects, blocks
+from gridstead.domain.cvmfs.objects import Kind, ObjectName, from_digest, inflated, parse_hash
 from gridstead.errors import RepositoryUntrusted
 
-BLOCK_BYTES = 1024 * 1024
 STEPS = 1_000_000  # of SQLite's machine between two counts
 MAX_COUNTS = 5_000  # some minutes
 MAX_TAGS = 100_000
@@ -52,8 +50,8 @@ class CompressedDatabases:
 
     def tagged(self, name: ObjectName) -> tuple[ObjectName, ...]:
         """Return the root catalogs that a history names."""
-        with self._open(name) as database, _judged(name):
-            _require(database, name, "tags")
+        with self._open(name) as database, judged(name):
+            require(database, name, "tags")
             rows = database.execute("SELECT DISTINCT hash FROM tags LIMIT ?", (MAX_TAGS,)).fetchall()
             return tuple(parse_hash(str(row[0]), Kind.CATALOG) for row in rows)
 
@@ -62,13 +60,10 @@ class CompressedDatabases:
         with tempfile.NamedTemporaryFile(suffix=PART, dir=self._objects.txn) as file:
             path = Path(file.name)
             with writing(path):
-                for block in _inflated(self._objects.content(name), name, self._max_bytes):
+                for block in inflated(name, blocks(self._objects.content(name)), limit=self._max_bytes):
                     file.write(block)
                 file.flush()
-            uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
-            with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as database:
-                with _judged(name):
-                    _bound(database)
+            with closing(connect(path, name)) as database:
                 yield database
 
 
@@ -81,47 +76,53 @@ class SqliteCatalog:
 
     def objects(self) -> Iterator[ObjectName]:
         """Return what its files consist of."""
-        with _judged(self.name):
-            _require(self.database, self.name, "catalog", "chunks")
+        with judged(self.name):
+            require(self.database, self.name, "catalog", "chunks")
             for query, kind in ((_FILES, Kind.FILE), (_CHUNKS, Kind.CHUNK)):
                 for digest, code in self.database.execute(query):
                     yield from_digest(digest, code, kind)
 
     def nested(self) -> tuple[ObjectName, ...]:
         """Return the catalogs below it."""
-        with _judged(self.name):
-            _require(self.database, self.name, "nested_catalogs")
-            rows = self.database.execute("SELECT sha1 FROM nested_catalogs").fetchall()
+        found = [name for _, name in nested_catalogs(self.database, self.name)]
+        with judged(self.name):
             if _has(self.database, "bind_mountpoints"):  # catalogs that are shown in a second place
-                rows += self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
-            return tuple(dict.fromkeys(parse_hash(str(row[0]), Kind.CATALOG) for row in rows))
+                rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
+                found += [parse_hash(str(row[0]), Kind.CATALOG) for row in rows]
+        return tuple(dict.fromkeys(found))
 
 
-def _inflated(path: Path, name: ObjectName, limit: int) -> Iterator[bytes]:
-    """Yield what a compressed file holds.
+def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
+    """Return a database that is only read, its queries bounded until ``bound`` is called again.
 
     Raises:
-        RepositoryUntrusted: It is not compressed, not whole, or larger than the limit.
+        RepositoryUntrusted: It is none.
     """
-    inflate, size = zlib.decompressobj(), 0
-    with path.open("rb") as file, _judged(name):
-        while block := file.read(BLOCK_BYTES):
-            while block and not inflate.eof:
-                piece = inflate.decompress(block, BLOCK_BYTES)
-                size += len(piece)
-                if size > limit:
-                    raise RepositoryUntrusted(f"object {name} is too large", detail=f"more than {limit} bytes unpacked")
-                yield piece
-                block = inflate.unconsumed_tail
-    if not inflate.eof:
-        raise RepositoryUntrusted(f"object {name} is not whole", detail=f"{size} bytes unpacked")
+    with judged(name):
+        uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+        database = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        bound(database)
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.execute("PRAGMA query_only = ON")
+        return database
 
 
-def _bound(database: sqlite3.Connection) -> None:
+def bound(database: sqlite3.Connection) -> None:
+    """Let a database's queries take so many steps from now on, and no more."""
     counts = iter(range(MAX_COUNTS))
     database.set_progress_handler(lambda: next(counts, None) is None, STEPS)
-    database.execute("PRAGMA trusted_schema = OFF")
-    database.execute("PRAGMA query_only = ON")
+
+
+def nested_catalogs(database: sqlite3.Connection, name: ObjectName) -> tuple[tuple[str, ObjectName], ...]:
+    """Return the catalogs below one, with the paths where they are shown.
+
+    Raises:
+        RepositoryUntrusted: It is not a catalog.
+    """
+    with judged(name):
+        require(database, name, "nested_catalogs")
+        rows = database.execute("SELECT path, sha1 FROM nested_catalogs").fetchall()
+        return tuple((str(path), parse_hash(str(digest), Kind.CATALOG)) for path, digest in rows)
 
 
 def _has(database: sqlite3.Connection, table: str) -> bool:
@@ -129,15 +130,25 @@ def _has(database: sqlite3.Connection, table: str) -> bool:
     return found.fetchone() is not None
 
 
-def _require(database: sqlite3.Connection, name: ObjectName, *tables: str) -> None:
+def require(database: sqlite3.Connection, name: ObjectName, *tables: str) -> None:
+    """Refuse a database that lacks one of these tables.
+
+    Raises:
+        RepositoryUntrusted: So it does.
+    """
     missing = [table for table in tables if not _has(database, table)]
     if missing:
         raise RepositoryUntrusted(f"object {name} is not a database of its kind", detail=f"no table {missing[0]}")
 
 
 @contextmanager
-def _judged(name: ObjectName) -> Iterator[None]:
+def judged(name: ObjectName) -> Iterator[None]:
+    """Tell what SQLite found wrong as a fault of the object.
+
+    Raises:
+        RepositoryUntrusted: SQLite found something.
+    """
     try:
         yield
-    except (sqlite3.Error, zlib.error) as error:
+    except sqlite3.Error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error

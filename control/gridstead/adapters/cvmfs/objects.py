@@ -11,11 +11,9 @@ from contextlib import closing
 from pathlib import Path
 
 from gridstead.adapters.cvmfs.disk import PART, sync_folder, write_part, writing
-from gridstead.domain.cvmfs.objects import ObjectName, parse_path, verified
+from gridstead.domain.cvmfs.objects import BLOCK_BYTES, ObjectName, parse_path, verified
 from gridstead.domain.cvmfs.replica import Swept
 from gridstead.errors import RepositoryUntrusted, StorageFull
-
-BLOCK_BYTES = 1024 * 1024
 
 
 class DiskObjects:
@@ -39,7 +37,7 @@ class DiskObjects:
         if not check:
             return path.is_file()
         try:
-            _verify(name, _blocks(path))
+            _verify(name, blocks(path))
         except FileNotFoundError:
             return False
         except RepositoryUntrusted:
@@ -149,7 +147,8 @@ def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:
         continue
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def blocks(path: Path) -> Iterator[bytes]:
+    """Yield what a file holds."""
     with path.open("rb") as file:
         while block := file.read(BLOCK_BYTES):
             yield block

@@ -20,7 +20,6 @@ from gridstead.domain.cvmfs.letters import MAX_LETTER_BYTES
 from gridstead.domain.cvmfs.objects import ObjectName
 from gridstead.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
 
-ATTEMPTS = 3
 FIRST_WAIT_S = 0.5
 SLOWEST_BYTES_PER_S = 1024
 NOT_THERE = (403, 404, 410)
@@ -36,11 +35,13 @@ class FetchLimits:
         timeout_s: To connect, and between two pieces of an answer.
         object_bytes: Size of an object.
         connections: At one time.
+        attempts: Before a server that does not answer is given up.
     """
 
     timeout_s: float
     object_bytes: int
     connections: int
+    attempts: int = 3
 
 
 class HttpUpstream:
@@ -85,7 +86,7 @@ class HttpUpstream:
             return self._attempt(name.path, take, limit=limit, fresh=True)
 
     def _attempt(self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool) -> T:
-        for attempt in range(1, ATTEMPTS):
+        for attempt in range(1, self._limits.attempts):
             try:
                 return self._once(path, take, limit=limit, fresh=fresh)
             except RepositoryUnavailable:

@@ -18,6 +18,7 @@ from typing import Protocol
 from gridstead.errors import RepositoryUntrusted
 
 DIGEST_BYTES = 20
+BLOCK_BYTES = 1024 * 1024
 SHOWN = 80
 
 
@@ -160,7 +161,7 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
     Raises:
         RepositoryUntrusted: It is not what its name says, not compressed, not whole, or larger.
     """
-    packed = b"".join(verified(name, _limited(name, pieces, limit)))
+    packed = b"".join(verified(name, limited(name, pieces, limit)))
     inflate = zlib.decompressobj()
     try:
         content = inflate.decompress(packed, limit)
@@ -171,7 +172,40 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
     return packed, content
 
 
-def _limited(name: ObjectName, pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
+def inflated(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
+    """Yield what an object holds.
+
+    Args:
+        name: Of the object.
+        pieces: Of its bytes, as they are stored.
+        limit: What it may hold, bytes.
+
+    Raises:
+        RepositoryUntrusted: It is not compressed, not whole, or larger.
+    """
+    inflate, size = zlib.decompressobj(), 0
+    try:
+        for piece in pieces:
+            left = piece
+            while left and not inflate.eof:
+                content = inflate.decompress(left, BLOCK_BYTES)
+                size += len(content)
+                if size > limit:
+                    raise RepositoryUntrusted(f"object {name} is too large", detail=f"more than {limit} bytes unpacked")
+                yield content
+                left = inflate.unconsumed_tail
+    except zlib.error as error:
+        raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
+    if not inflate.eof:
+        raise RepositoryUntrusted(f"object {name} is not whole", detail=f"{size} bytes unpacked")
+
+
+def limited(name: ObjectName, pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """Yield the pieces of an object.
+
+    Raises:
+        RepositoryUntrusted: They are more bytes than that.
+    """
     size = 0
     for piece in pieces:
         size += len(piece)

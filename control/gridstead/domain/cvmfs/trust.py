@@ -54,7 +54,9 @@ def check_manifest(manifest: Manifest, *, name: str) -> None:
         raise RepositoryUntrusted(f"manifest is not of {name}", detail=f"it names {manifest.name[:255]!r}")
 
 
-def check_succession(before: tuple[Manifest, Whitelist], manifest: Manifest, whitelist: Whitelist) -> None:
+def check_succession(
+    before: tuple[Manifest, Whitelist], manifest: Manifest, whitelist: Whitelist, *, hint: str = ROLLBACK
+) -> None:
     """Refuse to go back: to an older revision, to another content of the same one, or to an older whitelist.
 
     An older whitelist may name signers that are no longer trusted.
@@ -63,6 +65,7 @@ def check_succession(before: tuple[Manifest, Whitelist], manifest: Manifest, whi
         before: What is served now.
         manifest: What is to be served.
         whitelist: What is to be served.
+        hint: What to do if it is meant.
 
     Raises:
         RepositoryUntrusted: It would be going back.
@@ -70,10 +73,10 @@ def check_succession(before: tuple[Manifest, Whitelist], manifest: Manifest, whi
     ours, theirs = before[0], manifest
     if theirs.revision < ours.revision:
         told = f"revision {theirs.revision} of {ours.name} is older than {ours.revision}, which is here"
-        raise RepositoryUntrusted(told, hint=ROLLBACK)
+        raise RepositoryUntrusted(told, hint=hint)
     if theirs.revision == ours.revision and theirs.catalog != ours.catalog:
         told = f"revision {ours.revision} of {ours.name} is not the one that is here"
         detail = f"root catalog {theirs.catalog}, here {ours.catalog}"
-        raise RepositoryUntrusted(told, detail=detail, hint=ROLLBACK)
+        raise RepositoryUntrusted(told, detail=detail, hint=hint)
     if whitelist.issued_at < before[1].issued_at:
-        raise RepositoryUntrusted(f"whitelist of {ours.name} is older than the one that is here", hint=ROLLBACK)
+        raise RepositoryUntrusted(f"whitelist of {ours.name} is older than the one that is here", hint=hint)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rows of a catalog say, and what they cannot."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from gridstead.domain.cvmfs.objects import Algorithm, Kind, ObjectName, inflated
+from gridstead.domain.cvmfs.tree import CHUNKED, EXTERNAL, HIDDEN, Piece, Row, chunks_of, parse_entry, whole_of
+from gridstead.errors import RepositoryUntrusted
+
+DIGEST = bytes(20)
+ROW = Row(
+    name="x", mode=0o100644, size=5, mtime=9, uid=1, gid=2, hardlinks=1, flags=4, hash=DIGEST, symlink=None
+)  # fmt: skip
+NAME = ObjectName("00" * 20, Algorithm.SHA1, Kind.FILE)
+
+
+def entry(**fields):
+    return parse_entry(ROW._replace(**fields), "/a")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "../x"}, {"name": ".."}, {"name": "."}, {"name": "a/b"}, {"name": "a\0"}, {"name": 7},
+        {"symlink": "a\0b"}, {"symlink": b"x"}, {"mode": 0}, {"mode": "x"}, {"mode": None}, {"mode": -1},
+        {"size": -1}, {"size": 2**63}, {"size": 1.5}, {"uid": None}, {"gid": -4}, {"hardlinks": "2"}, {"flags": None},
+    ],
+)  # fmt: skip
+def test_a_row_that_no_tree_can_have_is_refused(fields):
+    with pytest.raises(RepositoryUntrusted):
+        entry(**fields)
+
+
+def test_a_row_says_what_stat_tells():
+    one = entry(hardlinks=7 << 32 | 3)
+
+    assert (one.name, one.size, one.mtime, one.uid, one.gid, one.links) == ("x", 5, 9, 1, 2, 3)
+    assert one.is_file
+    assert not any((one.is_directory, one.is_link, one.is_hidden, one.is_chunked))
+    assert entry(flags=4 | HIDDEN).is_hidden
+    assert entry(mode=stat.S_IFIFO | 0o600).mode == stat.S_IFIFO | 0o600
+    assert entry(mtime=-5).mtime == entry(mtime="x").mtime == 0
+
+
+def test_the_size_of_a_link_is_that_of_its_target():
+    assert entry(mode=0o120777, symlink="gr\u00fcn", size=4096).size == 5
+
+
+def test_files_of_one_group_in_one_directory_are_one_file():
+    one, two = entry(name="x", hardlinks=7 << 32 | 2), entry(name="y", hardlinks=7 << 32 | 2)
+    elsewhere = parse_entry(ROW._replace(hardlinks=7 << 32 | 2), "/b")
+
+    assert one.inode == two.inode
+    assert len({one.inode, elsewhere.inode, entry().inode, entry(name="y").inode, entry(name="").inode}) == 5
+    assert min(one.inode, elsewhere.inode) > 1
+
+
+@pytest.mark.parametrize(("packing", "packed"), [(0, True), (1, False)])
+def test_the_content_of_a_small_file_is_one_object(packing, packed):
+    (piece,) = whole_of(entry(flags=4 | packing << 11))
+
+    assert piece == Piece(name=NAME, offset=0, size=5, packed=packed)
+    assert whole_of(entry(flags=4 | 2 << 8))[0].name.algorithm is Algorithm.SHAKE128
+
+
+def test_an_empty_file_has_no_content():
+    assert whole_of(entry(size=0, hash=None)) == ()
+
+
+@pytest.mark.parametrize("fields", [{"flags": 4 | EXTERNAL}, {"flags": 4 | 2 << 11}, {"hash": None}, {"hash": b"1"}])
+def test_content_that_cannot_be_had_is_told(fields):
+    with pytest.raises(RepositoryUntrusted):
+        whole_of(entry(**fields))
+
+
+def test_chunks_make_up_a_file():
+    first, second = chunks_of(entry(flags=4 | CHUNKED), ((0, 3, DIGEST), (3, 2, DIGEST)))
+
+    assert (first.offset, first.size, second.offset, second.size) == (0, 3, 3, 2)
+    assert first.name.kind is Kind.CHUNK
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (), ((0, 3, DIGEST),), ((1, 4, DIGEST),), ((0, 3, DIGEST), (2, 3, DIGEST)), ((0, 3, DIGEST), (4, 1, DIGEST)),
+        ((0, 6, DIGEST),), ((0, 5, None),), (("0", 5, DIGEST),), ((0, -5, DIGEST),),
+    ],
+)  # fmt: skip
+def test_chunks_that_do_not_make_up_the_file_are_refused(rows):
+    with pytest.raises(RepositoryUntrusted):
+        chunks_of(entry(flags=4 | CHUNKED), rows)
+
+
+def test_what_is_not_compressed_cannot_be_unpacked():
+    with pytest.raises(RepositoryUntrusted, match="cannot be read"):
+        list(inflated(NAME, [b"plain"], limit=10))
