@@ -60,12 +60,14 @@ class Problem:
         reason: What is wrong there: what was found and what is allowed.
         hint: A full sentence on what to do, when we know.
         line: Line in the file, from 1; None when there is no file.
+        rule: The rule's name for programs: ``required``, ``gte``, ``oneof`` ...; ``valid`` when it has none of its own.
     """
 
     path: str
     reason: str
     hint: str | None = None
     line: int | None = None
+    rule: str = "valid"
 
     def __str__(self) -> str:
         place = self.path or "workflow"

@@ -171,7 +171,7 @@ def _rule_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if not problems:
         yield error
     for problem in problems:
-        about = {"namespace": problem.path, "field": problem.path.rpartition(".")[2]}
+        about = {"tag": problem.rule, "namespace": problem.path, "field": problem.path.rpartition(".")[2]}
         about["original_message"] = problem.reason
         if problem.hint:
             about["hint"] = problem.hint

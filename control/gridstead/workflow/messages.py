@@ -29,6 +29,19 @@ _WANTED = {
 }
 
 
+# The names that the reference gives to rules, for programs that read them; what it does not check has our own.
+_RULES = {
+    "missing": "required",
+    "greater_than_equal": "gte",
+    "less_than_equal": "lte",
+    "too_long": "max",
+    "string_too_long": "max",
+    "too_short": "min",
+    "string_too_short": "min",
+    "literal_error": "oneof",
+    "extra_forbidden": "known",
+    **dict.fromkeys(_WANTED, "type"),
+}
 # Reasons that say what is allowed, and not what was found.
 _SAYS_NOT_WHAT = ("value_error", "literal_error", "string_unicode")
 
@@ -75,7 +88,8 @@ def _problem(detail: ErrorDetails, prefix: Path, document: Document, root: type[
     reason, hint = _reason(detail)
     if detail["type"] in _SAYS_NOT_WHAT and not is_secret(detail["loc"], root):
         reason += _found(detail["input"])
-    return Problem(path=format_path(path), reason=reason, hint=hint, line=document.line(path))
+    rule = _RULES.get(detail["type"], "valid")
+    return Problem(path=format_path(path), reason=reason, hint=hint, line=document.line(path), rule=rule)
 
 
 def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
@@ -116,4 +130,4 @@ def _unknown(loc: Path, path: Path, document: Document, reason: str, root: type[
     names = fields_of(model) if model else ()
     near = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known fields here: {', '.join(names)}." if names else None
-    return Problem(path=format_path(path), reason=reason, hint=hint, line=line)
+    return Problem(path=format_path(path), reason=reason, hint=hint, line=line, rule=_RULES["extra_forbidden"])

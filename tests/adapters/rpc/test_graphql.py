@@ -64,6 +64,7 @@ class TestSubmit:
         error = response.json()["errors"][0]
         assert error["message"] == "steps: must not be empty"
         assert error["extensions"]["type"] == "validation"
+        assert error["extensions"]["tag"] == "min"
 
     def test_every_broken_rule_is_an_error_of_its_own(self, http, grid):
         response = post(
@@ -77,8 +78,8 @@ class TestSubmit:
             "message": f"steps[0].run.shell: {reason}",
             "path": ["submit"],
             "extensions": {
-                "type": "validation", "code": "invalid-workflow", "namespace": "steps[0].run.shell", "field": "shell",
-                "original_message": reason,
+                "type": "validation", "code": "invalid-workflow", "tag": "valid", "namespace": "steps[0].run.shell",
+                "field": "shell", "original_message": reason,
             },
         }  # fmt: skip
         assert second["extensions"]["namespace"] == "steps[1].run.shell"
