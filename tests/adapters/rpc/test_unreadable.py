@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes that are no message: whoever sends them is told, and our log is not."""
+
+import logging
+
+import grpc
+import pytest
+
+from gridstead.adapters.channel import Peer, open_channel
+from gridstead.logs import set_up
+
+NO_MESSAGE = b"\xff" * 8
+
+
+@pytest.fixture(autouse=True)
+def logs():
+    """What services do at their start, and without it again afterwards."""
+    loggers = [logging.getLogger(name) for name in ("grpc._common", "grpc._cython.cygrpc")]
+    before = [list(logger.filters) for logger in loggers]
+    set_up("info")
+    yield
+    for logger, filters in zip(loggers, before, strict=True):
+        logger.filters = filters
+
+
+def refusal(peer, method, *, stream=False):
+    """The status of a call that sends no message."""
+    with open_channel(peer) as channel:
+        call, sent = (channel.stream_unary, iter([NO_MESSAGE])) if stream else (channel.unary_unary, NO_MESSAGE)
+        with pytest.raises(grpc.RpcError) as refused:
+            call(method)(sent, timeout=10)
+    return refused.value.code().name
+
+
+def test_server_with_threads_tells_only_the_caller(grid, ca, caplog):
+    assert refusal(Peer(address=grid.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch") == "INTERNAL"
+    assert caplog.records == []
+
+
+def test_asynchronous_server_tells_only_the_caller(peer, caplog):
+    assert refusal(peer, "/logger.v1alpha1.LoggerAPI/Write", stream=True) == "UNKNOWN"
+    assert caplog.records == []
+
+
+def test_fault_of_ours_is_still_told(caplog):
+    for name in ("grpc._common", "grpc._cython.cygrpc"):
+        logging.getLogger(name).error("failed", exc_info=RuntimeError("ours"))
+
+    assert [record.message for record in caplog.records] == ["failed"] * 2
