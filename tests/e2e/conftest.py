@@ -14,6 +14,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.e2e import crowd
+
+from gridstead.cli.client import to_json
+from gridstead.cli.job import to_record
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
@@ -115,6 +119,7 @@ class Grid:
     def __init__(self, lab):
         self.lab = lab
         self.where = people.LabGrid(folder=lab.folder)
+        self._connected = {}
         self.admin = people.administrator(self.where)
         self.provider = self._approved()
 
@@ -133,25 +138,33 @@ class Grid:
         """Return a person with a wallet and so many credits."""
         return people.customer(self.where, name, credits_=credits_)
 
+    def close(self):
+        """Let go of the chain."""
+        for member in self._connected.values():
+            member.close()
+
+    def _as(self, who):
+        """Return a person connected to the grid: a command for each question would take more than the grid does."""
+        settings = who.settings.read_text()
+        if settings not in self._connected:
+            self._connected[settings] = crowd.join(who)
+        return self._connected[settings]
+
     def balance(self, address):
         """Return a wallet's credits, wei."""
-        return int(json.loads(self.admin.run("credit", "balance", address, "--json").stdout)["balance_wei"])
+        return self._as(self.admin).customer.balance(address)
 
     def submit(self, who, command, *, credits_=100, tasks=1, cpus=1, memory_mb=64, logging=False):
         """Submit a one-step workflow and return the job's number."""
-        step = {"name": "step", "run": {"command": command}}
-        resources = {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
-        workflow = {"enableLogging": logging, "resources": resources, "steps": [step]}
-        done = subprocess.run(
-            who.command("submit", "-", "--credits", str(credits_), "--name", "e2e", "--json"),
-            env=who.environment, input=json.dumps(workflow), check=False, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["number"]
+        workflow = crowd.one_step(command, memory_mb=memory_mb, cpus=cpus) | {"enableLogging": logging}
+        workflow["resources"]["tasks"] = tasks
+        (number,) = self._as(who).submit([workflow], credits_=credits_)
+        return number
 
     def job(self, who, number):
         """Return a job as `gridstead job get --json` has it."""
-        return json.loads(who.run("job", "get", str(number), "--json").stdout)
+        ledger = self._as(who).ledger
+        return to_json(ledger.jobs([number], at=ledger.head())[number])
 
     def wait(self, who, number, *states, timeout=90):
         """Wait until the job is in one of these states and return it; a cold state that is not asked for fails."""
@@ -166,8 +179,8 @@ class Grid:
         return wait_until(reached, timeout=timeout)
 
     def history(self, who, number):
-        """Return what happened to a job, oldest first."""
-        return json.loads(who.run("job", "history", str(number), "--json").stdout)
+        """Return what happened to a job as `gridstead job history --json` has it, oldest first."""
+        return [to_record(step) for step in self._as(who).customer.milestones(number)]
 
     def check_money(self, who, number, *, seconds=None):
         """Assert that a cold job's bill is right: by Slurm's own start and end, and divided without rest.
@@ -214,7 +227,8 @@ def lab():
 @pytest.fixture(scope="session")
 def grid(lab):
     """The grid on the standing lab, with its provider approved."""
-    return Grid(lab)
+    with contextlib.closing(Grid(lab)) as one:
+        yield one
 
 
 @pytest.fixture

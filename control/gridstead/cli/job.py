@@ -95,14 +95,16 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     wanted = parse_job_number(number)
     client = open_client(config)
     client.job(wanted)
-    steps = [(_state_after(m.event, m.numbers), m) for m in client.customer.milestones(wanted)]
+    steps = client.customer.milestones(wanted)
     if as_json:
-        emit_json([_to_record(state, step) for state, step in steps])
+        emit_json([to_record(step) for step in steps])
         return
-    emit_table(("STATE", "TIME", "BLOCK"), [(s, moment(m.at), m.block) for s, m in steps])
+    emit_table(("STATE", "TIME", "BLOCK"), [(_state_after(m.event, m.numbers), moment(m.at), m.block) for m in steps])
 
 
-def _to_record(state: str, step: Milestone) -> dict[str, object]:
+def to_record(step: Milestone) -> dict[str, object]:
+    """Return what happened to a job for machines. Units: wei, Unix seconds."""
+    state = _state_after(step.event, step.numbers)
     record = {"event": step.event, "state": state, "block": step.block, "at": step.at, **step.numbers}
     return record | ({"evidence": step.evidence} if step.evidence else {})
 
