@@ -16,7 +16,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test lint up down status shell bench bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
+.PHONY: lock help setup demo test check lint up down status shell bench bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ demo: up ## Take one job the whole way, from a workflow to its payment.
 
 test: setup ## Run every check of the project; builds its own lab and takes it down.
 	@tools/test
+
+check: setup ## Run every check that needs no hosts.
+	@tools/check
 
 lint: setup ## Check style, types, layers, roles and scripts.
 	@tools/lint
