@@ -14,11 +14,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridstead.adapters.chain.wallet import create_wallet
+from gridstead.wiring import deployment
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 GRIDSTEAD = Path(sys.executable).with_name("gridstead")
 CHAIN_ID = 179188
 CONFIRMATIONS = 6
 TIMEOUT_S = 300
+CREDIT = 10**18
+COINS = 1_000 * 10**18
 
 _SETTINGS = """\
 job_definitions_url = "https://{control}:8443/graphql"
@@ -114,19 +119,15 @@ def administrator(grid: LabGrid) -> Person:
 def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
     """Return a customer with at least so many credits, and coins for gas; made if there is none of this name."""
     keystore, password = grid.folder / f"{name}.json", grid.folder / "secrets" / f"wallet-{name}"
-    if not keystore.exists():
+    is_new = not keystore.exists()
+    if is_new:
         password.touch(mode=0o600)
         password.write_text(secrets.token_urlsafe(32) + "\n")
-        _run("wallet", "new", "--keystore", str(keystore), "--password-file", str(password))
+        create_wallet(keystore, password)
     person = _person(grid, name, keystore, password)
-    balance = int(json.loads(person.run("credit", "balance", "--json").stdout)["balance_wei"])
-    if balance < credits_ * 10**18:
-        admin = administrator(grid)
-        _run(
-            "devnet", "fund", person.address, str(credits_),
-            "--rpc-url", grid.rpc_url, "--contract", grid.contract,
-            "--admin-keystore", str(admin.keystore), "--admin-password-file", str(admin.password),
-        )  # fmt: skip
+    has = 0 if is_new else int(json.loads(person.run("credit", "balance", "--json").stdout)["balance_wei"])
+    if has < credits_ * CREDIT:
+        _give(grid, person.address, credits_ * CREDIT)
     return person
 
 
@@ -146,5 +147,13 @@ def _person(grid: LabGrid, name: str, keystore: Path, password: Path) -> Person:
     return Person(name=name, settings=settings, keystore=keystore, password=password)
 
 
-def _run(*arguments: str) -> None:
-    subprocess.run([str(GRIDSTEAD), *arguments], check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+def _give(grid: LabGrid, address: str, credits_: int) -> None:
+    """Give a wallet coins for gas, and credits (wei), from the administrator; as `gridstead devnet fund` does."""
+    one = administrator(grid)
+    admin = (one.keystore, one.password)
+    node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
+    try:
+        deployment.fund(node, admin, [address], least=COINS // 2, amount=COINS)
+        deployment.mint(node, admin, grid.contract.lower(), address, credits_)
+    finally:
+        node.close()
