@@ -43,6 +43,15 @@ steps:
 - run:
     command: echo "after, $DEEP_RESULT" >>"$DEEPSQUARE_OUTPUT/said"; echo LEFT=said >>"$DEEPSQUARE_ENV"
 """
+GREET = """\
+name: Greet
+description: Greets.
+minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
+inputs: [{key: WHO, description: Whom.}]
+outputs: [{key: RESULT, description: The greeting.}]
+steps:
+- run: {command: 'echo "RESULT=hello $WHO" >>"$DEEPSQUARE_ENV"'}
+"""
 SAID = """\
 4 pears for 2
 ,
@@ -64,7 +73,7 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def source(lab, tmp_path_factory):
-    """A git server with repositories ``me/count`` and ``me/around``; what a source begins with."""
+    """A git server with repositories ``me/count``, ``me/around`` and ``me/greet``; what a source begins with."""
     root = tmp_path_factory.mktemp("git")
     certificate, key = certify(lab, root)
     server = GitServer(root, TlsFiles(certificate=certificate, key=key), address=lab.gateway, port=PORT)
@@ -74,6 +83,7 @@ def source(lab, tmp_path_factory):
     count.commit({"module.yaml": "later: broken"})
     around = AROUND.replace("HOST", server.host).replace("TAG", TAG)
     Repository(root, "me/around", {"module.yaml": around}).commit({}, tag=TAG)
+    Repository(root, "me/greet", {"module.yaml": GREET}).commit({}, tag=TAG)
     yield f"{server.host}/me"
     server.stop()
 
@@ -104,6 +114,18 @@ def test_modules_run_with_their_inputs_and_leave_their_outputs(grid, lab, someon
         grid.wait(someone, json.loads(done.stdout)["number"], "FINISHED")
 
         assert store.files["/said"].decode() == SAID
+
+
+def test_template_of_init_runs_with_a_module_of_ours(grid, someone, source, tmp_path):
+    file = tmp_path / "module.yaml"
+    someone.run("workflow", "init", "--template", "module", "--output", str(file))
+    text = re.sub(r"source: \S+", f"source: {source}/greet@{TAG}", file.read_text())
+    file.write_text(text)
+
+    number = json.loads(someone.run("submit", str(file), "--credits", "100", "--json").stdout)["number"]
+
+    grid.wait(someone, number, "FINISHED")
+    assert someone.run("job", "logs", str(number)).stdout == "hello me\n"
 
 
 def test_modules_that_cannot_be_used_are_told_all_at_once(someone, source):

@@ -90,7 +90,7 @@ task 0 of 2
 task 1 of 2
 """
 
-# What the output of each template of `gridstead workflow init` has; a module's needs a git server.
+# What the output of each template of `gridstead workflow init` has; test_module_runs.py has the module's.
 TEMPLATES = {
     "hello-world": ["Hello, world! I am 0x"],
     "for-loop": ["red has 3 letters", "green has 5 letters", "blue has 4 letters"],
