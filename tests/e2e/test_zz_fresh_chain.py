@@ -28,7 +28,8 @@ def fresh_chain(lab):
                 ["ansible-playbook", "playbooks/control.yml"], cwd=CHECKOUT, check=False, capture_output=True, text=True
             )
             assert done.returncode == 0, done.stdout[-3000:]
-            yield Grid(lab)
+            with contextlib.closing(Grid(lab)) as fresh:
+                yield fresh
         finally:
             lab.sh("control", f"systemctl stop {UNITS}; mv {ANVIL}/old-state.json {ANVIL}/state.json")
             lab.sh("control", f"systemctl start gridstead-anvil; systemctl start {UNITS}")
