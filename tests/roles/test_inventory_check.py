@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -339,11 +338,9 @@ def test_a_lab_is_good_once_it_has_addresses(loader, tmp_path):
     assert read(loader, "lab", tmp_path / "secrets").problems() == []
 
 
-def validate(folder: Path) -> tuple[subprocess.CompletedProcess[str], float]:
-    began = time.monotonic()
+def validate(folder: Path) -> subprocess.CompletedProcess[str]:
     command = ["ansible-playbook", f"--inventory={folder}", "playbooks/validate.yml"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done, time.monotonic() - began
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
@@ -359,7 +356,7 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
     (site / "group_vars/all/more.yml").write_text("slurm_partition: {}\nshared_storage_backend: floppy\n")
     before = sorted(tmp_path.rglob("*"))
 
-    done, _ = validate(site)
+    done = validate(site)
 
     assert done.returncode == 2
     told = done.stdout.partition("msg: |-")[2]
@@ -376,8 +373,7 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_playbook_passes_a_good_inventory_quickly(tmp_path):
-    done, seconds = validate(ROOT / "inventory/single")
+def test_the_playbook_passes_a_good_inventory():
+    done = validate(ROOT / "inventory/single")
 
     assert done.returncode == 0, done.stdout
-    assert seconds < 30  # 3 s on a machine that does nothing else
