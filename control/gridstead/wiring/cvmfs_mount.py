@@ -36,7 +36,8 @@ from gridstead.wiring.loop import tell_systemd
 
 MIB = 1024 * 1024
 DEVICE = "/dev/fuse"
-TYPE = "fuse.gridstead-cvmfs"
+SUBTYPE = "gridstead-cvmfs"
+TYPE = f"fuse.{SUBTYPE}"
 OPTIONS = "ro,nosuid,nodev,allow_other,default_permissions,rootmode=40755,user_id=0,group_id=0"
 CONNECTIONS = 16
 PATIENCE_S = 2.0
@@ -206,7 +207,8 @@ def _make_room_at(place: Path) -> None:
 
 
 def _mount(name: str, device: int, place: Path) -> None:
-    words = ["mount", "-i", "-t", TYPE, "-o", f"{OPTIONS},fd={device}", name, str(place)]
+    # As an option: mount(8) of Debian 13 forgets it where it is a part of the type.
+    words = ["mount", "-i", "-t", "fuse", "-o", f"{OPTIONS},subtype={SUBTYPE},fd={device}", name, str(place)]
     done = subprocess.run(words, pass_fds=(device,), check=False, capture_output=True, text=True)
     if done.returncode:
         raise ConfigError(f"cannot mount {place}", detail=done.stderr.strip())

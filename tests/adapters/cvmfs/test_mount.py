@@ -117,6 +117,7 @@ def test_a_mounted_repository_is_read_checked_followed_and_left(scene, mounts):
     scene.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
     one, place = mounts.mount(), mounts.place
 
+    assert subprocess.check_output(["findmnt", "-no", "FSTYPE", place], text=True).strip() == "fuse.gridstead-cvmfs"
     listed = {"README", "bin", "data", "empty", "secret", "v1", "way"}
     assert names(place) == listed
     assert (place / "way").read_bytes() == TREE["bin"]["tool"]
