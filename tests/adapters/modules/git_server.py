@@ -26,7 +26,8 @@ steps:
 
 
 class GitServer(ThreadingHTTPServer):
-    """Serves the repositories of a folder. ``sent_to`` sends every caller elsewhere; ``silent`` answers nobody.
+    """Serves the repositories of a folder. ``sent_to`` sends every caller elsewhere; ``silent`` answers nobody, and
+    ``unwell`` tells everybody to come later.
 
     Attributes:
         asked: Paths that were asked for.
@@ -41,6 +42,7 @@ class GitServer(ThreadingHTTPServer):
         self.asked: list[str] = []
         self.sent_to: str | None = None
         self.silent = False
+        self.unwell = False
         self.stopped = threading.Event()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tls.certificate, tls.key)
@@ -79,6 +81,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append(path)
         if self.server.silent:
             self.server.stopped.wait(30)
+        if self.server.unwell:
+            self.send_error(503)
+            return
         if self.server.sent_to:
             self.send_response(302)
             self.send_header("Location", self.server.sent_to + self.path)

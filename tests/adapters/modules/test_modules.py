@@ -241,10 +241,9 @@ class TestCache:
         assert asked <= 2
 
     def test_what_was_unavailable_is_asked_for_again(self, repository, modules, server):
-        adapter = modules.new(time_s=1.0)
-        server.silent = True
+        server.unwell = True
         with pytest.raises(ModuleUnavailable):
-            modules.text("me/greet", adapter)
-        server.silent = False
+            modules.text("me/greet")
+        server.unwell = False
 
-        assert modules.text("me/greet", adapter) == MODULE
+        assert modules.text("me/greet") == MODULE
