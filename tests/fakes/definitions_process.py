@@ -14,7 +14,7 @@ from tests.fakes.certificates import Authority
 
 from gridstead.adapters.channel import Peer
 
-START_S = 30.0
+START_S = 120.0
 KEY = "a-key-of-the-tests-that-seals-stored-scripts"
 _MAIN = "from gridstead.cli.main import main; main()"
 

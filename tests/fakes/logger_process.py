@@ -16,7 +16,7 @@ from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.log import LogId, edition_of
 from gridstead.domain.log_access import Permit, write_token
 
-START_S = 20.0
+START_S = 120.0
 _MAIN = "from gridstead.cli.main import main; main()"
 
 

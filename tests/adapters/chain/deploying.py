@@ -91,7 +91,7 @@ class Site:
 
     def settle(self):
         """Wait until a node that mines at once has mined what it has."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while self.chain.anvil.rpc("anvil_getAutomine") and self.used() < self.used("pending"):
             assert time.monotonic() < end
 

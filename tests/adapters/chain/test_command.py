@@ -23,7 +23,7 @@ def generation():
 def told(someone, *arguments):
     """Run a command that succeeds and return the JSON that it prints."""
     command = [COMMAND, *arguments, "--json", "--config", str(someone.folder / "settings.toml")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 

@@ -183,7 +183,7 @@ def test_a_killed_process_leaves_nothing_that_the_next_does_not_find(site, tmp_p
     }
     command = [COMMAND, "contracts", "deploy", *(f"--{key}={value}" for key, value in options.items())]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while site.used("pending") < 6:
         assert process.poll() is None
         assert time.monotonic() < end

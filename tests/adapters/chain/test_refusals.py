@@ -88,7 +88,7 @@ def refused(someone, *arguments):
     """Run a command that is refused, check that it changed nothing, and return its exit code and words."""
     before = someone.sent()
     command = [COMMAND, *arguments, "--config", str(someone.folder / "settings.toml")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
