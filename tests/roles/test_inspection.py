@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the roles' verification says of units, files and commands, on this machine."""
+
+import getpass
+import importlib.util
+import os
+
+import pytest
+from tests.roles.catalogue import ROOT
+
+SPECIFICATION = importlib.util.spec_from_file_location("inspection", ROOT / "library/inspection.py")
+inspection = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(inspection)
+
+RUNNING = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
+
+
+def asked(*argv, expect=(), refuse=(), wait_s=0):
+    return {
+        "what": "it says yes", "argv": list(argv), "expect": expect, "refuse": refuse, "wait_s": wait_s,
+        "who": "grid", "hint": "Ask it again.",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("properties", "seen"),
+    [
+        ({"LoadState": "not-found"}, "it is not-found"),
+        ({"ActiveState": "failed", "SubState": "failed"}, "it is failed (failed)"),
+        ({"ActiveState": "inactive", "SubState": "dead"}, "it is inactive (dead)"),
+        ({"ActiveState": "activating", "SubState": "auto-restart"}, "it is activating (auto-restart)"),
+        ({"UnitFileState": "disabled"}, "it is disabled"),
+    ],
+)
+def test_a_unit_that_does_not_run_or_will_not_after_a_boot_is_wrong(properties, seen):
+    look = inspection.unit("x.service", RUNNING | properties)
+
+    assert (look.ok, look.seen, look.who) == (False, seen, "operator")
+    assert "x.service" in look.hint
+
+
+@pytest.mark.parametrize("properties", [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}])
+def test_a_unit_that_runs_is_right(properties):
+    look = inspection.unit("x.service", RUNNING | properties)
+
+    assert (look.ok, look.seen, look.hint) == (True, "", "")
+
+
+def test_a_unit_that_is_just_starting_gets_a_moment(monkeypatch):
+    monkeypatch.setattr(inspection, "PAUSE_S", 0)
+    told = iter([[RUNNING, RUNNING | {"ActiveState": "activating"}], [RUNNING, RUNNING]])
+    monkeypatch.setattr(inspection, "properties", lambda _names: next(told))
+
+    assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [True, True]
+
+
+def test_a_unit_that_starts_for_ever_is_wrong(monkeypatch):
+    monkeypatch.setattr(inspection, "STARTING_S", 0)
+    monkeypatch.setattr(inspection, "properties", lambda _names: [RUNNING | {"ActiveState": "activating"}])
+
+    assert [look.ok for look in inspection.units(["a.service"])] == [False]
+
+
+def test_a_machine_without_systemd_has_no_unit_that_runs(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [False, False]
+
+
+def test_a_file_that_is_absent_is_wrong(tmp_path):
+    look = inspection.file({"path": str(tmp_path / "key")})
+
+    assert (look.ok, look.seen) == (False, "No such file or directory")
+
+
+def test_a_file_that_others_read_is_wrong_and_all_of_it_is_told(tmp_path):
+    path = tmp_path / "key"
+    path.touch()
+    path.chmod(0o644)
+
+    look = inspection.file({"path": str(path), "owner": "nobody-here", "mode": "0600"})
+
+    assert (look.ok, look.seen) == (False, f"owner is {getpass.getuser()}, mode is 0644")
+
+
+def test_a_file_as_it_must_be_is_right(tmp_path):
+    path = tmp_path / "key"
+    path.touch()
+    path.chmod(0o600)
+
+    assert inspection.file({"path": str(path), "owner": getpass.getuser(), "mode": "0600"}).ok
+
+
+def test_a_command_that_is_not_there_is_wrong():
+    look = inspection.command(asked("/nonexistent/program"))
+
+    assert (look.ok, look.who, look.hint) == (False, "grid", "Ask it again.")
+    assert look.seen == '/nonexistent/program exited 127: "No such file or directory"'
+
+
+def test_a_command_that_fails_tells_its_own_words():
+    assert inspection.command(asked("sh", "-c", "echo no >&2; exit 3")).seen == 'sh exited 3: "no"'
+
+
+def test_a_command_that_does_not_end_is_wrong(monkeypatch):
+    monkeypatch.setattr(inspection, "COMMAND_TIMEOUT_S", 0.1)
+
+    assert inspection.command(asked("sleep", "60")).seen == 'sleep exited 124: "no end within 0.1 s"'
+
+
+def test_every_pattern_that_is_missing_is_named():
+    assert inspection.command(asked("echo", "b", expect=["^a", "^b", "c$"])).seen == 'echo does not say ^a, c$: "b"'
+
+
+def test_every_line_that_must_not_be_there_is_named():
+    look = inspection.command(asked("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"]))
+
+    assert look.seen == "printf says n2 down, n3 drain"
+
+
+def test_a_command_that_needs_a_moment_gets_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(inspection, "PAUSE_S", 0.01)
+    second_time = f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; exit 1; }}"
+
+    assert inspection.command(asked("sh", "-c", second_time, wait_s=10)).ok
+
+
+def test_a_command_reads_nothing_and_speaks_english():
+    assert inspection.command(asked("sh", "-c", "cat; echo $LC_ALL", expect=["^C$"])).ok
+
+
+def test_the_sentence_names_all_that_is_wrong_and_nothing_else():
+    looks = [
+        inspection.Look("a", ok=True),
+        inspection.Look("b", ok=False, seen="x"),
+        inspection.Look("c", ok=False, seen="y"),
+    ]
+
+    assert inspection.sentence(looks) == "2 of 3 things are wrong: b: x; c: y"
+    assert inspection.sentence(looks[:1]) == ""
+    assert os.linesep not in inspection.sentence(looks)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""playbooks/verify.yml as it is, on hosts that are this machine and that no role has prepared."""
+
+import json
+import re
+import subprocess
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT, roles
+from tests.roles.conftest import trusted
+
+HOSTS = ("ash", "birch")
+VERIFIED = [role for role in roles() if (role.path / "tasks/verify.yml").exists()]
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory):
+    """Return the exit of the playbook, what it printed, and its report."""
+    folder = tmp_path_factory.mktemp("site")
+    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    variables = {
+        **here, "pki_renew_before_days": 60, "pki_certificates": [],
+        "base_hosts": [{"name": name, "address": "192.0.2.1"} for name in HOSTS],
+    }  # fmt: skip
+    away = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts = {name: {} for name in HOSTS} | {"cedar": away}
+    inventory = folder / "hosts.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": variables}}))
+    report = folder / "report.json"
+    argv = ["ansible-playbook", "--inventory", inventory, "playbooks/verify.yml", "-e", f"site_report_file={report}"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    return done, json.loads(report.read_text())
+
+
+def test_it_fails_and_says_what_is_wrong_and_who_must_act(verified):
+    done, _ = verified
+
+    assert done.returncode != 0
+    assert "birch, base: the host is birch: hostname does not say" in done.stdout
+    assert "operator must act" in done.stdout
+
+
+def test_it_looks_at_everything_on_every_host_whatever_it_found_before(verified):
+    _, report = verified
+
+    assert [list(report["hosts"][name]) for name in HOSTS] == [["base", "pki"]] * 2
+    assert {(one["host"], one["role"]) for one in report["findings"]} == {
+        *((host, role) for host in HOSTS for role in ("base", "pki")),
+        ("cedar", "host"),
+    }
+
+
+def test_a_host_that_is_not_reached_is_a_finding(verified):
+    _, report = verified
+
+    assert [one["what"] for one in report["findings"] if one["host"] == "cedar"] == ["it is reached"]
+
+
+def test_the_report_is_for_its_owner_alone_and_counts_what_was_looked_at(verified):
+    done, report = verified
+
+    assert report["looked_at"] == sum(len(looks) for roles in report["hosts"].values() for looks in roles.values())
+    assert f"{len(report['findings'])} of {report['looked_at']} things are wrong" in done.stdout
+
+
+def test_every_role_that_can_be_verified_is():
+    text = (ROOT / "playbooks/verify.yml").read_text()
+
+    assert [role.name for role in VERIFIED if f"name: {role.name}, tasks_from: verify" not in text] == []
+
+
+def test_what_a_role_looks_at_is_found_by_the_report():
+    """It finds results by name."""
+    lost = [
+        role.name
+        for role in VERIFIED
+        if f"register: __{role.name}_verify_result\n" not in (role.path / "tasks/verify.yml").read_text()
+    ]
+
+    assert lost == []
+
+
+@pytest.mark.parametrize("role", VERIFIED, ids=lambda role: role.name)
+def test_what_a_role_looks_at_is_well_asked_on_every_host_of_the_example(role, site):
+    task = trusted(yaml.safe_load((role.path / "tasks/verify.yml").read_text()))[0]
+    if "inspection" not in task:
+        pytest.skip("it looks with a module of its own")
+    for host in site.hosts_of(role):
+        templar = site.templar(role, host)
+        templar.available_variables |= task.get("vars", {}) | {"ansible_search_path": [str(role.path)]}
+        asked = templar.template(task["inspection"])
+
+        assert asked == {key: list(value) for key, value in asked.items()}
+        assert {key for one in asked.get("commands", []) for key in one} <= {
+            "what", "argv", "expect", "refuse", "wait_s", "who", "hint",
+        }  # fmt: skip
+        for pattern in (p for one in asked.get("commands", []) for k in ("expect", "refuse") for p in one.get(k, [])):
+            re.compile(pattern)
+        assert [one for one in asked.get("units", []) if not re.fullmatch(r"[a-z@-]+\.(service|timer)", one)] == []
