@@ -114,5 +114,5 @@ LOCK := UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-ve
 
 lock: ## Resolve the Python dependencies anew into requirements/.
 	@$(LOCK) -o requirements/control.txt pyproject.toml
-	@$(LOCK) -o requirements/dev.txt pyproject.toml requirements/dev.in
+	@$(LOCK) -o requirements/dev.txt --extra operator pyproject.toml requirements/dev.in
 	@$(LOCK) -o requirements/slither.txt requirements/slither.in

@@ -224,6 +224,12 @@ class SupervisorUnavailable(Transient):
     code = "supervisor-unavailable"
 
 
+class SiteUnreachable(Transient):
+    """Hosts of a site did not answer."""
+
+    code = "site-unreachable"
+
+
 class RepositoryUnavailable(Transient):
     """A CVMFS server did not answer, or not in time, or not with all of it."""
 

@@ -76,8 +76,21 @@ def test_services_restart_for_what_is_new_and_for_a_renewed_certificate(changed,
     (task,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
     known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
     known["__control_plane_settings_result"] = {"changed": changed}
+    known["ansible_check_mode"] = False
     if renewed is not None:
         known["pki_renewed"] = renewed
+    variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
+    templar = Templar(DataLoader(), known | variables)
+
+    assert templar.template(trust_as_template(task["ansible.builtin.systemd_service"]["state"])) == state
+
+
+@pytest.mark.parametrize(("check", "state"), [(True, "restarted"), (False, "started")])
+def test_a_check_run_foresees_the_restart_for_files_from_which_the_environment_would_be_made(check, state):
+    """A real run goes by the environment itself."""
+    (task,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
+    known |= {"ansible_check_mode": check, "__control_plane_files_result": {"changed": True}}
     variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
     templar = Templar(DataLoader(), known | variables)
 

@@ -5,6 +5,8 @@ import pytest
 import yaml
 from tests.roles.catalogue import Role, flat, roles, with_table
 
+from gridstead.domain.playbook import VERBS
+
 every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name)
 
 
@@ -58,3 +60,12 @@ def test_no_role_names_a_group_of_the_inventory(role: Role):
 @every_role
 def test_a_role_depends_on_no_other(role: Role):
     assert yaml.safe_load((role.path / "meta/main.yml").read_text()).get("dependencies", []) == []
+
+
+@every_role
+def test_the_first_word_of_a_handler_says_what_it_costs(role: Role):
+    """`gridstead provider plan` tells it by that word."""
+    path = role.path / "handlers/main.yml"
+    handlers = yaml.safe_load(path.read_text()) if path.exists() else []
+
+    assert [one["name"] for one in handlers if one["name"].split()[0] not in VERBS] == []

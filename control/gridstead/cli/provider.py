@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider`: who offers machines, on which terms."""
+"""`gridstead provider`: who offers machines, on which terms; and one's own site (site.py)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from gridstead.cli import site
 from gridstead.cli.client import Client, Config, Json, open_client
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table
 from gridstead.domain.ids import parse_address
 from gridstead.domain.job import Provider
 from gridstead.errors import InvalidInput
 
-app = typer.Typer(help="Providers: list, look at, approve, remove.", no_args_is_help=True)
+app = typer.Typer(help="Providers of the grid, and your own site: apply, verify, plan.", no_args_is_help=True)
+app.add_typer(site.app)
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of the provider.")]
 

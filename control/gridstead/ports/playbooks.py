@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running playbooks, and remembering that they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gridstead.domain.playbook import Event, Order, Run
+from gridstead.domain.run_record import RunRecord
+
+
+@dataclass(slots=True)
+class Stop:
+    """A wish to end a run, made from a signal handler.
+
+    Attributes:
+        wishes: How often it was made. The first lets the current task end, the second interrupts it.
+    """
+
+    wishes: int = 0
+
+    def wish(self) -> None:
+        """Make it, or make it again."""
+        self.wishes += 1
+
+
+class Playbooks(Protocol):
+    """The playbooks of a checkout."""
+
+    def run(self, order: Order, *, tell: Callable[[Event], None], stop: Stop) -> Run:
+        """Run a playbook to its end and return what came of it.
+
+        Args:
+            order: What to run.
+            tell: Called with each event as it comes. What is kept secret is not told; whether it changed anything is
+                known at the end only.
+            stop: Looked at several times a second.
+
+        Guarantee: nothing of the run goes on after return, and nothing of it is left on this machine.
+        """
+        ...
+
+
+class RunRecords(Protocol):
+    """Records of runs."""
+
+    def add(self, record: RunRecord) -> None:
+        """Keep a record, readable for its owner alone."""
+        ...
+
+    def all(self) -> tuple[RunRecord, ...]:
+        """Return all records, the newest first.
+
+        Raises:
+            UnexpectedOutput: One is not as ``add`` wrote it.
+        """
+        ...

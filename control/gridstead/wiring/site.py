@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands behind `gridstead provider apply`, `verify`, `plan` and `runs`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from gridstead.adapters.ansible.runs import AnsiblePlaybooks
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.run_records import RunRecordFiles
+from gridstead.errors import ConfigError
+from gridstead.services.site import APPLY, Caller, Site
+
+
+def open_site(checkout: Path | None) -> Site:
+    """Return the site of a checkout; None: the one that the current folder is in."""
+    folder = find_checkout(checkout)
+    caller = Caller(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
+    return Site(AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller)
+
+
+def find_checkout(given: Path | None) -> Path:
+    """Return the folder with the playbooks.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    here = Path.cwd()
+    candidates = [given.resolve()] if given else [here, *here.parents]
+    for folder in candidates:
+        if (folder / APPLY).is_file():
+            return folder
+    raise ConfigError(
+        f"no playbooks in {candidates[0]}" + ("" if given else " or above"),
+        hint="Go to a checkout of Gridstead, or name it with --checkout.",
+    )
+
+
+def records_folder() -> Path:
+    """Return where this user's records are."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local/state") / "gridstead/runs"
+
+
+def commit_of(folder: Path) -> str:
+    """Return the commit of a checkout, with ``+`` behind it if files differ from it; empty where git knows none."""
+    head = _git(folder, "rev-parse", "--short=12", "HEAD")
+    return head + ("+" if head and _git(folder, "status", "--porcelain") else "")
+
+
+def _git(folder: Path, *argv: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *argv], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
