@@ -50,6 +50,9 @@ def give_identity(names: Names, place: Place, public_key: str) -> str:
     """
     root = names.root(place.name)
     key = root / "etc/ssh/ssh_host_ed25519_key"
+    # A plain image has those of its making.
+    for old in key.parent.glob("ssh_host_*"):
+        old.unlink()
     commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", place.name, "-f", str(key)])
     _write(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
     _write(root / "etc/hostname", place.name + "\n")

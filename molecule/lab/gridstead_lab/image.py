@@ -91,12 +91,14 @@ def pinned(lock: str, name: str) -> str:
     return ""
 
 
-def layers(inputs: Inputs) -> tuple[Layer, ...]:
-    """Return the layers of the image, lowest first. Pure.
+def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
+    """Return the layers of the image, lowest first; the first one alone if it is to be plain. Pure.
 
     The wheels depend on the base alone (its Python), so a new package does not fetch them again.
     """
     base = _digest(FORMAT, inputs.sources, inputs.apt_conf, BASE_PACKAGES, DPKG_OPTIONS)
+    if plain:
+        return (Layer(kind="base", digest=base),)
     script = (HERE / "layer_packages.sh").read_text()
     found = [
         Layer(kind="base", digest=base),
@@ -122,9 +124,9 @@ def look(checkout: Path) -> Inputs:
     )
 
 
-def ensure(inputs: Inputs, names: Names, say: Say) -> tuple[Layer, ...]:
+def ensure(inputs: Inputs, names: Names, say: Say, *, plain: bool = False) -> tuple[Layer, ...]:
     """Build what is missing of the image and return its layers, lowest first."""
-    wanted = layers(inputs)
+    wanted = layers(inputs, plain=plain)
     for index, layer in enumerate(wanted):
         if layer.folder.is_dir():
             os.utime(layer.folder)  # last use, see prune()

@@ -47,7 +47,7 @@ def up(names: Names, topology: Topology, say: Say) -> None:
             _start(names, now, name)
         _wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
         say(f"lab {names.lab} is up: {' '.join(now.hosts)}")
-        wanted = image.layers(image.look(names.checkout))
+        wanted = image.layers(image.look(names.checkout), plain=topology.image == "plain")
         if now.image != [layer.name for layer in wanted]:
             say("the image has changed since; take the lab down and up to use the new one")
 
@@ -104,7 +104,7 @@ def status(names: Names) -> dict[str, object]:
 
 def _build(names: Names, topology: Topology, say: Say) -> None:
     tear_down(names)
-    layers = image.ensure(image.look(names.checkout), names, say)
+    layers = image.ensure(image.look(names.checkout), names, say, plain=topology.image == "plain")
     began = time.monotonic()
     say(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)

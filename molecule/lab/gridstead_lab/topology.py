@@ -2,8 +2,8 @@
 """Which hosts a lab has: the topology file as values. Pure; reads and writes nothing.
 
 A topology file is JSON: ``hosts`` (name -> groups, memory_mb, cores, job_cgroups),
-``groups`` (name -> child groups) and, if wanted, ``network`` (an IPv4 /24). Order of the
-hosts is the order of their addresses.
+``groups`` (name -> child groups) and, if wanted, ``network`` (an IPv4 /24) and ``image``
+(``prepared`` or ``plain``). Order of the hosts is the order of their addresses.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ MIN_MEMORY_MB = 256
 MIN_CORES = 0.1
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _GROUP = re.compile(r"[a-z][a-z0-9_]{0,39}")
+IMAGES = ("prepared", "plain")
 _HOST_KEYS = {"groups", "memory_mb", "cores", "job_cgroups"}
 
 
@@ -40,11 +41,15 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """All hosts in order of their addresses, and the groups made of groups."""
+    """All hosts in order of their addresses, the groups made of groups, and what the hosts start from.
+
+    image: ``prepared`` hosts have the packages that the roles install, ``plain`` ones a bare Debian.
+    """
 
     hosts: tuple[Host, ...]
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
     network: str | None = None
+    image: str = IMAGES[0]
 
     def names(self) -> tuple[str, ...]:
         """Return the host names in order."""
@@ -75,14 +80,17 @@ def parse(text: str) -> Topology:
         message = f"topology is not JSON: {err}"
         raise InvalidTopology(message) from err
     _require(isinstance(raw, dict), "topology is not an object")
-    _no_others(raw, {"hosts", "groups", "network"}, "topology")
+    _no_others(raw, {"hosts", "groups", "network", "image"}, "topology")
     hosts = raw.get("hosts")
     _require(isinstance(hosts, dict) and bool(hosts), "topology has no hosts")
+    image = raw.get("image", IMAGES[0])
+    _require(image in IMAGES, f"image must be {' or '.join(IMAGES)}, not {image!r}")
     _require(len(hosts) <= MAX_HOSTS, f"topology has {len(hosts)} hosts, at most {MAX_HOSTS}")
     return Topology(
         hosts=tuple(_host(name, entry) for name, entry in hosts.items()),
         groups=_groups(raw.get("groups", {})),
         network=_network(raw.get("network")),
+        image=image,
     )
 
 
@@ -100,6 +108,7 @@ def subset(topology: Topology, names: Iterable[str]) -> Topology:
         hosts=tuple(host for host in topology.hosts if host.name in wanted),
         groups=topology.groups,
         network=topology.network,
+        image=topology.image,
     )
 
 

@@ -57,6 +57,10 @@ def test_without_locks_there_is_no_wheelhouse():
     assert set(_kinds(dataclasses.replace(INPUTS, locks=()))) == {"base", "packages"}
 
 
+def test_a_plain_image_is_the_lowest_layer():
+    assert image.layers(INPUTS, plain=True) == image.layers(INPUTS)[:1]
+
+
 def test_package_lists_may_have_comments_and_repetitions():
     assert image.read_packages("# all\nsudo\n\nacl  # used by x\nsudo\n") == ("acl", "sudo")
 

@@ -35,6 +35,7 @@ ONE = {"groups": ["controller"], "memory_mb": 512, "cores": 1}
         ({"hosts": {"a": ONE}, "network": "10.0.0.0/16"}, "must be a /24"),
         ({"hosts": {"a": ONE}, "network": "10.0.0.5/24"}, "network"),
         ({"hosts": {f"h{i}": ONE for i in range(201)}}, "at most 200"),
+        ({"hosts": {"a": ONE}, "image": "fat"}, "image must be prepared or plain"),
     ],
 )
 def test_a_wrong_topology_is_refused_with_its_place(raw, words):
