@@ -31,10 +31,15 @@ class Role:
         return ROOT / "roles" / self.name
 
     @property
+    def entry_points(self) -> dict[str, dict[str, Any]]:
+        """What can be asked of it, by name: `main`, and others in the order of the specification."""
+        return yaml.safe_load((self.path / "meta/argument_specs.yml").read_text())["argument_specs"]
+
+    @property
     def options(self) -> dict[str, dict[str, Any]]:
-        """The public variables in the order of the specification."""
-        specification = yaml.safe_load((self.path / "meta/argument_specs.yml").read_text())
-        return specification["argument_specs"]["main"].get("options", {})
+        """The public variables of all entry points in the order of the specification, each once."""
+        points = self.entry_points.values()
+        return {name: option for point in points for name, option in point.get("options", {}).items()}
 
     @property
     def defaults_text(self) -> str:
@@ -95,11 +100,22 @@ def table(role: Role) -> str:
         kind = f"{option['type']} of {option['elements']}" if "elements" in option else option["type"]
         cells = [f"`{name}`", kind, default, flat(option["description"])]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(rows)
+    return "\n".join(rows if role.options else [])
+
+
+def others(role: Role) -> str:
+    """Return what the README says of the entry points beside `main`, a line each."""
+    lines = []
+    for name, point in role.entry_points.items():
+        if name == "main":
+            continue
+        reads = ", ".join(f"`{option}`" for option in point.get("options", {}))
+        lines.append(f"\nEntry point `{name}`: {flat(point['description'])}" + (f" Reads {reads}." if reads else ""))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def with_table(text: str, role: Role) -> str:
-    """Return a README with the role's table between its marks.
+    """Return a README with the role's table and other entry points between its marks.
 
     Raises:
         ValueError: If the marks are missing.
@@ -108,7 +124,7 @@ def with_table(text: str, role: Role) -> str:
     _, mark, after = rest.partition(TABLE_END)
     if not mark:
         raise ValueError(f"README of {role.name} lacks {TABLE_START} and {TABLE_END}")
-    return f"{before}{TABLE_START}\n{table(role)}\n{TABLE_END}{after}"
+    return f"{before}{TABLE_START}\n{table(role)}\n{others(role)}{TABLE_END}{after}"
 
 
 def main() -> None:

@@ -66,12 +66,13 @@ def test_some_play_uses_the_role(role: Role, site: Site):
 
 @every_role
 def test_the_example_inventory_gives_the_role_what_it_needs(role: Role, site: Site):
-    validator = ArgumentSpecValidator(role.options)
+    options = role.entry_points["main"]["options"]
+    validator = ArgumentSpecValidator(options)
     for host in site.hosts_of(role):
         templar = site.templar(role, host)
         given = {
             name: templar.template(templar.available_variables[name])
-            for name in role.options
+            for name in options
             if name in templar.available_variables
         }
 

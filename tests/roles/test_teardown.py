@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a role puts on a host is in its footprint, so that its teardown takes it off."""
+
+from fnmatch import fnmatchcase
+
+import pytest
+import yaml
+from ansible.errors import AnsibleUndefinedVariable
+from ansible.template import trust_as_template
+from tests.roles.catalogue import ROOT, roles
+from tests.roles.conftest import trusted
+
+PATHS = {
+    "ansible.builtin.copy": "dest",
+    "ansible.builtin.file": "path",
+    "ansible.builtin.get_url": "dest",
+    "ansible.builtin.template": "dest",
+    "ansible.posix.authorized_key": "path",
+    "community.crypto.openssh_keypair": "path",
+}
+NAMES = {
+    "ansible.builtin.apt": "packages",
+    "ansible.builtin.systemd_service": "units",
+    "ansible.builtin.user": "users",
+}
+# What a role touches and does not own.
+STAYS = {
+    ("container_runtime", "/dev/net/tun"): "the kernel's device has its rights anew after each boot",
+    ("slurm", "slurm"): "the package's account; a group of ours that it joins is removed",
+}
+TEARDOWNS = [role for role in roles() if "teardown" in role.entry_points]
+every_role = pytest.mark.parametrize("role", TEARDOWNS, ids=lambda role: role.name)
+
+
+def tasks_of(role):
+    """Yield the tasks of a role on its hosts, those in blocks too, but not its teardown."""
+    left = [task for path in sorted((role.path / "tasks").rglob("*.yml")) for task in yaml.safe_load(path.read_text())
+            if path.name != "teardown.yml"]  # fmt: skip
+    while left:
+        task = left.pop(0)
+        if task.get("delegate_to") == "localhost":
+            continue
+        left = [*task.get("block", []), *left]
+        yield task
+
+
+def rendered(templar, value):
+    """Return a value of a task as a list of texts."""
+    found = templar.template(trusted(value))
+    return [str(item) for item in (found if isinstance(found, list) else [found])]
+
+
+def written(templar, task, value):
+    """Return a task's value for each item of its loop; the folder of a path if only a run knows the items."""
+    loop = task.get("loop", [None])
+    variable = task.get("loop_control", {}).get("loop_var", "item")
+    try:
+        items = templar.template(trusted(loop))
+        found = []
+        for item in items:
+            known = templar.copy_with_new_env(available_variables={**templar.available_variables, variable: item})
+            found += rendered(known, value)
+    except AnsibleUndefinedVariable:
+        return rendered(templar, value.rpartition("/{{")[0])
+    return found
+
+
+def is_covered(path, footprint):
+    """Return whether a teardown sees to a path: itself or a folder above it."""
+    patterns = [pattern for kind in ("own", "replaced", "data") for pattern in footprint.get(kind, [])]
+    patterns += [f"{pattern}/*" for pattern in patterns]
+    return path in footprint.get("folders", []) or any(fnmatchcase(path.rstrip("/"), pattern) for pattern in patterns)
+
+
+@every_role
+def test_a_teardown_knows_all_that_the_role_puts_on_a_host(role, site):
+    unknown = set()
+    # Role devnet is on hosts of the lab alone.
+    for host in site.hosts_of(role) or ["controller"]:
+        templar = site.templar(role, host)
+        footprint = templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
+        for task in tasks_of(role):
+            for module, key in PATHS.items():
+                if path := task.get(module, {}).get(key):
+                    unknown |= {path for path in written(templar, task, path) if not is_covered(path, footprint)}
+            for module, kind in NAMES.items():
+                if name := task.get(module, {}).get("name"):
+                    known = {trace.removesuffix(".service") for trace in footprint.get(kind, [])}
+                    unknown |= {one.removesuffix(".service") for one in written(templar, task, name)} - known
+
+    assert {(role.name, trace) for trace in unknown} - set(STAYS) == set()
+
+
+@every_role
+def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
+    """Their paths mirror those on the host."""
+    host = (site.hosts_of(role) or ["controller"])[0]
+    footprint = site.templar(role, host).template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
+    mirrored = [f"/{path.relative_to(role.path / 'templates')}".removesuffix(".j2") for path in role.templates]
+    named = [path for path in mirrored if path.rpartition("/")[2] not in {"service.toml", "gridstead.service"}]
+
+    assert [path for path in named if not is_covered(path, footprint)] == []
+
+
+def test_every_role_is_taken_off_in_the_reverse_order():
+    """What is built before a role, and not again after it, goes after that role."""
+    known = {role.name for role in TEARDOWNS}
+    built = [role for book in books("site") for role in roles_in(book) if role in known]
+    taken_off = [role for role in roles_in("teardown") if role != "footprint"]
+
+    assert {*taken_off} == {*built} == known
+    for role in built:
+        before, after = built[: built.index(role)], built[built.index(role) :]
+        assert {*taken_off[: last(taken_off, role)]}.isdisjoint({*before} - {*after}), role
+
+
+def last(names, name):
+    """Return the index of a name's last occurrence."""
+    return len(names) - 1 - names[::-1].index(name)
+
+
+def books(name):
+    """Return the playbooks that a playbook imports, in their order."""
+    plays = yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text())
+    return [play["ansible.builtin.import_playbook"].removesuffix(".yml") for play in plays]
+
+
+def roles_in(book):
+    """Return the roles that a playbook runs, in their order."""
+    found = []
+    for play in yaml.safe_load((ROOT / "playbooks" / f"{book}.yml").read_text()):
+        found += [role if isinstance(role, str) else role["role"] for role in play.get("roles", [])]
+        tasks = [
+            task["ansible.builtin.import_role"]
+            for task in play.get("tasks", [])
+            if "ansible.builtin.import_role" in task
+        ]
+        found += [task["name"] for task in tasks]
+    return found
