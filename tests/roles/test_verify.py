@@ -98,3 +98,15 @@ def test_what_a_role_looks_at_is_well_asked_on_every_host_of_the_example(role, s
         for pattern in (p for one in asked.get("commands", []) for k in ("expect", "refuse") for p in one.get(k, [])):
             re.compile(pattern)
         assert [one for one in asked.get("units", []) if not re.fullmatch(r"[a-z@-]+\.(service|timer)", one)] == []
+
+
+@pytest.mark.parametrize(
+    ("components", "units"), [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])]
+)
+def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(components, units, site):
+    role = next(role for role in roles() if role.name == "slurm")
+    task = trusted(yaml.safe_load((role.path / "tasks/verify.yml").read_text()))[0]
+    templar = site.templar(role, "login")
+    templar.available_variables |= task["vars"] | {"slurm_components": components}
+
+    assert templar.template(task["inspection"]["units"]) == units
