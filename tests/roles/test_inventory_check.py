@@ -123,7 +123,7 @@ Mistakes = dict[str, tuple[Callable[[Inventory], object], tuple[str, ...]]]
 WRONG_EVERYWHERE: Mistakes = {
     "group-mistyped": (lambda i: i.group("sssd_client", "db"), ("group sssd_client", "did you mean sssd_clients?")),
     "group-incomplete": (
-        lambda i: i.group("sssd_clients", "controller", "login", "infra", "compute1"),
+        lambda i: i.groups["sssd_clients"].remove("compute2"),
         ("group sssd_clients: compute2 not in it", "slurm_compute"),
     ),
     "key-for-nothing": (
@@ -188,7 +188,7 @@ WRONG_EVERYWHERE: Mistakes = {
     ),
     "type": (lambda i: i.say(munge_threads="many"), ("role munge, munge_threads", "int")),
     "role-demand": (lambda i: i.say(directory_suffix="o=grid"), ("role directory", 'directory_suffix is "o=grid"')),
-    "mirror": (lambda i: i.say(container_runtime_mirror="ftp://x"), ("hosts compute1, compute2", '"ftp://x"')),
+    "mirror": (lambda i: i.say(container_runtime_mirror="ftp://x"), ("hosts compute1, compute2, gpu1", '"ftp://x"')),
     "variable-mistyped": (
         lambda i: i.say("compute1", slurm_partitons={}),
         ("variable slurm_partitons of compute1", "did you mean slurm_partitions?"),
@@ -217,14 +217,14 @@ WRONG_CLUSTER: Mistakes = {
         lambda i: i.say(
             slurm_partitions={
                 "cpu": {"Nodes": "compute[1-3]", "Default": "YES"},
-                "gpu": {"Nodes": "ALL", "TRESBillingWeights": "GRES/gpu=2.0", "Default": "YES"},
+                "gpu": {"Nodes": "compute[1-2]", "TRESBillingWeights": "GRES/gpu=2.0", "Default": "YES"},
             }
         ),
         ('slurm_wallets.partition: "main"', "is no partition", "cpu, gpu"),
     ),
     "partition-node": (
         lambda i: None,
-        ("slurm_partitions.cpu.Nodes: compute3 is no compute host", "compute1, compute2"),
+        ("slurm_partitions.cpu.Nodes: compute3 is no compute host", "compute1, compute2, gpu1"),
     ),
     "partition-gres": (
         lambda i: None,
@@ -260,8 +260,8 @@ WRONG_CHAIN: Mistakes = {
         ('unknown device "fpga"', "GresTypes"),
     ),
     "gres-without-file": (
-        lambda i: i.node("compute2", Gres="gpu:4"),
-        ('no line of slurm_gres describes "gpu"', "AutoDetect"),
+        lambda i: None,
+        ('host gpu1, slurm_node.Gres: no line of slurm_gres describes "gpu"', "AutoDetect"),
     ),
     "account-among-wallets": (
         lambda i: i.say(slurm_plugins_extra_accounts=[{"uid": 200005, "gid": 5000}]),
@@ -286,8 +286,8 @@ WRONG_GRID: Mistakes = {
     ),
     "address-families": (lambda i: i.say("control", ansible_host="2001:db8::14"), ("is IPv6", "one family")),
     "gres-on-no-node": (
-        lambda i: i.say(slurm_gres=[{"AutoDetect": "nvidia"}]),
-        ('slurm_gres: a line for "gpu", which no compute host declares',),
+        lambda i: i.say(slurm_gres=[{"AutoDetect": "nvidia"}, {"Name": "shard", "Count": 8}]),
+        ('slurm_gres: a line for "shard", which no compute host declares',),
     ),
     "uids-of-the-system": (lambda i: i.say(gridstead_wallet_uid_min=1000), ("gridstead_wallet_uid_min", "65536")),
     "grid-missing": (

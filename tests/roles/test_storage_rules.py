@@ -5,7 +5,7 @@ from tests.roles.catalogue import Role
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
-ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.21", "192.0.2.22"}
+ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
 
 
 def lines(render, template, host):
