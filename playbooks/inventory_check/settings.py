@@ -32,6 +32,7 @@ PROGRAMS = (
     ("slurm_accounting", "MariaDB", 3306, 3306),
     ("directory", "389ds", 636, 636),
     ("storage", "MooseFS", 9419, 9422),
+    ("cvmfs_replica", "gridstead cvmfs", 8000, 8000),
 )
 
 spec = importlib.util.spec_from_file_location("toml", CHECKOUT / "roles/control_plane/filter_plugins/toml.py")

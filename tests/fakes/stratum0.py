@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server before a publisher's folder, on loopback, that can be made to misbehave."""
+"""A web server before a publisher's folder that can be made to misbehave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stratum0:
         released: Set when the server ends: hanging answers end too.
     """
 
-    def __init__(self, root: Path, name: str) -> None:
+    def __init__(self, root: Path, name: str, host: str = "127.0.0.1") -> None:
         self.root, self.name = root, name
         self.asked: Counter[str] = Counter()
         self.faults: dict[str, Fault] = {}
@@ -35,10 +35,10 @@ class Stratum0:
             stratum0: Stratum0
 
         Bound.stratum0 = stratum0
-        self._server = _Server(("127.0.0.1", 0), Bound)
+        self._server = _Server((host, 0), Bound)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/cvmfs/{name}"
+        self.url = f"http://{host}:{self._server.server_address[1]}/cvmfs/{name}"
 
     def fetched(self) -> set[str]:
         """Return the paths of objects that were asked for, and forget all that was."""

@@ -59,6 +59,7 @@ _NODES = """\
 | data on the web | `curl`; `python3`, `tar`, `gzip`, `bzip2`, `xz`, `unrar` and `7z` for what is packed in these ways |
 | data in an S3 store | `rclone` 1.60 or later |
 | containers | `apptainer` 1.1 or later, or `enroot` 3.4 or later |
+| `deepsquareHosted` | `apptainer`, and `/opt/software`, which role cvmfs can make a link into a mounted repository |
 | `mapUid`, `mapGid` | user namespaces for everybody |
 | `network` | user namespaces for everybody, in one another; iproute2; `slirp4netns` or `pasta`; `/dev/net/tun` |
 | `wireguard`, `vnet` | beside that `wg-quick`, and WireGuard in the kernel or `wireguard-go` |
@@ -70,8 +71,8 @@ installs all but Enroot, which it takes by address.
 
 On the lab's Slurm the project's tests run every construct and look at its effects. Stood in for there: Enroot's own
 command, by one that runs the command without a container; a GPU, by a declared one without a device; the server of
-`bore`, by one that speaks as it does; the X server, by its folder; CVMFS, by a folder with an unpacked image; WireGuard
-in the kernel, by `wireguard-go`; the outside, by servers on the machine that carries the lab.
+`bore`, by one that speaks as it does; the X server, by its folder; WireGuard in the kernel, by `wireguard-go`; the
+outside, by servers on the machine that carries the lab.
 """
 
 _TYPES = {bool: "true or false", int: "whole number", str: "text"}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Software that a publisher signed: a replica on infra, a mount on a compute node, a job from an image in it.
+
+The publisher is on this machine. What role cvmfs made is removed again at the end.
+"""
+
+import json
+import re
+import subprocess
+import time
+
+import pytest
+from tests.e2e.conftest import CHECKOUT, wait_until
+from tests.e2e.slurm_jobs import SlurmJobs, operator
+from tests.e2e.test_container_runs import UNPACKED, run
+from tests.fakes.cvmfs import DAY_S, Mode, Publisher, Symlink
+from tests.fakes.stratum0 import Stratum0
+
+NAME = "images.example.org"
+REPLICA, NODE = "infra", "compute1"
+HOSTS = (REPLICA, NODE)
+IMAGE = {"image": "tests/signed:1", "deepsquareHosted": True}
+PLACE = ("registry-1.docker.io", "tests", "signed:1")
+GREET = {"run": {"command": "read -r it </etc/hosted; echo $it", "container": IMAGE}}
+REMOVE = r"""
+systemctl list-units --all --plain --no-legend 'gridstead-cvmfs*' | while read -r unit _; do
+    systemctl disable --quiet --now "$unit"
+done
+rm -rf /etc/gridstead/cvmfs* /etc/systemd/system/gridstead-cvmfs* /srv/cvmfs /var/cache/gridstead-cvmfs /opt/software
+systemctl daemon-reload
+if [ -d /cvmfs ]; then rmdir /cvmfs/* /cvmfs; fi
+while pkill -0 -u gridstead-cvmfs; do sleep 0.1; done
+userdel gridstead-cvmfs
+"""
+
+
+def tree_of(folder):
+    """Return a folder on disk as a publisher takes it."""
+    return {path.name: node_of(path) for path in folder.iterdir()}
+
+
+def node_of(path):
+    if path.is_symlink():
+        return Symlink(str(path.readlink()))
+    if path.is_dir():
+        return Mode(tree_of(path), path.stat().st_mode & 0o7777)
+    return Mode(path.read_bytes(), path.stat().st_mode & 0o7777)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A small image, unpacked."""
+    folder = tmp_path_factory.mktemp("image") / "signed"
+    subprocess.run(["bash", "-euc", UNPACKED, "bash", folder], check=True)
+    return folder
+
+
+class Software:
+    """A repository with the image, and the role that offers it."""
+
+    def __init__(self, lab, folder, image):
+        self.image = image
+        self.publisher = Publisher(folder / "stratum0", name=NAME)
+        self.key = self.publisher.public_key(folder / "key").read_text()
+        self.stratum0 = Stratum0(self.publisher.root, NAME, lab.gateway)
+        self.publish("signed")
+
+    def publish(self, greeting):
+        """Publish the image with another greeting."""
+        self.greeting = f"{greeting}\n"
+        (self.image / "etc/hosted").write_text(self.greeting)
+        registry, owner, name = PLACE
+        self.publisher.publish({registry: {owner: {name: node_of(self.image)}}})
+        self.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
+
+    def offer(self, *options):
+        """Run the role and return how many tasks changed something, by host."""
+        repository = {"name": NAME, "url": self.stratum0.url, "public_keys": [self.key]}
+        wanted = {
+            "cvmfs_repositories": [repository],
+            "cvmfs_links": {"/opt/software": f"/cvmfs/{NAME}"},
+            "cvmfs_snapshot_every_s": 1,
+            "cvmfs_look_every_s": 1,
+        }
+        words = ["ansible-playbook", "playbooks/software.yml", "--limit", ",".join(HOSTS), "-e", json.dumps(wanted)]
+        done = subprocess.run([*words, *options], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-3000:]
+        return {host: int(count) for host, count in re.findall(r"^(\S+) +: .*changed=(\d+)", done.stdout, re.MULTILINE)}
+
+
+@pytest.fixture(scope="module")
+def software(lab, image, tmp_path_factory):
+    made = Software(lab, tmp_path_factory.mktemp("software"), image)
+    yield made
+    made.stratum0.close()
+    for host in HOSTS:
+        lab.sh(host, REMOVE)
+
+
+@pytest.fixture(scope="module")
+def offered(lab, software):
+    """What the runs of the role changed: in check mode on hosts without it, then in truth."""
+    counts = [software.offer("--check"), software.offer()]
+    wait_until(lambda: lab.run(NODE, "findmnt", f"/cvmfs/{NAME}", check=False).returncode == 0, timeout=60)
+    return counts
+
+
+@pytest.fixture(scope="module")
+def jobs(lab, tmp_path_factory):
+    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'c5' * 20}")
+    yield jobs
+    jobs.close()
+
+
+def test_the_role_tells_beforehand_what_it_changes_and_then_nothing(software, offered):
+    told, done = offered
+
+    assert set(told) == set(done) == set(HOSTS)
+    assert all(told.values())
+    assert software.offer() == dict.fromkeys(HOSTS, 0)
+
+
+def test_who_talks_to_servers_has_no_rights(lab, offered):
+    assert lab.run(NODE, "findmnt", "-no", "FSTYPE", f"/cvmfs/{NAME}").stdout == "fuse.gridstead-cvmfs\n"
+    rights = lab.sh(NODE, "pgrep -u gridstead-cvmfs -f 'cvmfs mount' | xargs -I{} grep CapEff /proc/{}/status")
+    assert rights.split() == ["CapEff:", "0" * 16]
+
+
+def test_a_job_runs_from_an_image_that_was_signed_and_from_its_next_revision(lab, software, offered, jobs):
+    assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
+
+    path = "/".join((f"/cvmfs/{NAME}", *PLACE, "etc/hosted"))
+    software.publish("signed again")
+    wait_until(lambda: lab.run(NODE, "cat", path).stdout == "signed again\n", timeout=30)
+    seen, written = jobs.submit(GREET), jobs.submit(run(f"echo mine 2>&- >{path} || echo only to read"))
+
+    assert jobs.wait(seen) == (0, "signed again\n")
+    assert jobs.wait(written) == (0, "only to read\n")
+
+
+def test_without_its_replica_a_node_runs_what_it_has(lab, software, offered, jobs, stopped):
+    assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
+
+    with stopped(REPLICA, "gridstead-cvmfs"):
+        lab.run(NODE, "systemctl", "restart", f"gridstead-cvmfs-mount@{NAME}")
+
+        assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)

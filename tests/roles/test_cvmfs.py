@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What role cvmfs writes is what the services, systemd and CERN's programs read. CERN's are looked at, and not run."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from ansible.template import trust_as_template
+from tests.roles.catalogue import roles
+
+from gridstead.config import FILES
+
+ROLE = next(role for role in roles() if role.name == "cvmfs")
+NAME = "software.example.org"
+STRATUM0 = f"http://stratum0.example.org/cvmfs/{NAME}"
+# Options of a unit that give it a mount namespace, in which nobody else would see what it mounts.
+OWN_MOUNTS = ("Protect", "Private", "ReadOnly", "ReadWrite", "Inaccessible", "Bind", "TemporaryFileSystem", "Dynamic")
+
+
+@pytest.fixture
+def written(site):
+    """Return what a template of the role becomes on a host of the example, with some variables changed."""
+
+    def render(template, host="infra", **variables):
+        templar = site.templar(ROLE, host)
+        templar.available_variables |= variables
+        return templar.template(trust_as_template((ROLE.path / "templates" / template).read_text()))
+
+    return render
+
+
+@pytest.mark.parametrize(("service", "host"), [("cvmfs", "infra"), ("cvmfs-client", "compute1")])
+def test_the_settings_of_both_components_load(written, service, host):
+    told = FILES[service].model_validate(tomllib.loads(written(f"etc/gridstead/{service}.toml.j2", host)))
+
+    (repository,) = told.repositories
+    (key,) = map(str, repository.public_key_files)
+    assert (repository.name, key[:21], key[-4:]) == (NAME, "/etc/gridstead/cvmfs/", ".pub")
+
+
+def test_clients_ask_the_replica_and_without_one_the_publisher(written):
+    template = "etc/gridstead/cvmfs-client.toml.j2"
+    with_replica, without = (tomllib.loads(written(template, **more)) for more in ({}, {"cvmfs_servers": []}))
+
+    assert with_replica["repositories"][0]["urls"] == [f"http://infra:8000/cvmfs/{NAME}"]
+    assert without["repositories"][0]["urls"] == [STRATUM0]
+
+
+@pytest.mark.parametrize(
+    ("host", "provider", "components", "servers"),
+    [
+        ("infra", "builtin", ["replica"], ["http://infra:8000/cvmfs"]),
+        ("compute1", "builtin", ["client"], ["http://infra:8000/cvmfs"]),
+        ("compute1", "cern", ["client"], ["http://infra:80/cvmfs"]),
+        ("login", "builtin", [], ["http://infra:8000/cvmfs"]),
+    ],
+)
+def test_groups_say_who_keeps_and_who_mounts(site, host, provider, components, servers):
+    templar = site.templar(ROLE, host)
+    templar.available_variables |= {"cvmfs_provider": provider}
+    given = templar.available_variables
+
+    assert templar.template(given["cvmfs_components"]) == components
+    assert templar.template(given["cvmfs_servers"]) == servers
+
+
+def test_the_unit_that_mounts_has_no_mounts_of_its_own_and_few_rights(written):
+    unit = written("etc/systemd/system/gridstead-cvmfs-mount@.service.j2", "compute1").splitlines()
+
+    assert [line for line in unit if line.startswith(OWN_MOUNTS)] == []
+    assert "Before=slurmd.service" in unit
+    assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID" in unit
+    assert {"KillMode=process", "NoNewPrivileges=yes", "SystemCallFilter=@system-service @mount"} <= set(unit)
+
+
+def test_cern_s_client_is_told_whom_to_ask_and_whom_to_believe(written):
+    cern = {"cvmfs_provider": "cern", "host": "compute1"}
+    default = written("etc/cvmfs/default.local.j2", **cern).splitlines()
+    conf = written("etc/cvmfs/config.d/repository.conf.j2", **cern)
+    direct = written("etc/cvmfs/config.d/repository.conf.j2", cvmfs_servers=[], **cern)
+
+    assert {f"CVMFS_REPOSITORIES={NAME}", 'CVMFS_HTTP_PROXY="DIRECT"', "CVMFS_QUOTA_LIMIT=10240"} <= set(default)
+    assert 'CVMFS_SERVER_URL="http://infra:80/cvmfs/@fqrn@"\n' in conf
+    assert "CVMFS_PUBLIC_KEY=/etc/cvmfs/keys/" in conf
+    assert f'CVMFS_SERVER_URL="{STRATUM0}"\n' in direct
+
+
+def test_cern_s_packages_come_from_cern_and_are_checked_with_its_key(written):
+    lines = written("etc/apt/sources.list.d/cernvm.sources.j2", cvmfs_provider="cern").splitlines()
+
+    assert lines[1:] == [
+        "Types: deb",
+        "URIs: http://cvmrepo.s3.cern.ch/cvmrepo/apt",
+        "Suites: trixie-prod",
+        "Components: main",
+        "Signed-By: /etc/apt/keyrings/cernvm.asc",
+    ]
+
+
+def test_a_mount_is_looked_for_at_its_place(site):
+    templar = site.templar(ROLE, "compute1")
+
+    look = templar.template(templar.available_variables["__cvmfs_mounts_are_there"])
+
+    assert look["expect"] == [f"^/cvmfs/{NAME}$"]
