@@ -184,7 +184,8 @@ def test_a_unit_of_ours_is_stopped_with_what_outlives_it_and_disabled(recorded):
     perform(remove.stop_units(["slurmd"], recorded(), commands))
 
     assert commands.told[1:] == [
-        "systemctl stop slurmd", "systemctl kill --signal=KILL slurmd", "systemctl disable slurmd",
+        "systemctl stop slurmd", "systemctl kill --signal=KILL slurmd", "systemctl reset-failed slurmd",
+        "systemctl disable slurmd",
     ]  # fmt: skip
 
 

@@ -118,6 +118,8 @@ def stop_units(units: list[str], was: Record, run: Run) -> Iterator[Step]:
             yield f"{name} stopped", lambda unit=unit: run("systemctl", "stop", unit)
             # What outlives its daemon, as steps of jobs do.
             yield f"{name} emptied", lambda unit=unit: run("systemctl", "kill", "--signal=KILL", unit, expected=(0, 1))
+            # A unit that ends badly would be listed without a file.
+            yield f"{name} forgotten", lambda unit=unit: run("systemctl", "reset-failed", unit, expected=(0, 1))
         if now["ActiveState"] == "failed":
             yield f"{name} forgotten", lambda unit=unit: run("systemctl", "reset-failed", unit)
         if now["UnitFileState"] == "enabled" and name not in was.enabled:
