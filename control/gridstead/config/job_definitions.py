@@ -22,6 +22,9 @@ class DefinitionLimits(Settings):
         PositiveInt, Field(description="What one caller may send to GraphQL, and have stored by it, MiB.")
     ] = 128
     calls_per_s: Annotated[PositiveInt, Field(description="gRPC calls of one caller; twice that at once.")] = 1000
+    proxies: Annotated[
+        tuple[Network, ...], Field(description="Networks of proxies that are believed whom X-Forwarded-For names last.")
+    ] = ()
     unused_mib: Annotated[
         PositiveInt,
         Field(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -12,9 +11,7 @@ from starlette.routing import Route
 
 from gridstead.errors import GridsteadError
 from gridstead.rpc.metrics import CONTENT_TYPE
-from gridstead.rpc.peer_limit import PeerLimit, to_peer
-
-Network = IPv4Network | IPv6Network
+from gridstead.rpc.peer_limit import FORWARDED, Caller, Network, PeerLimit, is_in
 
 
 def condition_routes(
@@ -35,14 +32,14 @@ def condition_routes(
 
     def ready(request: Request) -> Response:
         try:
-            requests.take(peer_of(request))
+            requests.take(caller_of(request))
             check()
         except GridsteadError as err:
             return PlainTextResponse(err.message, status_code=503)
         return PlainTextResponse("ok")
 
     def told(request: Request) -> Response:
-        if not _is_in(request.client.host if request.client else "", networks):
+        if not is_in(caller_of(request).host, networks):
             return PlainTextResponse("not for this address", status_code=403)
         try:
             return Response(metrics(), media_type=CONTENT_TYPE)
@@ -56,15 +53,6 @@ def condition_routes(
     ]
 
 
-def peer_of(request: Request) -> str:
+def caller_of(request: Request) -> Caller:
     """Return who sent a request."""
-    return to_peer(request.client.host) if request.client else ""
-
-
-def _is_in(host: str, networks: Iterable[Network]) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return any((mapped or address) in network for network in networks)
+    return Caller(request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED)))

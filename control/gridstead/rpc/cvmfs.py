@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from gridstead.domain.cvmfs.objects import parse_path
-from gridstead.rpc.condition import Network, condition_routes
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.condition import condition_routes
+from gridstead.rpc.peer_limit import Network, PeerLimit
 
 LETTERS = frozenset(
     {".cvmfspublished", ".cvmfswhitelist", ".cvmfs_status.json", ".cvmfs_last_snapshot", ".cvmfs_is_snapshotting"}

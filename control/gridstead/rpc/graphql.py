@@ -19,9 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gridstead.errors import TooMuch
-from gridstead.rpc.condition import Network, condition_routes, peer_of
+from gridstead.rpc.condition import caller_of, condition_routes
 from gridstead.rpc.graphql_schema import Requests, Submit, Validate, make_schema
-from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.peer_limit import Network, PeerLimit
 from gridstead.rpc.tls import TlsFiles
 from gridstead.rpc.web import WebServer
 from gridstead.workflow.json_schema import json_schema
@@ -77,11 +77,11 @@ def make_app(offer: Offer) -> Starlette:
     workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")  # of its own, so that the operator is answered
 
     async def graphql(request: Request) -> Response:
-        peer = peer_of(request)
+        caller = caller_of(request)
         try:
-            offer.requests.take(peer)
+            offer.requests.take(caller)
             body = await _body(request)
-            offer.request_bytes.take(peer, MAX_BODY_BYTES if body is None else len(body))
+            offer.request_bytes.take(caller, MAX_BODY_BYTES if body is None else len(body))
         except TooMuch as err:
             return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
         if body is None:
@@ -94,7 +94,7 @@ def make_app(offer: Offer) -> Starlette:
             return _failed(400, "the request is not JSON")
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
-        charge = partial(offer.request_bytes.take, peer)
+        charge = partial(offer.request_bytes.take, caller)
         status, answer = await asyncio.get_running_loop().run_in_executor(workers, requests.answer, data, charge)
         return Response(json.dumps(answer), status_code=status, media_type="application/json")  # all text, in ASCII
 

@@ -28,7 +28,7 @@ from gridstead.proto.sbatchapi_pb2_grpc import (
     add_AuthAPIServicer_to_server,
     add_SBatchAPIServicer_to_server,
 )
-from gridstead.rpc.peer_limit import PeerLimit, grpc_peer
+from gridstead.rpc.peer_limit import PeerLimit, grpc_caller
 from gridstead.rpc.tls import TlsFiles, add_health, bind, grpc_server
 
 THREADS = 16
@@ -90,7 +90,7 @@ class _Auth(AuthAPIServicer):
 
     def Challenge(self, request: ChallengeRequest, context: grpc.ServicerContext) -> ChallengeResponse:  # noqa: N802
         with _answering(context):
-            self._calls.take(grpc_peer(context.peer()))
+            self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             address = _address(request.provider_address) if request.provider_address else ""
             return ChallengeResponse(challenge=self._challenge(address))
 
@@ -102,7 +102,7 @@ class _SBatch(SBatchAPIServicer):
 
     def GetSBatch(self, request: GetSBatchRequest, context: grpc.ServicerContext) -> GetSBatchResponse:  # noqa: N802
         with _answering(context):
-            self._calls.take(grpc_peer(context.peer()))
+            self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             answer = self._get_sbatch(_from_wire(request))
         return GetSBatchResponse(
             sbatch=answer.script,

@@ -96,7 +96,7 @@ def _servers(
         check=check,
         metrics=metrics.text,
         metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=_per_second(limits.requests_per_s, "requests"),
+        requests=_per_second(limits.requests_per_s, "requests", limits),
         request_bytes=_upload(limits),
         introspection=settings.introspection,
     )
@@ -106,18 +106,18 @@ def _servers(
         files,
         challenge=metrics.counted("challenge", service.challenge),
         get_sbatch=metrics.counted("get_sbatch", service.get_sbatch),
-        calls=_per_second(limits.calls_per_s, "calls"),
+        calls=_per_second(limits.calls_per_s, "calls", limits),
     )
     return graphql, sbatch
 
 
-def _per_second(count: int, what: str) -> PeerLimit:
-    return PeerLimit(per_s=count, burst=BURST_S * count, what=what)
+def _per_second(count: int, what: str, limits: DefinitionLimits) -> PeerLimit:
+    return PeerLimit(per_s=count, burst=BURST_S * count, what=what, proxies=tuple(map(ip_network, limits.proxies)))
 
 
 def _upload(limits: DefinitionLimits) -> PeerLimit:
     most = limits.upload_mib_per_hour * MIB
-    return PeerLimit(per_s=most / HOUR_S, burst=most, what="uploads")
+    return PeerLimit(per_s=most / HOUR_S, burst=most, what="uploads", proxies=tuple(map(ip_network, limits.proxies)))
 
 
 def _check(store: Scripts, ledger: Ledger) -> None:

@@ -34,6 +34,21 @@ class TestLimits:
 
         server.stop()
 
+    def test_callers_behind_a_proxy_of_ours_are_told_apart(self, server_tls, ca):
+        proxies = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+        limit = PeerLimit(per_s=0.001, burst=1, what="requests", proxies=proxies)
+        server = graphql_server(
+            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", requests=limit)
+        )
+        url = f"https://localhost:{server.start()}/graphql"
+
+        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+            callers = ("198.51.100.7", "198.51.100.8", "198.51.100.7")
+            told = [http.post(url, json={}, headers={"X-Forwarded-For": who}).status_code for who in callers]
+
+        server.stop()
+        assert [code == 429 for code in told] == [False, False, True]
+
     def test_service_that_is_full_says_so(self, server_tls, ca):
         def submit(*_):
             raise TooMuch("cannot store the workflow now", detail="too many wait", hint="Try again later.")

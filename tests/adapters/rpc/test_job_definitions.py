@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from ipaddress import ip_network
 from types import SimpleNamespace
 
 import grpc
@@ -252,6 +253,24 @@ class TestWire:
 
             assert status_of(stubs, GetSBatchRequest()) is grpc.StatusCode.RESOURCE_EXHAUSTED
 
+        server.stop()
+
+    def test_callers_behind_a_proxy_of_ours_are_told_apart(self, server_tls, ca):
+        limit = PeerLimit(per_s=0.001, burst=1, what="calls", proxies=(ip_network("127.0.0.0/8"),))
+        server = SBatchServer(
+            "127.0.0.1:0", server_tls, challenge=lambda _: b"x", get_sbatch=lambda _: None, calls=limit
+        )
+        with open_channel(Peer(address=f"localhost:{server.start()}", ca=ca)) as channel:
+
+            def ask(who):
+                return AuthAPIStub(channel).Challenge(ChallengeRequest(), metadata=[("x-forwarded-for", who)])
+
+            ask("198.51.100.7")
+            ask("198.51.100.8")
+            with pytest.raises(grpc.RpcError) as caught:
+                ask("198.51.100.7")
+
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         server.stop()
 
     def test_challenge_is_good_once(self, stubs, request_):

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import threading
+from ipaddress import ip_network
 
 import pytest
 
 from gridstead.errors import TooMuch, Transient
 from gridstead.rpc import peer_limit
 from gridstead.rpc.metrics import Metrics
-from gridstead.rpc.peer_limit import PeerLimit, grpc_peer, to_peer
+from gridstead.rpc.peer_limit import Caller, PeerLimit, behind, grpc_caller, to_peer
 
 
 class Time:
@@ -37,7 +38,7 @@ def take(limit, peer, count):
     answered = 0
     for _ in range(count):
         try:
-            limit.take(peer)
+            limit.take(Caller(peer))
         except TooMuch:
             continue
         answered += 1
@@ -61,10 +62,10 @@ class TestPeerLimit:
         assert take(limit, "b", 10) == 4
 
     def test_refusal_says_when_to_come_again(self, limit):
-        limit.take("a", 4)
+        limit.take(Caller("a"), 4)
 
         with pytest.raises(TooMuch) as caught:
-            limit.take("a", 4)
+            limit.take(Caller("a"), 4)
 
         assert caught.value.hint == "Try again in 2 s."
         assert "calls are limited" in str(caught.value)
@@ -72,7 +73,7 @@ class TestPeerLimit:
     def test_callers_do_not_fill_the_memory(self, limit, monkeypatch):
         monkeypatch.setattr(peer_limit, "MAX_PEERS", 3)
         for peer in "abcdefgh":
-            limit.take(peer)
+            limit.take(Caller(peer))
 
         assert len(limit._left) == 3
 
@@ -103,16 +104,44 @@ def test_caller_is_its_address_or_network(host, peer):
 
 
 @pytest.mark.parametrize(
-    ("told", "peer"),
+    ("told", "host"),
     [
         ("ipv4:192.0.2.1:1234", "192.0.2.1"),
-        ("ipv6:%5B2001:db8::1%5D:1234", "2001:db8::/64"),
-        ("ipv6:[::1]:1234", "::/64"),
+        ("ipv6:%5B2001:db8::1%5D:1234", "2001:db8::1"),
+        ("ipv6:[::1]:1234", "::1"),
         ("unix:/run/socket", ""),
     ],
 )
-def test_caller_is_read_from_what_grpc_tells(told, peer):
-    assert grpc_peer(told) == peer
+def test_caller_is_read_from_what_grpc_tells(told, host):
+    metadata = [("user-agent", "x"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", b"8")]
+
+    assert grpc_caller(told, metadata) == Caller(host, ("192.0.2.7",))
+
+
+@pytest.mark.parametrize(
+    ("host", "forwarded", "who"),
+    [
+        ("192.0.2.1", ("198.51.100.7",), "192.0.2.1"),
+        ("10.0.0.9", (), "10.0.0.9"),
+        ("10.0.0.9", ("",), "10.0.0.9"),
+        ("10.0.0.9", ("198.51.100.7",), "198.51.100.7"),
+        ("::ffff:10.0.0.9", ("198.51.100.7",), "198.51.100.7"),
+        ("10.0.0.9", ("203.0.113.5, 198.51.100.7",), "198.51.100.7"),
+        ("10.0.0.9", ("203.0.113.5", "198.51.100.7"), "198.51.100.7"),
+    ],
+)
+def test_caller_behind_a_proxy_of_ours_is_whom_it_names_last(host, forwarded, who):
+    """What stands before that the caller may have written itself."""
+    assert behind(Caller(host, forwarded), (ip_network("10.0.0.0/24"),)) == who
+
+
+def test_callers_behind_a_proxy_of_ours_do_not_take_from_each_other(now):
+    limit = PeerLimit(per_s=1, burst=1, what="calls", proxies=(ip_network("10.0.0.9/32"),), now=now)
+    limit.take(Caller("10.0.0.9", ("198.51.100.7",)))
+    limit.take(Caller("10.0.0.9", ("198.51.100.8",)))
+
+    with pytest.raises(TooMuch):
+        limit.take(Caller("198.51.100.7"))
 
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="[a-z_-]+"(,[a-z_]+="[a-z_-]+")*\})? [0-9.e+-]+')
