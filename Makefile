@@ -21,7 +21,7 @@ up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.ready .venv/slither/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
+setup: .venv/.ready .venv/slither/.ready .venv/traefik/.ready contracts/node_modules/.ready ## Install what development, tests and the lab need on this machine.
 
 .venv/.apt: $(APT_LISTS)
 	@tools/install-packages $(APT_LISTS)
@@ -33,6 +33,10 @@ setup: .venv/.ready .venv/slither/.ready contracts/node_modules/.ready ## Instal
 
 .venv/slither/.ready: requirements/slither.txt .venv/.ready
 	@tools/install-environment requirements/slither.txt .venv/slither
+	@touch $@
+
+.venv/traefik/.ready: requirements/traefik.txt .venv/.ready
+	@tools/install-environment requirements/traefik.txt .venv/traefik
 	@touch $@
 
 contracts/node_modules/.ready: contracts/package-lock.json .venv/.apt
@@ -116,3 +120,4 @@ lock: ## Resolve the Python dependencies anew into requirements/.
 	@$(LOCK) -o requirements/control.txt pyproject.toml
 	@$(LOCK) -o requirements/dev.txt --extra operator pyproject.toml requirements/dev.in
 	@$(LOCK) -o requirements/slither.txt requirements/slither.in
+	@$(LOCK) -o requirements/traefik.txt requirements/traefik.in

@@ -17,7 +17,8 @@ MAYBE_ONE_HOST = ("slurm_backup_controller", "devnet")
 _SLURM = ("slurm_controller", "slurm_backup_controller", "slurm_accounting", "slurm_login", "slurm_compute")
 _USERS = ("slurm_controller", "slurm_backup_controller", "slurm_login", "slurm_compute", "storage")
 JOINED = {"slurm": _SLURM, "storage_clients": _USERS, "sssd_clients": _USERS}
-GROUPS = frozenset({*ONE_HOST, *SOME_HOSTS, *MAYBE_ONE_HOST, *JOINED, "cvmfs_replica", "grid", "all", "ungrouped"})
+_ANY = ("cvmfs_replica", "gateway", "grid", "all", "ungrouped")
+GROUPS = frozenset({*ONE_HOST, *SOME_HOSTS, *MAYBE_ONE_HOST, *JOINED, *_ANY})
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _LIKE = 0.8

@@ -33,6 +33,11 @@ PROGRAMS = (
     ("directory", "389ds", 636, 636),
     ("storage", "MooseFS", 9419, 9422),
     ("cvmfs_replica", "gridstead cvmfs", 8000, 8000),
+    # On the directory's host it leaves 636 alone.
+    ("gateway", "Traefik", 80, 80),
+    ("gateway", "Traefik", 443, 443),
+    ("gateway", "Traefik", 8081, 8082),
+    ("gateway", "Traefik", 9443, 9443),
 )
 
 spec = importlib.util.spec_from_file_location("toml", CHECKOUT / "roles/control_plane/filter_plugins/toml.py")

@@ -24,7 +24,7 @@ def _name(common_name: str) -> x509.Name:
 
 @dataclass
 class Authority:
-    """Signs certificates for localhost and writes them into a folder."""
+    """Signs certificates and writes them into a folder."""
 
     folder: Path
     name: str = "ca"
@@ -37,10 +37,11 @@ class Authority:
         self.certificate = self.folder / f"{self.name}.crt"
         self._write(self.certificate, own)
 
-    def issue(self, common_name: str) -> TlsFiles:
-        """Return the files of a new certificate for localhost with that common name."""
+    def issue(self, common_name: str, *hosts: str) -> TlsFiles:
+        """Return the files of a new certificate with that common name, for localhost and other hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
+        names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
         builder = self._builder(common_name, key).add_extension(x509.SubjectAlternativeName(names), critical=False)
         files = TlsFiles(certificate=self.folder / f"{common_name}.crt", key=self.folder / f"{common_name}.key")
         self._write(files.certificate, builder)

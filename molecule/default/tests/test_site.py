@@ -7,7 +7,7 @@ UNITS = {
     "control": (
         "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "sssd", "gridstead-anvil", "gridstead-agent",
         "gridstead-job-definitions", "gridstead-logger", "gridstead-meta-scheduler", "gridstead-ldap-connector",
-        "gridstead-supervisor",
+        "gridstead-supervisor", "traefik",
     ),
     "infra": ("munge", "sackd", "sssd", "moosefs-master", "moosefs-chunkserver", "gridstead-user-directories"),
     "compute1": ("munge", "slurmd", "sssd"),

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What role traefik refuses before it replaces anything, by the words of the real program."""
+
+import json
+import re
+import subprocess
+
+import pytest
+import yaml
+from ansible.template import trust_as_template
+from tests.fakes.certificates import Authority
+from tests.roles.catalogue import ROOT
+from tests.roles.conftest import Site, trusted
+from tests.roles.gateway import BINARY, ROLE, Gateway, checks, configuration, documents, running, until
+
+ROUTE = {"name": "a", "hosts": ["a.test"], "servers": ["https://localhost:1"]}
+LDAPS = {
+    "traefik_ldaps_names": ["ldap.test"],
+    "traefik_ldaps_servers": ["localhost:1"],
+    "traefik_ldaps_allowed": ["127.0.0.1"],
+}
+SETTINGS = ROOT / "docs/reference/settings.md"
+WITHOUT_ROUTE = {
+    "6830": "the agent looks at its caller's certificate itself",
+    "6831": "reports of nodes are datagrams",
+    "8000": "the site's own nodes read the replica of CVMFS, and objects are signed",
+}
+ACME = {"traefik_acme_email": "a@b.test", "traefik_acme_server": "https://acme.test/directory"}
+
+
+@pytest.fixture(scope="module")
+def known():
+    return checks.known_flags(subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the files that the configuration names."""
+    files = Authority(tmp_path).issue("gateway", "a.test")
+    files.certificate.rename(tmp_path / "tls.crt")
+    files.key.rename(tmp_path / "tls.key")
+    return tmp_path
+
+
+@pytest.fixture
+def options(site: Site, folder):
+    """What the module is called with, for a route that works."""
+    static, dynamic = documents(
+        site, folder, traefik_ca_file=f"{folder}/ca.crt", traefik_routes=[{**ROUTE, "allowed": ["127.0.0.1"]}], **LDAPS
+    )
+    return asked(folder, static, dynamic)
+
+
+def asked(folder, static, dynamic):
+    return {
+        "binary": str(BINARY), "directory": str(folder), "timeout_s": 15,
+        "static": json.dumps(static), "static_document": static,
+        "dynamic": json.dumps(dynamic), "dynamic_document": dynamic,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"entrypoint": {"web": {"address": ":80"}}}, "entrypoint is unknown; there is entrypoints"),
+        ({"entryPoints": {"web": {"adress": ":80"}}}, "entryPoints.web.adress is unknown; there is address"),
+        ({"accessLog": {"fields": {"header": {}}}}, "accessLog.fields.header is unknown; there is headers"),
+        ({"log": {"level": {"INFO": True}}}, "log.level.INFO is unknown"),
+        ({"api": True}, "api has keys of its own, and no value"),
+        ({"metrics": {"prometheus": None}}, "metrics.prometheus has no value"),
+        (
+            {"entryPoints": {"web": {"http": {"tls": {"domains": [{"mian": "a"}]}}}}},
+            "entryPoints.web.http.tls.domains.mian is unknown; there is main",
+        ),
+    ],
+)
+def test_a_static_key_that_traefik_would_ignore_is_told(known, wrong, said):
+    assert checks.wrong_keys(wrong, known) == [said]
+
+
+def test_static_keys_that_traefik_has_are_taken_however_they_are_written(known):
+    right = {
+        "entrypoints": {"Any-Name": {"ADDRESS": ":80", "http": {"tls": {"domains": [{"main": "a", "sans": ["b"]}]}}}},
+        "accessLog": {"fields": {"names": {"StartUTC": "drop"}}},
+        "metrics": {"prometheus": {"buckets": [0.1, 1]}},
+    }
+
+    assert checks.wrong_keys(right, known) == []
+
+
+@pytest.mark.parametrize("variables", [{}, {"traefik_routes": [ROUTE]}, LDAPS, ACME])
+def test_the_roles_own_keys_are_known(site: Site, folder, known, variables):
+    static, _ = documents(site, folder, **variables)
+
+    assert checks.wrong_keys(static, known) == []
+
+
+@pytest.mark.parametrize(
+    ("route", "rule"),
+    [
+        ({"hosts": ["a"]}, "Host(`a`)"),
+        ({"hosts": ["a", "b"], "paths": []}, "Host(`a`) || Host(`b`)"),
+        (
+            {"hosts": ["a", "b"], "paths": ["/x", "/y/"]},
+            "(Host(`a`) || Host(`b`)) && (Path(`/x`) || PathPrefix(`/y/`))",
+        ),
+    ],
+)
+def test_a_route_takes_any_of_its_hosts_with_any_of_its_paths(site: Site, route, rule):
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
+    templar.available_variables |= {"route": route}
+
+    assert templar.template(trust_as_template("{{ route | traefik_rule }}")) == rule
+
+
+@pytest.fixture(scope="module")
+def usual(site: Site):
+    """Whatever the example inventory says of the gateway's host."""
+    return site.templar(ROLE, site.hosts_of(ROLE)[0])
+
+
+def failing(usual, **variables):
+    """Return the names of the role's assertions that do not hold with other variables."""
+    tasks = trusted(yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text()))
+    found = set()
+    for task in tasks:
+        templar = usual.copy_with_new_env(available_variables=usual.available_variables | variables)
+        conditions = task["ansible.builtin.assert"]["that"]
+        conditions = [conditions] if isinstance(conditions, str) else conditions
+        found |= {task["name"] for condition in conditions if not templar.evaluate_conditional(condition)}
+    return found
+
+
+def test_the_example_inventorys_variables_are_right(usual):
+    assert failing(usual) == set()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"traefik_archive_url": ""}, "the program comes from one place"),
+        ({"traefik_binary": str(BINARY)}, "the program comes from one place"),
+        ({"traefik_archive_checksum": "sha256:1"}, "the program comes from one place"),
+        ({"traefik_archive_url": "http://a/b.tar.gz"}, "the program comes from one place"),
+        ({"traefik_routes": [ROUTE, ROUTE]}, "the routes are some"),
+        ({"traefik_routes": [{**ROUTE, "name": "metrics"}]}, "the routes are some"),
+        ({"traefik_routes": [{**ROUTE, "hosts": []}]}, "the routes are some"),
+        ({"traefik_routes": [{**ROUTE, "hosts": ["a`) || Host(`b"]}]}, "the routes are some"),
+        ({"traefik_routes": [{**ROUTE, "paths": ["x"]}]}, "the routes are some"),
+        ({"traefik_routes": [{**ROUTE, "servers": ["control:8443"]}]}, "the routes are some"),
+        ({"traefik_routes": [{**ROUTE, "allowed": ["everybody"]}]}, "whoever may call is a network"),
+        ({"traefik_ldaps_allowed": []}, "the directory is known whole"),
+        ({"traefik_ldaps_servers": ["infra"]}, "the directory is known whole"),
+        ({"traefik_acme_email": "a@b.test"}, "an ACME authority is known whole"),
+        ({"traefik_metrics_listen": ":8082"}, "the metrics have an address"),
+    ],
+)
+def test_a_variable_that_cannot_be_right_is_told(usual, wrong, said):
+    assert [said in name for name in failing(usual, **wrong)] == [True]
+
+
+def test_every_service_that_listens_has_a_route_or_a_reason(usual):
+    groups = {"grid": ["g"], "control_plane": ["control"], "slurm_login": ["login"], "directory": ["infra"]}
+    known = usual.available_variables | {"groups": groups, "gridstead_log_origins": ["https://portal.test"]}
+    listening = re.findall(r"listen` .*`0\.0\.0\.0:(\d+)` \|$", SETTINGS.read_text(), re.MULTILINE)
+
+    routes = usual.copy_with_new_env(available_variables=known).template(trust_as_template("{{ traefik_routes }}"))
+
+    led_to = {server.rpartition(":")[2] for route in routes for server in route["servers"]}
+    assert set(listening) - led_to == WITHOUT_ROUTE.keys()
+
+
+def test_files_that_work_are_written_once(options, folder):
+    first = configuration.keep(options, check_mode=False)
+    second = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=False)
+
+    assert (first["changed"], first["static_changed"]) == (True, True)
+    assert (folder / "traefik.yml").read_text() == options["static"]
+    assert (folder / "dynamic/gridstead.yml").read_text() == options["dynamic"]
+    assert (second["changed"], second["static_changed"], second["diff"]) == (False, False, [])
+
+
+def test_routes_from_an_acme_authority_are_tried_without_asking_it(site: Site, folder):
+    static, dynamic = documents(
+        site, folder, traefik_ca_file=f"{folder}/ca.crt", traefik_routes=[{**ROUTE, "hosts": ["b.test"]}], **ACME
+    )
+
+    assert configuration.keep(asked(folder, static, dynamic), check_mode=False)["changed"]
+
+
+def test_a_check_run_writes_nothing(options, folder):
+    virgin = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=True)
+    installed = configuration.keep(options, check_mode=True)
+
+    assert virgin["changed"]
+    assert installed["changed"]
+    assert not (folder / "traefik.yml").exists()
+
+
+def unknown_static_key(static, dynamic):
+    static["providerz"] = {}
+
+
+def a_value_of_another_kind(static, dynamic):
+    static["providers"]["file"]["watch"] = "maybe"
+
+
+def unknown_dynamic_key(static, dynamic):
+    dynamic["http"]["routerz"] = {}
+
+
+def a_rule_that_is_none(static, dynamic):
+    dynamic["http"]["routers"]["a"]["rule"] = "Hots(`a.test`)"
+
+
+def a_door_that_is_not_there(static, dynamic):
+    dynamic["tcp"]["routers"]["ldaps"]["entryPoints"] = ["ldap"]
+
+
+def a_network_that_is_none(static, dynamic):
+    dynamic["http"]["middlewares"]["a"]["ipAllowList"]["sourceRange"] = ["999.1.1.1"]
+
+
+def a_certificate_that_is_not_there(static, dynamic):
+    dynamic["tls"]["certificates"][0]["certFile"] = "/nonexistent.crt"
+
+
+def an_authority_that_is_not_there(static, dynamic):
+    dynamic["http"]["serversTransports"]["site"]["rootCAs"] = ["/nonexistent.crt"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (unknown_static_key, "providerz is unknown; there is providers"),
+        (a_value_of_another_kind, 'parsing "maybe": invalid syntax'),
+        (unknown_dynamic_key, "field not found, node: routerz"),
+        (a_rule_that_is_none, "router a@file: "),
+        (a_door_that_is_not_there, 'tcpRouter ldaps@file: entryPoint "ldap" doesn\'t exist'),
+        (a_network_that_is_none, "middleware a@file: "),
+        (a_certificate_that_is_not_there, "Unable to parse certificate"),
+        (an_authority_that_is_not_there, "/nonexistent.crt"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_the_old_files_stay(options, folder, spoil, said):
+    (folder / "dynamic").mkdir()
+    (folder / "traefik.yml").write_text("old")
+    (folder / "dynamic/gridstead.yml").write_text("old")
+    spoil(options["static_document"], options["dynamic_document"])
+
+    with pytest.raises(configuration.Wrong) as refusal:
+        configuration.keep(options, check_mode=False)
+
+    assert said in str(refusal.value)
+    assert (folder / "traefik.yml").read_text() == "old"
+    assert (folder / "dynamic/gridstead.yml").read_text() == "old"
+
+
+def test_what_lies_beside_the_roles_file_is_tried_with_it(options, folder):
+    (folder / "dynamic").mkdir()
+    (folder / "dynamic/own.yml").write_text("http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}")
+
+    with pytest.raises(configuration.Wrong, match="router b@file"):
+        configuration.keep(options, check_mode=False)
+
+
+@pytest.fixture
+def gateway(options, folder):
+    with running(folder, options["static_document"], options["dynamic_document"]) as gateway:
+        yield gateway
+
+
+def as_run(options, gateway: Gateway):
+    """Return the options with the ports that the gateway has, and no patience."""
+    static = json.loads((gateway.folder / "traefik.yml").read_text())
+    return {**options, "static_document": static, "timeout_s": 0}
+
+
+def test_live_is_content_with_what_it_wrote(options, gateway):
+    configuration.check_live(as_run(options, gateway))
+
+
+def test_live_tells_a_route_that_is_not_served(options, gateway):
+    options["dynamic_document"]["http"]["routers"]["a"]["rule"] = "Host(`other.test`)"
+
+    with pytest.raises(configuration.Wrong, match=r"^router a is not served as it is written$"):
+        configuration.check_live(as_run(options, gateway))
+
+
+def test_live_tells_a_door_that_waits_for_a_restart(options, gateway):
+    live = as_run(options, gateway)
+    live["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
+
+    with pytest.raises(configuration.Wrong, match=r"^entry point websecure is not :1; restart it$"):
+        configuration.check_live(live)
+
+
+def test_live_tells_an_error_that_came_later(options, gateway):
+    (gateway.folder / "dynamic/own.yml").write_text("http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}")
+    until(lambda: "b@file" in (gateway.ask("rawdata") or {}).get("routers", {}), gateway.told)
+
+    with pytest.raises(configuration.Wrong, match="router b@file"):
+        configuration.check_live(as_run(options, gateway))
+
+
+def test_live_tells_that_nobody_answers(options, gateway):
+    gateway.process.kill()
+    gateway.process.wait()
+
+    with pytest.raises(configuration.Wrong, match="does not answer"):
+        configuration.check_live(as_run(options, gateway))
