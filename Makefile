@@ -82,8 +82,8 @@ bench-logs: setup ## Measure the logger and what logging adds to a job; needs no
 bench-definitions: setup ## Measure the Job Definition service: rendering, submissions, fetches; needs no lab.
 	@python tests/bench/definitions.py
 
-molecule: setup ## Run the scenarios of molecule.
-	@molecule test
+molecule: setup ## Run the scenarios of molecule, two at a time.
+	@tools/molecule
 
 proto: setup ## Generate the wire formats' Python.
 	@python -m grpc_tools.protoc -I control --python_out=control --pyi_out=control --grpc_python_out=control \

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's inventory for this scenario's own lab, also when molecule passes no environment."""
+"""The lab's inventory for a scenario's own lab, also when molecule passes no environment. Scenarios link to it."""
 
 import os
 import sys
 from pathlib import Path
 
-SCENARIO = Path(__file__).resolve().parents[1]
+SCENARIO = Path(__file__).absolute().parents[1]
 INVENTORY = SCENARIO.parents[1] / "inventory" / "lab" / "hosts.py"
 
 if __name__ == "__main__":
-    os.environ["GRIDSTEAD_LAB_NAME"] = "molecule-default"
+    os.environ["GRIDSTEAD_LAB_NAME"] = f"molecule-{SCENARIO.name}"
     os.environ["GRIDSTEAD_LAB_TOPOLOGY"] = str(SCENARIO / "topology.json")
     os.execv(sys.executable, [sys.executable, str(INVENTORY), *sys.argv[1:]])  # noqa: S606

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything on one host: all services beside each other, and a job that is paid."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+UNITS = (
+    "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "sssd", "dirsrv@gridstead", "moosefs-master",
+    "moosefs-chunkserver", "gridstead-anvil", "gridstead-agent", "gridstead-job-definitions", "gridstead-logger",
+    "gridstead-meta-scheduler", "gridstead-ldap-connector", "gridstead-supervisor", "gridstead-user-directories",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_service_runs_now_and_after_a_boot(on, unit):
+    service = on("control").service(unit)
+
+    assert service.is_running
+    assert service.is_enabled
+
+
+def test_no_unit_has_failed(on):
+    assert on("control").check_output("systemctl list-units --failed --plain --no-legend") == ""
+
+
+def test_slurmd_alone_hands_out_the_configuration(on):
+    assert not on("control").service("sackd").is_running
+    assert on("control").check_output("sinfo --noheader --format=%N:%T") == "control:idle"
+
+
+def test_a_job_goes_from_its_workflow_to_its_payment():
+    environment = os.environ | {"GRIDSTEAD_LAB_NAME": "molecule-single"}
+
+    done = subprocess.run(
+        [sys.executable, "tools/demo.py"], cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "demo: done" in done.stdout
