@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run plays as ``linear`` does, by interpreters that stay on the hosts for as long as the run lasts."""
+
+from __future__ import annotations
+
+from ansible.plugins.loader import strategy_loader
+
+try:
+    from ansible_mitogen.strategy import StrategyMixin
+except ImportError:  # Ansible from another place, without Mitogen: slower, and nothing else
+
+    class StrategyMixin:  # type: ignore[no-redef]
+        """Nothing to add."""
+
+
+DOCUMENTATION = """
+name: persistent
+short_description: Linear, with interpreters that persist
+description:
+  - Task by task over all hosts, as P(ansible.builtin.linear#strategy) does it.
+  - Where Mitogen is installed, each host keeps one Python interpreter for the whole run, in place of a new one and
+    a new copy of the module for each task. Without Mitogen it is P(ansible.builtin.linear#strategy).
+author: Gridstead contributors
+"""
+
+
+class StrategyModule(StrategyMixin, strategy_loader.get("linear", class_only=True)):  # type: ignore[misc]
+    """Named as Ansible looks it up."""

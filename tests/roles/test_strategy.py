@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategy of our plays: one interpreter for a whole run where Mitogen is installed, plain linear elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+PLAYBOOK = """\
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - ansible.builtin.command: {argv: [sh, -c, "echo $PPID"]}
+      register: first
+    - ansible.builtin.command: {argv: [sh, -c, "echo $PPID"]}
+      register: second
+    - ansible.builtin.debug: {msg: "parents {{ first.stdout }} {{ second.stdout }}"}
+"""
+WITHOUT = "import sys; sys.modules['ansible_mitogen'] = None; "
+MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook'; main()"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_an_interpreter_stays_where_mitogen_is_installed(tmp_path, installed):
+    playbook = tmp_path / "playbook.yml"
+    playbook.write_text(PLAYBOOK)
+    program = ("import sys; " if installed else WITHOUT) + MAIN
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--inventory", "localhost,", playbook],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = re.search(r"parents (\d+) (\d+)", done.stdout).groups()
+    assert (first == second) is installed
