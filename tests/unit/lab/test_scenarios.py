@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labs that this checkout describes: its own, and those of molecule's scenarios."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gridstead_lab import topology
+
+CHECKOUT = Path(__file__).parents[3]
+TOPOLOGIES = sorted(CHECKOUT.glob("molecule/*/topology.json"))
+NAMED_BY_ANSIBLE = {"all", "localhost"}
+
+
+def groups_of_plays():
+    """Return the groups that the plays of the site run on."""
+    plays = [play for file in (CHECKOUT / "playbooks").glob("*.yml") for play in yaml.safe_load(file.read_text())]
+    return {name for play in plays for name in re.findall(r"\w+", play.get("hosts", ""))} - NAMED_BY_ANSIBLE
+
+
+@pytest.mark.parametrize("file", TOPOLOGIES, ids=lambda file: file.parent.name)
+def test_a_lab_has_every_group_that_a_play_of_the_site_runs_on(file):
+    lab = topology.parse(file.read_text())
+
+    assert groups_of_plays() - {name for host in lab.hosts for name in host.groups} - dict(lab.groups).keys() == set()
