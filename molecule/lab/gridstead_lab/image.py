@@ -2,7 +2,8 @@
 """The lab's image: read-only layers, cached by the hash of what went into them.
 
 ``base`` is a bare Debian, ``packages`` what the roles install, ``wheels`` the Python packages of
-the control plane. A layer is built in a folder of its own and gets its name by one rename at the
+the control plane. A plain image has ``archive`` in place of ``packages``: the same, fetched and not
+installed. A layer is built in a folder of its own and gets its name by one rename at the
 end: what has the name is complete. All mounts of a build live in a mount namespace of the build and
 all its processes in a pid namespace, which end with this process, so a killed build leaves only a
 folder, which the lab's ``down`` removes.
@@ -26,6 +27,7 @@ from gridstead_lab.names import STORE, Names
 
 IMAGES = STORE / "images"
 HERE = Path(__file__).parent
+SUITES = HERE / "other_suites.sh"
 INSTALLER = HERE.parents[2] / "roles/control_plane/files/install-environment.sh"
 FORMAT = "1"  # raise when the way of building changes
 BASE_PACKAGES = (
@@ -92,17 +94,16 @@ def pinned(lock: str, name: str) -> str:
 
 
 def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
-    """Return the layers of the image, lowest first; the first one alone if it is to be plain. Pure.
+    """Return the layers of the image, lowest first; a plain one has its packages ready, not installed. Pure.
 
     The wheels depend on the base alone (its Python), so a new package does not fetch them again.
     """
     base = _digest(FORMAT, inputs.sources, inputs.apt_conf, BASE_PACKAGES, DPKG_OPTIONS)
-    if plain:
-        return (Layer(kind="base", digest=base),)
-    script = (HERE / "layer_packages.sh").read_text()
+    kind = "archive" if plain else "packages"
+    script = (HERE / f"layer_{kind}.sh").read_text() + SUITES.read_text()
     found = [
         Layer(kind="base", digest=base),
-        Layer(kind="packages", digest=_digest(base, inputs.packages, script)),
+        Layer(kind=kind, digest=_digest(base, inputs.packages, script)),
     ]
     if inputs.locks:
         script = (HERE / "layer_wheels.sh").read_text() + INSTALLER.read_text()
@@ -179,8 +180,9 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
     match layer.kind:
         case "base":
             _build_base(place, inputs, log)
-        case "packages":
-            _build_in_root(place, below, "layer_packages.sh", inputs.packages, log)
+        case "packages" | "archive":
+            shutil.copy(SUITES, place / "files")
+            _build_in_root(place, below, f"layer_{layer.kind}.sh", inputs.packages, log)
         case _:
             copies = []
             for name, text in inputs.locks:

@@ -6,17 +6,8 @@ set -eu
 
 printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
 chmod 0755 /usr/sbin/policy-rc.d
-# NAME/CODENAME comes from another suite of the same mirror; what it needs comes from the lab's own.
-lists=/etc/apt/sources.list.d
-for word in "$@"; do
-  shift
-  set -- "$@" "${word%/*}"
-  if [ "$word" = "${word%/*}" ]; then continue; fi
-  sed -n "s| trixie main\$| ${word#*/} main|p" "$lists/0000lab.list" > "$lists/other.list"
-  printf 'Package: %s\nPin: release n=%s\nPin-Priority: %d\n\n' \
-    '*' "${word#*/}" 50 "${word%/*}" "${word#*/}" 500 >> /etc/apt/preferences.d/other
-done
-apt-get -q update
+# shellcheck source=molecule/lab/gridstead_lab/other_suites.sh
+. /mnt/other_suites.sh
 apt-get -q -y --no-install-recommends install "$@"
 rm -f "$lists/other.list" /etc/apt/preferences.d/other
 apt-get -q update # forgets the lists of the other suite

@@ -57,8 +57,11 @@ def test_without_locks_there_is_no_wheelhouse():
     assert set(_kinds(dataclasses.replace(INPUTS, locks=()))) == {"base", "packages"}
 
 
-def test_a_plain_image_is_the_lowest_layer():
-    assert image.layers(INPUTS, plain=True) == image.layers(INPUTS)[:1]
+def test_a_plain_image_has_the_packages_ready_and_not_installed():
+    plain, prepared = image.layers(INPUTS, plain=True), image.layers(INPUTS)
+
+    assert [layer.kind for layer in plain] == ["base", "archive", "wheels"]
+    assert (plain[0], plain[2]) == (prepared[0], prepared[2])
 
 
 def test_package_lists_may_have_comments_and_repetitions():
