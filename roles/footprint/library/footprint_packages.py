@@ -76,7 +76,9 @@ def main() -> None:
     before = set(json.loads((record / "host.json").read_text(encoding="utf-8"))["packages"])
 
     def run(*argv: str) -> str:
-        environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+        # The package sudo lets itself be removed from a host without a password of root's only if told so. Where it is
+        # removed it came with the site, so there is another way to become root.
+        environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "SUDO_FORCE_REMOVE": "yes"}
         return module.run_command(list(argv), check_rc=True, environ_update=environment)[1]
 
     packages = unneeded(run(*SIMULATE, "autoremove"), before)
