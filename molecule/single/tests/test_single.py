@@ -11,8 +11,9 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[3]
 UNITS = (
     "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "sssd", "dirsrv@gridstead", "moosefs-master",
-    "moosefs-chunkserver", "gridstead-anvil", "gridstead-agent", "gridstead-job-definitions", "gridstead-logger",
-    "gridstead-meta-scheduler", "gridstead-ldap-connector", "gridstead-supervisor", "gridstead-user-directories",
+    "moosefs-chunkserver", "traefik", "gridstead-anvil", "gridstead-agent", "gridstead-job-definitions",
+    "gridstead-logger", "gridstead-meta-scheduler", "gridstead-ldap-connector", "gridstead-supervisor",
+    "gridstead-user-directories",
 )  # fmt: skip
 
 
