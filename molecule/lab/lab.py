@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real Debian hosts on this machine: up, down, status, shell, exec, kill, start, image.
+"""Real Debian hosts on this machine: up, down, add, remove, status, shell, exec, kill, start, image.
 
 Must run as root. Python standard library only. See docs/reference/lab.md.
 """
@@ -12,11 +12,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from gridstead_lab import image, lifecycle, names, state, topology
+from gridstead_lab import growth, image, lifecycle, names, state, topology
 from gridstead_lab.errors import LabError
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
+CHANGES = {"remove": growth.remove, "kill": lifecycle.kill, "start": lifecycle.start}
 
 
 def main(argv: list[str]) -> int:
@@ -40,7 +41,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace, mine: names.Names) -> int:
-    if options.command in {"up", "down", "kill", "start", "image"}:
+    if options.command in {"up", "down", "add", "remove", "kill", "start", "image"}:
         _need_root()
         _mark(mine)
     match options.command:
@@ -50,10 +51,10 @@ def _run(options: argparse.Namespace, mine: names.Names) -> int:
             lifecycle.down(mine, _say)
         case "status":
             _print_status(lifecycle.status(mine), as_json=options.json)
-        case "kill":
-            lifecycle.kill(mine, options.host)
-        case "start":
-            lifecycle.start(mine, options.host)
+        case "add":
+            growth.add(mine, options.host, options.like)
+        case "remove" | "kill" | "start":
+            CHANGES[options.command](mine, options.host)
         case "image":
             _image(mine, remove=options.remove)
         case "prefix":
@@ -91,12 +92,17 @@ def _parser() -> argparse.ArgumentParser:
     add("prefix", "print the prefix of the lab's objects")
     add("ssh-config", "print the ssh client configuration")
     for name, text in (
+        ("add", "make another host in a lab that is up"),
+        ("remove", "remove a host that was added"),
         ("shell", "log in to a host"),
         ("exec", "run a command on a host: exec HOST -- COMMAND ..."),
         ("kill", "end a host like a power cut"),
         ("start", "start a killed host again"),
     ):
         add(name, text).add_argument("host")
+    commands.choices["add"].add_argument(
+        "--like", metavar="HOST", required=True, help="the host whose groups and limits it gets"
+    )
     commands.choices["exec"].add_argument("words", nargs="+", metavar="COMMAND")
     return parser
 

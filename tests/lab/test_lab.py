@@ -118,6 +118,23 @@ def test_a_killed_host_falls_silent_and_comes_back_with_its_disk(lab):
     assert lab.on("left", EAT.format(mb=300)).returncode != 0
 
 
+def test_a_standing_lab_gets_another_host_and_loses_it_again(lab):
+    lab.up()
+
+    lab.run("add", "third", "--like", "left")
+
+    states = json.loads(lab.run("status", "--json").stdout)["hosts"]
+    assert (states["third"]["running"], states["third"]["groups"]) == (True, ["one"])
+    assert lab.on("third", "hostname; ls /cgv1").stdout.split()[:2] == ["third", "cpu"]
+    assert "third" in lab.run("add", "third", "--like", "left", check=False).stderr
+    assert lab.up().stdout.endswith("is up: left right third\n")
+
+    lab.run("remove", "third")
+
+    assert [one for one in traces(lab.names) if "third" in one] == []
+    assert lab.run("exec", "third", "--", "true", check=False).returncode == 1
+
+
 def test_exec_hands_the_exit_code_and_the_words_through(lab):
     lab.up()
 

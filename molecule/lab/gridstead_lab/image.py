@@ -70,6 +70,12 @@ class Layer:
         """Return the name of the layer's folder."""
         return f"{self.kind}-{self.digest}"
 
+    @classmethod
+    def of(cls, name: str) -> "Layer":
+        """Return the layer of a name."""
+        kind, _, digest = name.partition("-")
+        return cls(kind=kind, digest=digest)
+
     @property
     def folder(self) -> Path:
         """Return where the complete layer lies."""

@@ -45,7 +45,7 @@ def up(names: Names, topology: Topology, say: Say) -> None:
         for name in sorted(set(now.hosts) - set(running)):
             say(f"starting {name}")
             _start(names, now, name)
-        _wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
+        wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
         say(f"lab {names.lab} is up: {' '.join(now.hosts)}")
         wanted = image.layers(image.look(names.checkout), plain=topology.image == "plain")
         if now.image != [layer.name for layer in wanted]:
@@ -69,17 +69,17 @@ def down(names: Names, say: Say) -> None:
 
 def kill(names: Names, name: str) -> None:
     """End a host like a power cut: its cable goes silent first, then all its processes end."""
-    with _running_lab(names, name) as now:
+    with running_lab(names, name) as now:
         network.set_cable(names, now.hosts[name]["octet"], plugged=False)
         host.cut_power(names, name)
 
 
 def start(names: Names, name: str) -> None:
     """Start a killed host again, with its disk as it was, and wait for its ssh port."""
-    with _running_lab(names, name) as now:
+    with running_lab(names, name) as now:
         if name not in processes.nspawns(names):
             _start(names, now, name)
-        _wait_for_ssh({name: now.hosts[name]["address"]})
+        wait_for_ssh({name: now.hosts[name]["address"]})
 
 
 def status(names: Names) -> dict[str, object]:
@@ -122,18 +122,12 @@ def _build(names: Names, topology: Topology, say: Say) -> None:
         )
         for index, one in enumerate(topology.hosts)
     ]
-
-    def make(place: host.Place) -> tuple[str, str]:
-        host.mount_root(names, place.name, image.lowerdir(layers))
-        key = host.give_identity(names, place, public_key)
-        network.connect(names, place.name, subnet, place.octet)
-        host.boot(names, place)
-        return place.address, key
-
+    lowerdir = image.lowerdir(layers)
     with ThreadPoolExecutor(max_workers=4) as workers:
-        made = dict(zip(topology.names(), workers.map(make, places), strict=True))
+        keys = workers.map(lambda place: make(names, place, subnet, lowerdir, public_key), places)
+        made = {place.name: (place.address, key) for place, key in zip(places, keys, strict=True)}
     state.write_ssh_files(names, made)
-    _wait_for_ssh({name: address for name, (address, _) in made.items()})
+    wait_for_ssh({name: address for name, (address, _) in made.items()})
     state.save(names, _state(names, topology, subnet, layers, places))
     seconds = time.monotonic() - began
     say(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
@@ -214,7 +208,21 @@ def _start(names: Names, now: state.State, name: str) -> None:
     host.boot(names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe))
 
 
-def _wait_for_ssh(addresses: dict[str, str]) -> None:
+def make(names: Names, place: host.Place, subnet: str, lowerdir: str, public_key: str) -> str:
+    """Make a host and let it boot; return its public host key."""
+    host.mount_root(names, place.name, lowerdir)
+    key = host.give_identity(names, place, public_key)
+    network.connect(names, place.name, subnet, place.octet)
+    host.boot(names, place)
+    return key
+
+
+def wait_for_ssh(addresses: dict[str, str]) -> None:
+    """Wait until each of these hosts, by name, answers on its ssh port.
+
+    Raises:
+        LabError: One does not in time.
+    """
     waiting, end = dict(addresses), time.monotonic() + BOOT_S
     while waiting:
         waiting = {name: where for name, where in waiting.items() if not _answers(where)}
@@ -234,7 +242,12 @@ def _answers(address: str) -> bool:
 
 
 @contextlib.contextmanager
-def _running_lab(names: Names, name: str) -> Iterator[state.State]:
+def running_lab(names: Names, name: str) -> Iterator[state.State]:
+    """Keep other runs from a lab in the body, which gets its state.
+
+    Raises:
+        LabError: It is not up, or has no host of this name.
+    """
     with held(names.prefix):
         now = state.load(names)
         if now is None:

@@ -90,6 +90,12 @@ def connect(names: Names, host: str, network: str, octet: int) -> None:
     commands.run(["nsenter", f"--net={space}", "ip", "-batch", "-"], text="\n".join(inside) + "\n")
 
 
+def disconnect(names: Names, octet: int) -> None:
+    """Remove a host's cable, if it is there."""
+    if names.veth(octet) in interfaces(names.prefix):
+        commands.run(["ip", "link", "delete", names.veth(octet)])
+
+
 def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
     """Pull or plug a host's cable."""
     commands.run(["ip", "link", "set", names.veth(octet), "up" if plugged else "down"])

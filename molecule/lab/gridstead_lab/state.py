@@ -74,6 +74,13 @@ def write_ssh_files(names: Names, hosts: dict[str, tuple[str, str]]) -> None:
     (names.state / "ssh_config").write_text(ssh_config(names.state, hosts))
 
 
+def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
+    """Return what ``write_ssh_files`` was given last."""
+    lines = (line.split(" ", 1) for line in (names.state / "known_hosts").read_text().splitlines())
+    known = ((*where.split(","), key) for where, key in lines)
+    return {name: (address, key) for name, address, key in known}
+
+
 def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:
     """Return the text of an ssh_config for the hosts. Pure."""
     blocks = [f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n" for name, (address, _) in hosts.items()]

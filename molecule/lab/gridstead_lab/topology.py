@@ -18,7 +18,7 @@ from gridstead_lab.errors import InvalidTopology
 MAX_HOSTS = 200
 MIN_MEMORY_MB = 256
 MIN_CORES = 0.1
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
+NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _GROUP = re.compile(r"[a-z][a-z0-9_]{0,39}")
 IMAGES = ("prepared", "plain")
 _HOST_KEYS = {"groups", "memory_mb", "cores", "job_cgroups"}
@@ -114,7 +114,7 @@ def subset(topology: Topology, names: Iterable[str]) -> Topology:
 
 def _host(name: str, entry: object) -> Host:
     where = f"host {name!r}"
-    _require(_NAME.fullmatch(name) is not None, f"{where}: name must match {_NAME.pattern}")
+    _require(NAME.fullmatch(name) is not None, f"{where}: name must match {NAME.pattern}")
     if not isinstance(entry, dict):
         message = f"{where}: not an object"
         raise InvalidTopology(message)
