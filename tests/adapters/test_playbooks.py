@@ -244,6 +244,13 @@ def test_a_secret_failure_stays_secret():
     assert to_event(told).message == "the task keeps what it does secret"
 
 
+def test_a_task_that_only_tells_of_a_change_says_which():
+    result = {"changed": True, "msg": "KillWait: reconfigure"}
+    data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
+
+    assert to_event({"event": "runner_on_ok", "event_data": data}).targets == ("KillWait: reconfigure",)
+
+
 def test_a_unit_says_what_it_was_asked():
     arguments = {"invocation": {"module_args": {"name": "slurmd", "state": "restarted"}}}
     told = {

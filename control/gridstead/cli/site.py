@@ -220,7 +220,7 @@ def _emit_plan(found: Plan, *, diff: bool) -> None:
     for effect in found.effects:
         say(f"{effect.host}: {effect}")
     if found.drains:
-        say(f"would take no jobs meanwhile: {', '.join(found.drains)}")
+        say(f"drain first: {', '.join(found.drains)} (playbooks/drain.yml waits for their jobs)")
     if jobs is None:
         say("which jobs are in the way is not known: Slurm could not be asked")
         return

@@ -47,6 +47,7 @@ class Verb(StrEnum):
 # First words of handlers' names. Those without an effect only look or wait.
 VERBS: Mapping[str, Verb | None] = {
     "Drain": Verb.DRAIN,
+    "Keep": None,
     "Look": None,
     "Remount": Verb.REMOUNT,
     "Reconfigure": Verb.RECONFIGURE,
@@ -56,6 +57,9 @@ VERBS: Mapping[str, Verb | None] = {
     "Stop": Verb.STOP,
     "Wait": None,
 }
+
+# What jobs on a host do not outlive: files that they have open go, or what serves them.
+HURTS_JOBS = frozenset({Verb.REMOUNT, Verb.STOP})
 
 # States that a task may ask of a unit.
 STATES: Mapping[str, Verb] = {
@@ -220,7 +224,8 @@ class Plan:
     Attributes:
         changes: Tasks that would change something, in the order of the run; no handlers.
         effects: What these changes would cost, each once.
-        drains: Nodes that would take no jobs for a while; sorted.
+        drains: Nodes that would drain, or that are to be drained first, because their jobs would not outlive an effect;
+            sorted.
         jobs: Jobs on each host with an effect, by host; None if Slurm could not be asked.
     """
 
@@ -275,6 +280,11 @@ def plan(events: Iterable[Event], jobs: Iterable[RunningJob] | None) -> Plan:
     return Plan(
         changes=changes(told),
         effects=costs,
-        drains=tuple(sorted({effect.host for effect in costs if effect.verb is Verb.DRAIN})),
+        drains=tuple(sorted({effect.host for effect in costs if _drains(effect, in_the_way)})),
         jobs=in_the_way,
     )
+
+
+def _drains(effect: Effect, in_the_way: Mapping[str, tuple[RunningJob, ...]] | None) -> bool:
+    there = bool(in_the_way and in_the_way[effect.host])
+    return effect.verb is Verb.DRAIN or (there and effect.verb in HURTS_JOBS)

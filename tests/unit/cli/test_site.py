@@ -175,7 +175,7 @@ def test_a_plan_says_what_would_change_what_it_costs_and_whom_it_meets(gridstead
     out = gridstead("provider", "plan").out
 
     assert "slurm: Ensure the settings are there  /etc/slurm/slurm.conf" in out
-    assert "compute1: drain the node\nwould take no jobs meanwhile: compute1\n" in out
+    assert "compute1: drain the node\ndrain first: compute1 (playbooks/drain.yml waits for their jobs)\n" in out
     assert "1 jobs run on compute1: 12 of 0xab until 2026-11-21T14:00:00" in out
     assert "+b" not in out
 

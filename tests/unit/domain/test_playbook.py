@@ -76,6 +76,21 @@ def test_a_plan_names_the_nodes_that_drain_and_the_jobs_where_something_happens(
     assert found.jobs == {"compute1": (JOB,), "controller": ()}
 
 
+@pytest.mark.parametrize(
+    ("name", "jobs", "drains"),
+    [
+        ("Remount the file system", [JOB], ("compute1",)),
+        ("Stop x", [JOB], ("compute1",)),
+        ("Remount the file system", [], ()),
+        ("Remount the file system", None, ()),
+        ("Restart slurmd", [JOB], ()),
+        ("Reconfigure Slurm", [JOB], ()),
+    ],
+)
+def test_a_node_is_to_drain_before_its_jobs_lose_what_they_use(name, jobs, drains):
+    assert plan([ended("compute1", name, handler=True)], jobs).drains == drains
+
+
 def test_a_plan_knows_that_it_does_not_know_the_jobs():
     assert plan(RUN, None).jobs is None
 

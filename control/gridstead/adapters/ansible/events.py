@@ -56,7 +56,7 @@ def _finished(outcome: Outcome, data: Mapping[str, Any]) -> HostFinished:
         host=data["host"],
         task=to_task(data),
         outcome=outcome,
-        targets=tuple(sorted({target for one in changed for target in targets(one)})),
+        targets=tuple(sorted({target for one in changed for target in targets(one) or _words(data, one)})),
         unit_state=_unit_state(data, changed),
         diff="".join(difference(diff, targets(one)) for one in changed for diff in _listed(one.get("diff"))),
         message=message(whole, results) if outcome in {Outcome.FAILED, Outcome.UNREACHABLE} else "",
@@ -67,6 +67,12 @@ def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
     if str(data.get("task_action", "")).rpartition(".")[2] not in UNIT_MODULES:
         return ""
     return next((str(_arguments(one).get("state") or "") for one in changed), "")
+
+
+def _words(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
+    """Return what a task that only tells of a change tells."""
+    action = str(data.get("task_action", "")).rpartition(".")[2]
+    return (str(result["msg"]),) if action == "debug" and result.get("msg") else ()
 
 
 def message(whole: Result, results: Iterable[Result]) -> str:
