@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the roles say of themselves: specification, defaults, README table.
 
-``python -m tests.roles.catalogue`` writes the variables table of every role's README from its specification.
+``python -m tests.roles.catalogue`` writes the variables table of every role's README from its specification, and what
+changes of Slurm's configuration cost.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -17,6 +21,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_START, TABLE_END = "<!-- variables -->", "<!-- /variables -->"
 INLINE_DEFAULT_MAX = 70
+COSTS_START, COSTS_END = "<!-- costs -->", "<!-- /costs -->"
+COSTS_PAGE = ROOT / "docs/reference/slurm-changes.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +126,38 @@ def with_table(text: str, role: Role) -> str:
     Raises:
         ValueError: If the marks are missing.
     """
-    before, _, rest = text.partition(TABLE_START)
-    _, mark, after = rest.partition(TABLE_END)
+    return _between(text, TABLE_START, f"{table(role)}\n{others(role)}", TABLE_END)
+
+
+def slurm_costs() -> ModuleType:
+    """Return the rules of role slurm, as its module has them."""
+    name, path = "slurm_costs", ROOT / "roles/slurm/module_utils/slurm_costs.py"
+    if name not in sys.modules:
+        specification = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def with_costs(text: str) -> str:
+    """Return the page of what changes of Slurm's configuration cost with the rules between its marks."""
+    return _between(text, COSTS_START, f"{slurm_costs().table()}\n", COSTS_END)
+
+
+def _between(text: str, start: str, new: str, end: str) -> str:
+    before, _, rest = text.partition(start)
+    _, mark, after = rest.partition(end)
     if not mark:
-        raise ValueError(f"README of {role.name} lacks {TABLE_START} and {TABLE_END}")
-    return f"{before}{TABLE_START}\n{table(role)}\n{others(role)}{TABLE_END}{after}"
+        raise ValueError(f"a page lacks {start} and {end}")
+    return f"{before}{start}\n{new}{end}{after}"
 
 
 def main() -> None:
-    """Write the table of every README."""
+    """Write the table of every README, and the page of costs."""
     for role in roles():
         path = role.path / "README.md"
         path.write_text(with_table(path.read_text(), role))
+    COSTS_PAGE.write_text(with_costs(COSTS_PAGE.read_text()))
 
 
 if __name__ == "__main__":

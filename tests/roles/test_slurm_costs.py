@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change of Slurm's configuration costs."""
+
+import pytest
+import yaml
+from tests.roles.catalogue import COSTS_PAGE, Role, slurm_costs, with_costs
+
+ROLE = Role("slurm")
+costs = slurm_costs()
+
+CONF = """\
+# Ansible managed
+Include first_job_id.conf
+AuthType=auth/munge
+KillWait=5
+SchedulerParameters=bf_interval=5,sched_min_interval=20000
+SlurmctldPort=6817
+
+NodeName=compute1 CPUs=64 RealMemory=2500
+NodeName=compute2 CPUs=64 RealMemory=2500
+
+PartitionName=main Default=YES MaxTime=7-00:00:00 Nodes=ALL
+PartitionName=long MaxTime=30-00:00:00 Nodes=ALL
+"""
+EPILOG = "#!/bin/sh\n# why\nexit 0\n"
+FILES = {
+    "slurm.conf": CONF,
+    "gres.conf": "",
+    "job_container.conf": "Dirs=/tmp\n",
+    "cgroup.conf": "A=b\n",
+    "epilog": EPILOG,
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "cost", "differences"),
+    [
+        ("slurm.conf", "# Ansible managed", "# Ansible managed, and calm", "nothing", ()),
+        ("slurm.conf", "KillWait=5", "  KillWait=5   # seconds", "nothing", ()),
+        ("slurm.conf", "CPUs=64 RealMemory=2500", "RealMemory=2500  CPUs=64", "nothing", ()),
+        ("slurm.conf", "KillWait=5\n", "", "reconfigure", ("KillWait",)),
+        ("slurm.conf", "sched_min_interval=20000", "sched_min_interval=30000", "reconfigure", ("SchedulerParameters",)),
+        ("slurm.conf", "MaxTime=30-", "MaxTime=20-", "reconfigure", ("partition long",)),
+        ("slurm.conf", "NodeName=compute2 CPUs=64", "NodeName=compute2 CPUs=48", "reconfigure", ("node compute2",)),
+        ("slurm.conf", "RealMemory=2500\n\n", "RealMemory=2400\n\n", "reconfigure", ("node compute2",)),
+        ("slurm.conf", "\nPartition", "NodeName=compute3 CPUs=1\n\nPartition", "reconfigure", ("node compute3",)),
+        ("slurm.conf", "SlurmctldPort=6817", "SlurmctldPort=6820", "restart", ("SlurmctldPort",)),
+        ("slurm.conf", "auth/munge", "auth/slurm", "restart", ("AuthType",)),
+        ("gres.conf", "", "NodeName=compute1 Name=gpu File=/dev/nvidia0", "reconfigure", ("gres.conf",)),
+        ("cgroup.conf", "A=b", "A=c", "reconfigure", ("A",)),
+        ("epilog", "# why", "# why not", "nothing", ()),
+        ("epilog", "exit 0", "exit 1", "reconfigure", ("epilog",)),
+    ],
+)  # fmt: skip
+def test_a_change_costs_what_it_must(file, old, new, cost, differences):
+    changed = FILES | {file: FILES[file].replace(old, new, 1)}
+
+    verdict = costs.judge(FILES, changed)
+
+    assert (verdict.cost, verdict.differences) == (cost, differences)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "ends"),
+    [
+        ("slurm.conf", "KillWait=5", "KillWait=6", ()),
+        ("slurm.conf", "NodeName=compute2 CPUs=64", "NodeName=compute2 cpus=48", (("--nodelist=compute2",),)),
+        ("slurm.conf", "RealMemory=2500\n\n", "RealMemory=2400\n\n", ()),
+        ("slurm.conf", "\nPartition", "NodeName=compute3 CPUs=1\n\nPartition", ()),
+        ("slurm.conf", "NodeName=compute2 CPUs=64 RealMemory=2500\n", "", (("--nodelist=compute2",),)),
+        ("slurm.conf", "PartitionName=long", "PartitionName=slow", (("--partition=long",),)),
+        ("slurm.conf", "auth/munge", "auth/slurm", ((),)),
+        ("job_container.conf", "/tmp", "/dev/shm", ((),)),
+    ],
+)
+def test_a_change_that_ends_jobs_says_whose(file, old, new, ends):
+    changed = FILES | {file: FILES[file].replace(old, new, 1)}
+
+    assert costs.judge(FILES, changed).ends == ends
+
+
+def test_the_dearest_change_counts():
+    changed = FILES | {"slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")}
+
+    assert costs.judge(FILES, changed).cost == "restart"
+
+
+def test_the_first_configuration_starts_slurmctld():
+    assert costs.judge({}, FILES).cost == "restart"
+
+
+def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
+    places = {name: ROLE.path / f"templates/etc/slurm/{name}.j2" for name in ROLE.vars["__slurm_controller_files"]}
+    files = {name: render(ROLE, place, "controller") for name, place in places.items()}
+
+    assert costs.judge(files, files) == costs.Verdict(cost="nothing", differences=(), ends=())
+    assert {("NodeName", "compute1"), ("PartitionName", "main")} <= costs.settings(
+        "slurm.conf", files["slurm.conf"]
+    ).keys()
+
+
+def test_what_a_change_may_cost_can_be_ordered_from_a_handler():
+    handlers = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
+    topics = {
+        topic for one in handlers for topic in ([one["listen"]] if isinstance(one["listen"], str) else one["listen"])
+    }
+
+    assert {f"slurm_controller_{rule.cost}" for rule in costs.RULES} <= topics
+
+
+def test_the_page_shows_the_rules():
+    """``python -m tests.roles.catalogue`` writes them."""
+    text = COSTS_PAGE.read_text()
+
+    assert with_costs(text) == text
