@@ -86,7 +86,7 @@ class SlurmJobs:
         self.lab.run("controller", "scancel", f"--user={self.user.address}")
         self.scheduler.close()
 
-    def submit(self, *steps, nodes: str = "compute1", tasks: int = 2, **fields) -> Running:
+    def submit(self, *steps, nodes: str = "compute1", tasks: int = 2, minutes: int = 5, **fields) -> Running:
         """Submit a workflow of these steps to nodes of the cluster."""
         resources = {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": MEMORY_MB, "gpus": 0}
         workflow = from_graphql({"resources": resources, "steps": steps, **fields})
@@ -99,7 +99,7 @@ class SlurmJobs:
             proof=proof,
             user=self.user,
             resources=Resources(gpus=0, tasks=tasks, cpus_per_task=1, memory_per_cpu_mb=MEMORY_MB),
-            time_limit_min=5,
+            time_limit_min=minutes,
             script=Script(text=text, environment=secrets_of(workflow)),
         )
         return Running(slurm_job_id=self.scheduler.submit(submission), proof=proof)
