@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.adapters.cvmfs.readers import Readers
 from tests.fakes.cvmfs import DAY_S, NOW, Publisher, new_key
 from tests.fakes.stratum0 import Stratum0
 
@@ -126,3 +127,12 @@ def scene(new_scene) -> Scene:
     made = new_scene()
     made.publisher.publish()
     return made
+
+
+@pytest.fixture
+def readers(scene) -> Iterator[Readers]:
+    """Makes clients of a published revision; all have one cache."""
+    made = Readers(scene, TLS)
+    yield made
+    for one in made.closing:
+        one.close()

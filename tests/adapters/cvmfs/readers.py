@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of a repository without a kernel, and what their users see."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fakes.cvmfs import NAME, TREE, Mode, Nested, Symlink
+
+from gridstead.adapters.cvmfs.cache import DiskCache
+from gridstead.adapters.cvmfs.files import DiskFiles
+from gridstead.adapters.cvmfs.kept import KeptLetters
+from gridstead.adapters.cvmfs.objects import DiskObjects
+from gridstead.adapters.cvmfs.servers import Servers
+from gridstead.adapters.cvmfs.signatures import RsaSignatures
+from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
+from gridstead.services.cvmfs_client import Client, ClientRooms
+
+NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
+
+
+@dataclass
+class Reader:
+    """A client, and what its user sees."""
+
+    client: Client
+    seconds: list[float]
+    cache: Path
+
+    def read(self, path: str) -> bytes:
+        """Return all of a file."""
+        opened = self.client.open(path)
+        assert opened is not None
+        try:
+            entry = self.client.entry(path)
+            return self.client.read(opened[0], entry.size + 1, 0)
+        finally:
+            self.client.release(opened[0])
+
+    def tree(self, path: str = "") -> dict:
+        """Return all that is below a directory, as the publisher has it."""
+        return {entry.name: self._node(f"{path}/{entry.name}", entry) for entry in self.client.entries(path)}
+
+    def _node(self, path, entry):
+        if entry.is_directory:
+            return self.tree(path)
+        return Symlink(entry.target) if entry.is_link else self.read(path)
+
+    def cached(self) -> int:
+        """Return how many bytes are kept."""
+        return sum(file.stat().st_size for file in self.cache.glob("??/*"))
+
+
+@dataclass
+class Readers:
+    """Makes clients of a scene; all have one cache."""
+
+    scene: object
+    tls: ssl.SSLContext
+    more: list[str] = field(default_factory=list)
+    closing: list = field(default_factory=list)
+
+    def __call__(self, *, clock=None, key=None, cache_bytes=2**24, start=True) -> Reader:
+        folder = self.scene.storage / self.scene.publisher.name
+        limits = FetchLimits(timeout_s=5.0, object_bytes=2**20, connections=4, attempts=1)
+        urls = [*self.more, self.scene.stratum0.url]
+        seconds = [100.0]
+        servers = Servers((HttpUpstream(url, limits, tls=self.tls) for url in urls), monotonic=lambda: seconds[0])
+        self.closing.append(servers)
+        files, objects = DiskFiles(self.scene.storage, NAME), DiskObjects(folder, min_free_bytes=0)
+        with files.lock():
+            cache = DiskCache(folder / "content", max_bytes=cache_bytes)
+        rooms = ClientRooms(
+            servers=servers.each,
+            upstream=servers,
+            letters=KeptLetters(files, objects),
+            signatures=RsaSignatures([key or self.scene.key]),
+            files=files,
+            objects=objects,
+            cache=cache,
+            clock=clock or self.scene.clock,
+            monotonic=lambda: seconds[0],
+        )
+        client = Client(NAME, rooms, max_catalog_bytes=2**22)
+        if start:
+            client.start()
+        return Reader(client, seconds, folder / "content")
+
+
+def plain(tree):
+    """Return a tree with nothing but contents."""
+    match tree:
+        case Nested():
+            return plain(tree.tree)
+        case dict():
+            return {name: plain(node) for name, node in tree.items()}
+        case Mode():
+            return plain(tree.node)
+        case bytes() | Symlink():
+            return tree
+        case _:
+            return tree.content
