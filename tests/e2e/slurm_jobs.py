@@ -124,6 +124,7 @@ class SlurmJobs:
     def left(self) -> str:
         """Return what is left once all jobs have ended: the customer's processes, and folders of jobs."""
         uid = self.user.uid
-        script = f"pgrep -u {uid} -a || true; find /tmp -maxdepth 1 -name 'gridstead.*'"
+        # pgrep ends with 1 where it finds nobody, and higher where it could not look.
+        script = f"pgrep -u {uid} -a || (($? == 1)); find /tmp -maxdepth 1 -name 'gridstead.*'"
         on_nodes = "".join(self.lab.sh(host, script) for host in NODES)
         return on_nodes + self.lab.sh("infra", f"ls /opt/cache/shared/{uid}")
