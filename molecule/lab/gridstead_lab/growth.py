@@ -9,10 +9,10 @@ import dataclasses
 
 from gridstead_lab import cgroups, host, image, network, state
 from gridstead_lab.errors import LabError
-from gridstead_lab.lifecycle import make, running_lab, wait_for_ssh
+from gridstead_lab.lifecycle import make, recipe_of, running_lab, wait_for_ssh
 from gridstead_lab.names import Names
 from gridstead_lab.processes import wait_gone
-from gridstead_lab.topology import NAME, Host
+from gridstead_lab.topology import NAME
 
 KILL_S = 10.0
 
@@ -30,16 +30,7 @@ def add(names: Names, name: str, like: str) -> None:
         octet = max(one["octet"] for one in now.hosts.values()) + 1
         one = now.hosts[like] | {"octet": octet, "address": network.address(now.network, octet)}
         _remove_pieces(names, name, octet)
-        trees, machine = cgroups.look()
-        asked = Host(
-            name=name,
-            groups=tuple(one["groups"]),
-            memory_mb=one["memory_mb"],
-            cores=one["cores"],
-            job_cgroups=one["job_cgroups"],
-        )
-        recipe = cgroups.recipe(trees, machine, names.prefix, asked)
-        place = host.Place(name=name, octet=octet, address=one["address"], recipe=recipe)
+        place = host.Place(name=name, octet=octet, address=one["address"], recipe=recipe_of(names, name, one))
         layers = tuple(image.Layer.of(layer) for layer in now.image)
         public_key = (names.state / "id_ed25519.pub").read_text()
         key = make(names, place, now.network, image.lowerdir(layers), public_key)

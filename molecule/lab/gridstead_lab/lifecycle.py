@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from gridstead_lab import cgroups, host, image, limits, network, processes, state
 from gridstead_lab.errors import LabError
@@ -193,8 +194,8 @@ def _state(
     )
 
 
-def _start(names: Names, now: state.State, name: str) -> None:
-    one = now.hosts[name]
+def recipe_of(names: Names, name: str, one: dict[str, Any]) -> cgroups.Recipe:
+    """Return the control groups of a host that the state file describes."""
     trees, machine = cgroups.look()
     asked = Host(
         name=name,
@@ -203,7 +204,12 @@ def _start(names: Names, now: state.State, name: str) -> None:
         cores=one["cores"],
         job_cgroups=one["job_cgroups"],
     )
-    recipe = cgroups.recipe(trees, machine, names.prefix, asked)
+    return cgroups.recipe(trees, machine, names.prefix, asked)
+
+
+def _start(names: Names, now: state.State, name: str) -> None:
+    one = now.hosts[name]
+    recipe = recipe_of(names, name, one)
     network.set_cable(names, one["octet"], plugged=True)
     host.boot(names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe))
 
