@@ -1,38 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service counts, as OpenMetrics text.
-
-Source: the OpenMetrics specification 1.0; names are fixed, labels come from closed sets.
-"""
+"""What a service counts, as OpenMetrics text; names are fixed, labels come from closed sets."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
 
 from gridstead.errors import GridsteadError
 
-CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Metrics:
-    """Counters of calls by outcome, and gauges that are read when they are asked for.
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """What is read when somebody asks.
 
-    Args:
-        gauges: By name: what it tells, and what returns its value, or its values by their labels, such as
-            ``repository="software.example.org"``.
+    Attributes:
+        about: What it tells, a full sentence.
+        values: Returns its value; or its values, each by the label's own value.
+        label: Name of the label; empty for a single value.
     """
 
-    def __init__(self, gauges: Mapping[str, tuple[str, Callable[[], float | Mapping[str, float]]]]) -> None:
-        self._gauges = gauges
-        self._calls: Counter[tuple[str, str]] = Counter()
-        self._seconds: Counter[str] = Counter()
-        self._lock = threading.Lock()
+    about: str
+    values: Callable[[], float | Mapping[str, float]]
+    label: str = ""
+
+
+class Metrics:
+    """Counters of calls by outcome, and gauges.
+
+    Args:
+        gauges: By name.
+    """
+
+    def __init__(self, gauges: Mapping[str, Gauge]) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Gauges(gauges))
+        self._calls = Counter(
+            "gridstead_calls", "Calls by name and outcome.", ("call", "outcome"), registry=self._registry
+        )
+        self._seconds = Counter("gridstead_call_seconds", "Time that calls took.", ("call",), registry=self._registry)
 
     def counted(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
         """Return the call, with its outcomes counted: ok, the code of an error of ours, or bug."""
@@ -47,9 +64,8 @@ class Metrics:
                 outcome = err.code
                 raise
             finally:
-                with self._lock:
-                    self._calls[name, outcome] += 1
-                    self._seconds[name] += time.monotonic() - started  # type: ignore[assignment] # any number counts
+                self._calls.labels(name, outcome).inc()
+                self._seconds.labels(name).inc(time.monotonic() - started)
             return answer
 
         return counted
@@ -60,15 +76,21 @@ class Metrics:
         Raises:
             Transient: What a gauge asks did not answer.
         """
-        gauges = {name: (about, value()) for name, (about, value) in self._gauges.items()}
-        with self._lock:
-            calls, seconds = sorted(self._calls.items()), sorted(self._seconds.items())
-        lines = ["# TYPE gridstead_calls counter", "# HELP gridstead_calls Calls by name and outcome."]
-        lines += [f'gridstead_calls_total{{call="{name}",outcome="{how}"}} {count}' for (name, how), count in calls]
-        lines += ["# TYPE gridstead_call_seconds counter", "# HELP gridstead_call_seconds Time that calls took."]
-        lines += [f'gridstead_call_seconds_total{{call="{name}"}} {value:.6f}' for name, value in seconds]
-        for name, (about, value) in gauges.items():
-            lines += [f"# TYPE {name} gauge", f"# HELP {name} {about}"]
-            values = value if isinstance(value, Mapping) else {"": value}
-            lines += [f"{name}{{{labels}}} {one}" if labels else f"{name} {one}" for labels, one in values.items()]
-        return "\n".join([*lines, "# EOF", ""])
+        text: bytes = generate_latest(self._registry)  # type: ignore[no-untyped-call]
+        return text.decode()
+
+
+class _Gauges(Collector):
+    def __init__(self, gauges: Mapping[str, Gauge]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for name, gauge in self._gauges.items():
+            values = gauge.values()
+            if isinstance(values, Mapping):
+                family = GaugeMetricFamily(name, gauge.about, labels=[gauge.label])
+                for label, value in values.items():
+                    family.add_metric([label], value)
+                yield family
+            else:
+                yield GaugeMetricFamily(name, gauge.about, value=values)

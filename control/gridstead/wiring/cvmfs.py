@@ -21,7 +21,7 @@ from gridstead.domain.cvmfs.replica import ReplicaState, Revision
 from gridstead.domain.cvmfs.trust import Letters
 from gridstead.errors import RepositoryUnavailable
 from gridstead.rpc.cvmfs import ReplicaOffer, make_app
-from gridstead.rpc.metrics import Metrics
+from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
 from gridstead.services.cvmfs import Habits, Replica, Rooms
@@ -126,8 +126,8 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
     def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
         """Return a value of each replica that has one."""
-        found = {f'repository="{replica.name}"': value(replica.state()) for replica in replicas}
-        return {labels: one for labels, one in found.items() if one is not None}
+        found = {replica.name: value(replica.state()) for replica in replicas}
+        return {name: one for name, one in found.items() if one is not None}
 
     def of_current(value: Callable[[Revision], int]) -> Callable[[ReplicaState], float | None]:
         return lambda state: value(state.current) if state.current else None
@@ -142,4 +142,9 @@ def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
             lambda state: state.whitelist_expires_at,
         ),
     }
-    return Metrics({f"gridstead_cvmfs_{name}": (about, partial(read, value)) for name, (about, value) in told.items()})
+    return Metrics(
+        {
+            f"gridstead_cvmfs_{name}": Gauge(about, partial(read, value), "repository")
+            for name, (about, value) in told.items()
+        }
+    )

@@ -17,7 +17,7 @@ from gridstead.config import DefinitionLimits, JobDefinitionsSettings
 from gridstead.ports import Ledger
 from gridstead.rpc.graphql import Offer, graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
-from gridstead.rpc.metrics import Metrics
+from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
 from gridstead.services.follower import Follower
@@ -132,9 +132,9 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
 
     return Metrics(
         {
-            "gridstead_scripts": ("Scripts that are stored.", lambda: store.holdings().scripts),
-            "gridstead_scripts_unused": ("Scripts that no hot job names.", lambda: store.holdings().unused),
-            "gridstead_scripts_unused_bytes": ("Size of those.", lambda: store.holdings().unused_bytes),
-            "gridstead_cursor_lag_blocks": ("Blocks that are not read yet.", lag),
+            "gridstead_scripts": Gauge("Scripts that are stored.", lambda: store.holdings().scripts),
+            "gridstead_scripts_unused": Gauge("Scripts that no hot job names.", lambda: store.holdings().unused),
+            "gridstead_scripts_unused_bytes": Gauge("Size of those.", lambda: store.holdings().unused_bytes),
+            "gridstead_cursor_lag_blocks": Gauge("Blocks that are not read yet.", lag),
         }
     )

@@ -179,8 +179,8 @@ def test_operator_is_told_how_it_is(chain, grid, started, fetch):
         codes = {http.post("/graphql", content=b"{").status_code for _ in range(20)}
 
     assert ready.status_code == 200
-    assert 'gridstead_calls_total{call="get_sbatch",outcome="ok"} 1' in metrics
-    assert "gridstead_scripts 1\n" in metrics
+    assert 'gridstead_calls_total{call="get_sbatch",outcome="ok"} 1.0' in metrics
+    assert "gridstead_scripts 1.0\n" in metrics
     assert codes == {400, 429}
 
 

@@ -198,7 +198,7 @@ def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, scene,
 
     assert seen["manifest"] == (scene.publisher.root / ".cvmfspublished").read_bytes()
     labels = f'{{repository="{scene.publisher.name}"}}'
-    assert f"gridstead_cvmfs_revision{labels} 1\n" in seen["metrics"]
+    assert f"gridstead_cvmfs_revision{labels} 1.0\n" in seen["metrics"]
     assert f"gridstead_cvmfs_last_snapshot_timestamp_seconds{labels} " in seen["metrics"]
     assert 'gridstead_calls_total{call="snapshot",outcome="ok"}' in seen["metrics"]
     assert seen["metrics"].endswith("# EOF\n")

@@ -13,12 +13,12 @@ from tests.fakes.cvmfs import Publisher
 
 from gridstead.errors import ConfigError, RepositoryUnavailable
 from gridstead.rpc.cvmfs import PIECE_BYTES, ReplicaOffer, make_app
-from gridstead.rpc.metrics import Metrics
+from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
 
 NAME = "software.example.org"
-METRICS = Metrics({"gridstead_cvmfs_revision": ("Revision.", lambda: {f'repository="{NAME}"': 7})})
+METRICS = Metrics({"gridstead_cvmfs_revision": Gauge("Revision.", lambda: {NAME: 7}, "repository")})
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_it_tells_its_condition(served):
     assert served.client.get("/ready").text == "ok"
     served.absent.append(True)
     assert served.client.get("/ready").status_code == 503
-    assert f'gridstead_cvmfs_revision{{repository="{NAME}"}} 7\n' in served.client.get("/metrics").text
+    assert f'gridstead_cvmfs_revision{{repository="{NAME}"}} 7.0\n' in served.client.get("/metrics").text
 
 
 def test_an_address_that_is_taken_is_told(served):
