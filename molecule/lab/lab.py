@@ -12,7 +12,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from gridstead_lab import growth, image, lifecycle, names, state, topology
+from gridstead_lab import growth, image, inputs, lifecycle, names, state, topology
 from gridstead_lab.errors import LabError
 
 HERE = Path(__file__).resolve().parent
@@ -124,7 +124,7 @@ def _image(mine: names.Names, *, remove: bool) -> None:
     if remove:
         image.remove_unused(mine, _say)
         return
-    print(image.lowerdir(image.ensure(image.look(CHECKOUT), mine, _say)))
+    print(image.lowerdir(image.ensure(inputs.look(CHECKOUT), mine, _say)))
 
 
 def _say(line: str) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from tests.lab.leftovers import traces
 
-from gridstead_lab import image
+from gridstead_lab import image, inputs
 
 BUILD = """
 import dataclasses, pathlib, sys
-from gridstead_lab import image, names
+from gridstead_lab import image, inputs, names
 mine = names.names(pathlib.Path(sys.argv[1]), sys.argv[2])
-inputs = dataclasses.replace(image.look(mine.checkout), packages=("jq", sys.argv[3]), locks=())
-image.ensure(inputs, mine, print)
+wanted = dataclasses.replace(inputs.look(mine.checkout), packages=("jq", sys.argv[3]), locks=())
+image.ensure(wanted, mine, print)
 """
 
 pytestmark = pytest.mark.skipif("CI" not in os.environ and os.geteuid() != 0, reason="needs root")
@@ -34,8 +34,8 @@ def _start(lab):
 
 
 def test_a_killed_build_is_not_taken_for_complete_and_leaves_nothing_after_down(lab):
-    inputs = dataclasses.replace(image.look(lab.names.checkout), packages=("jq", "acl"), locks=())
-    folder = image.layers(inputs)[1].folder
+    wanted = dataclasses.replace(inputs.look(lab.names.checkout), packages=("jq", "acl"), locks=())
+    folder = image.layers(wanted)[1].folder
     place = lab.names.build(folder.name)
     assert not folder.exists()
 

@@ -27,7 +27,7 @@ def add(names: Names, name: str, like: str) -> None:
         if name in now.hosts or not NAME.fullmatch(name):
             message = f"cannot add host {name!r} to lab {now.lab}"
             raise LabError(message, f"It must match {NAME.pattern} and be none of {' '.join(now.hosts)}.")
-        octet = max(one["octet"] for one in now.hosts.values()) + 1
+        octet = max(network.FIRST_ADDED - 1, *(one["octet"] for one in now.hosts.values())) + 1
         one = now.hosts[like] | {"octet": octet, "address": network.address(now.network, octet)}
         _remove_pieces(names, name, octet)
         place = host.Place(name=name, octet=octet, address=one["address"], recipe=recipe_of(names, name, one))

@@ -13,5 +13,5 @@ for lock in "$@"; do
 done
 rm -rf /tmp/fetch
 # The role finds the environment as it would have made it, on every host and without its minute of work.
-bash /mnt/install-environment.sh /opt/gridstead/venv "$1" "$wheels"
+bash /mnt/install-environment.sh /opt/gridstead "$1" "$wheels"
 rm -rf /root/.cache

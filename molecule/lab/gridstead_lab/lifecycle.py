@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from gridstead_lab import cgroups, host, image, limits, network, processes, state
+from gridstead_lab import cgroups, host, image, inputs, limits, network, processes, state
 from gridstead_lab.errors import LabError
 from gridstead_lab.image import Say
 from gridstead_lab.locks import held
@@ -48,7 +48,7 @@ def up(names: Names, topology: Topology, say: Say) -> None:
             _start(names, now, name)
         wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
         say(f"lab {names.lab} is up: {' '.join(now.hosts)}")
-        wanted = image.layers(image.look(names.checkout), plain=topology.image == "plain")
+        wanted = image.layers(inputs.look(names.checkout), plain=topology.image == "plain")
         if now.image != [layer.name for layer in wanted]:
             say("the image has changed since; take the lab down and up to use the new one")
 
@@ -105,7 +105,7 @@ def status(names: Names) -> dict[str, object]:
 
 def _build(names: Names, topology: Topology, say: Say) -> None:
     tear_down(names)
-    layers = image.ensure(image.look(names.checkout), names, say, plain=topology.image == "plain")
+    layers = image.ensure(inputs.look(names.checkout), names, say, plain=topology.image == "plain")
     began = time.monotonic()
     say(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)

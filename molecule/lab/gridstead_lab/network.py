@@ -17,6 +17,7 @@ from gridstead_lab.names import Names
 # VPN routes all of 10/8.
 POOLS = ("10.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 FIRST_HOST = 11
+FIRST_ADDED = 240
 GATEWAY = 1
 
 
@@ -46,6 +47,11 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
 def address(network: str, octet: int) -> str:
     """Return the address of a network with this last octet."""
     return str(ipaddress.IPv4Network(network).network_address + octet)
+
+
+def of_added(network: str) -> str:
+    """Return the part of a network that hosts get which join a lab that stands."""
+    return f"{address(network, FIRST_ADDED)}/28"
 
 
 def in_use() -> list[str]:

@@ -5,10 +5,10 @@ import dataclasses
 
 import pytest
 
-from gridstead_lab import image, sources
+from gridstead_lab import image, inputs, sources
 from gridstead_lab.errors import LabError
 
-INPUTS = image.Inputs(
+INPUTS = inputs.Inputs(
     sources=("deb http://mirror.example/debian trixie main",),
     apt_conf=(("99x", 'A "b";'),),
     packages=("acl", "curl"),
@@ -34,8 +34,8 @@ Enabled: no
 """
 
 
-def _kinds(inputs):
-    return {layer.kind: layer.digest for layer in image.layers(inputs)}
+def _kinds(wanted):
+    return {layer.kind: layer.digest for layer in image.layers(wanted)}
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_a_plain_image_has_the_packages_ready_and_not_installed():
 
 
 def test_package_lists_may_have_comments_and_repetitions():
-    assert image.read_packages("# all\nsudo\n\nacl  # used by x\nsudo\n") == ("acl", "sudo")
+    assert inputs.read_packages("# all\nsudo\n\nacl  # used by x\nsudo\n") == ("acl", "sudo")
 
 
 def test_a_pin_is_taken_with_all_its_hashes_and_nothing_else():
     lock = "uvicorn==1 \\\n    --hash=sha256:aa\nuv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\nx==3\n"
 
-    assert image.pinned(lock, "uv") == "uv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"
-    assert image.pinned(lock, "absent") == ""
+    assert inputs.pinned(lock, "uv") == "uv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"
+    assert inputs.pinned(lock, "absent") == ""
 
 
 def test_a_machine_without_a_debian_source_is_refused():

@@ -32,7 +32,7 @@ def test_before_the_lab_is_up_hosts_and_groups_are_there_without_addresses():
     assert found["_meta"]["hostvars"] == {}
     assert found["storage"] == {"hosts": ["infra"]}
     assert found["slurm"] == {"children": ["slurm_controller", "slurm_accounting", "slurm_login", "slurm_compute"]}
-    assert "gridstead_lab_network" not in found["all"]["vars"]
+    assert "gridstead_lab_gateway" not in found["all"]["vars"]
 
 
 def test_a_lab_that_is_up_says_its_own_hosts_and_addresses():

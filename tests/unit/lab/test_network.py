@@ -7,6 +7,7 @@ import pytest
 
 from gridstead_lab import network
 from gridstead_lab.errors import LabError
+from gridstead_lab.topology import MAX_HOSTS
 
 
 def test_a_machine_whose_private_space_is_all_routed_gets_an_error_with_a_hint():
@@ -52,3 +53,9 @@ def test_default_routes_and_names_do_not_count_as_in_use():
 
 def test_an_address_is_the_subnet_and_the_last_octet():
     assert network.address("10.70.3.0/24", 11) == "10.70.3.11"
+
+
+def test_hosts_that_join_later_have_a_network_of_their_own():
+    """Behind the largest topology."""
+    assert network.of_added("10.70.3.0/24") == "10.70.3.240/28"
+    assert network.FIRST_ADDED > network.FIRST_HOST + MAX_HOSTS
