@@ -182,6 +182,12 @@ class SchedulerUnavailable(Transient):
     code = "scheduler-unavailable"
 
 
+class AssociationUnknown(SchedulerUnavailable):
+    """slurmctld does not know the user of a submission; nothing was queued."""
+
+    code = "association-unknown"
+
+
 class DirectoryUnavailable(Transient):
     """The LDAP directory did not answer."""
 

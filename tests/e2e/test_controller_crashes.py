@@ -71,6 +71,22 @@ class Controller:
         finally:
             self.lab.run("controller", "systemctl", "start", "slurmctld")
 
+    @contextlib.contextmanager
+    def without_accounting(self):
+        """Keep slurmdbd from running in the body, and a slurmctld that starts from waiting for it."""
+        place = "/run/systemd/system/slurmctld.service.d"
+        self.lab.sh(
+            "controller",
+            f"mkdir -p {place}; echo [Service] >{place}/impatient.conf; echo ExecStartPre= >>{place}/impatient.conf; "
+            f"systemctl cat slurmctld | grep ^ExecStartPre=+ >>{place}/impatient.conf; systemctl daemon-reload",
+        )
+        self.lab.run("db", "systemctl", "stop", "slurmdbd")
+        try:
+            yield
+        finally:
+            self.lab.run("db", "systemctl", "start", "slurmdbd")
+            self.lab.sh("controller", f"rm {place}/impatient.conf; systemctl daemon-reload")
+
     def drained(self):
         """Return the nodes that take no jobs any more."""
         return self.lab.run("controller", "sinfo", "--noheader", "--states=drain", "--format=%n").stdout.split()
@@ -147,3 +163,20 @@ def test_a_controller_killed_while_a_job_ends_does_not_raise_its_bill(controller
 
     controller.check(run)
     assert controller.drained() == []
+
+
+def test_a_controller_that_forgot_a_customer_while_accounting_was_down_is_told_again(lab, grid, controller):
+    state = "/var/lib/slurm/slurmctld/assoc_mgr_state"
+    lab.run("controller", "cp", "--preserve", state, f"{state}.earlier")
+    someone = grid.customer("forgotten")
+    grid.wait(someone, grid.submit(someone, "true"), "FINISHED")
+    since = lab.sh("controller", "date +%s").strip()
+
+    with controller.without_accounting():
+        lab.run("controller", "systemctl", "stop", "slurmctld")
+        lab.run("controller", "mv", f"{state}.earlier", state)  # as a power cut leaves it, up to five minutes old
+        lab.run("controller", "systemctl", "start", "slurmctld")
+
+    grid.wait(someone, grid.submit(someone, "true"), "FINISHED", timeout=120)
+    log = lab.sh("controller", f"journalctl --since=@{since} --unit=gridstead-agent --output=cat")
+    assert "association_unknown" in log, "slurmctld knew the customer, so nothing was tested"

@@ -11,17 +11,24 @@ from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, Node
 from gridstead.domain.hint import Hint, OpenedSeal
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import GridUser, Submission
-from gridstead.errors import NotAllowed
+from gridstead.errors import AssociationUnknown, NotAllowed
 
 
 class FakeSlurm:
-    """Port Slurm over a FakeScheduler: anything may be done to any job."""
+    """Port Slurm over a FakeScheduler: anything may be done to any job.
+
+    Attributes:
+        knows_associations: While false, every submission is AssociationUnknown.
+    """
 
     def __init__(self, scheduler: FakeScheduler) -> None:
         self._scheduler = scheduler
         self.limits: list[tuple[int, int]] = []
+        self.knows_associations = True
 
     def submit(self, submission: Submission) -> int:
+        if not self.knows_associations:
+            raise AssociationUnknown("could not submit job")
         return self._scheduler.submit(submission)
 
     def find(self, slurm_job_id: int) -> Attempt | None:
@@ -55,6 +62,7 @@ class FakeAccounts:
         self.users = {user.address: user for user in users}
         self.missing: tuple[str, ...] = ()
         self.associated: list[str] = []
+        self.reassociated: list[str] = []
 
     def user(self, address: str) -> GridUser | None:
         return self.users.get(address)
@@ -64,6 +72,9 @@ class FakeAccounts:
 
     def associate(self, address: str) -> None:
         self.associated.append(address)
+
+    def reassociate(self, address: str) -> None:
+        self.reassociated.append(address)
 
 
 class FakeReportStore:

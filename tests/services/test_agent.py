@@ -13,8 +13,8 @@ from gridstead.domain.billing import Resources
 from gridstead.domain.hint import Hint
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.submission import GridUser, Script, Submission
-from gridstead.errors import InvalidInput, SchedulerUnavailable
-from gridstead.services.agent import Agent
+from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
+from gridstead.services.agent import REASSOCIATE_EVERY_S, Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 PROOF = Proof(job_id=JobId(chain_id=179188, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
@@ -34,7 +34,13 @@ class Bench:
         self.slurm = FakeSlurm(self.scheduler)
         self.accounts = FakeAccounts(USER)
         self.reports = FakeReportStore()
-        self.agent = Agent(slurm=self.slurm, accounts=self.accounts, reports=self.reports, wallets=WalletRange())
+        self.agent = Agent(
+            slurm=self.slurm,
+            accounts=self.accounts,
+            reports=self.reports,
+            wallets=WalletRange(),
+            clock=self.clock,
+        )
 
 
 @pytest.fixture
@@ -81,6 +87,21 @@ def test_submit_waits_for_a_user_that_does_not_resolve_yet(bench):
 
     with pytest.raises(SchedulerUnavailable):
         bench.agent.submit(SUBMISSION)
+
+
+def test_an_association_that_slurmctld_does_not_know_is_mended_but_not_by_every_refusal(bench):
+    bench.slurm.knows_associations = False
+
+    for _ in range(3):
+        with pytest.raises(AssociationUnknown):
+            bench.agent.submit(SUBMISSION)
+    assert bench.accounts.reassociated == [USER.address]
+
+    bench.clock.advance(REASSOCIATE_EVERY_S)
+    with pytest.raises(AssociationUnknown):
+        bench.agent.submit(SUBMISSION)
+    assert bench.accounts.reassociated == [USER.address] * 2
+    assert bench.scheduler.submissions == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,11 @@ class Slurm(Protocol):
     """Slurm as the agent beside it has it: SlurmUser's hands. Who may ask for what is decided above it."""
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt and return its Slurm job id; errors and guarantees as in Scheduler."""
+        """Queue an attempt and return its Slurm job id; errors and guarantees as in Scheduler.
+
+        Raises:
+            AssociationUnknown: slurmctld does not know the user's association.
+        """
         ...
 
     def find(self, slurm_job_id: int) -> Attempt | None:
@@ -57,6 +61,10 @@ class Accounts(Protocol):
 
     def associate(self, address: str) -> None:
         """Make sure that Slurm's accounting knows the user. Safe to repeat, and cheap once it is so."""
+        ...
+
+    def reassociate(self, address: str) -> None:
+        """Make sure again, whatever was known, and have slurmctld read all associations anew."""
         ...
 
 

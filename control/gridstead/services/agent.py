@@ -9,6 +9,7 @@ the proof that the caller names is ended or extended. Implements ports ``Schedul
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable
 
 import structlog
@@ -18,11 +19,12 @@ from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.ids import is_address, parse_proof, parse_slurm_name
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import MAX_ENVIRONMENT_BYTES, MAX_SCRIPT_BYTES, Gate, Submission
-from gridstead.errors import InvalidInput, SchedulerUnavailable
-from gridstead.ports import Accounts, ReportStore, Slurm
+from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
+from gridstead.ports import Accounts, Clock, ReportStore, Slurm
 
 NAMES_MAX = 20_000
 WAIT_MAX_S = 30.0
+REASSOCIATE_EVERY_S = 60
 TIME_LIMIT_MAX_MIN = 366 * 24 * 60
 _COUNT_MAX = 10_000_000
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -38,13 +40,19 @@ class Agent:
         accounts: Users, directories and associations as this host sees them.
         reports: What plugins said.
         wallets: The ids that jobs may run as.
+        clock: Says how long ago slurmctld was last made to read its associations.
     """
 
-    def __init__(self, *, slurm: Slurm, accounts: Accounts, reports: ReportStore, wallets: WalletRange) -> None:
+    def __init__(
+        self, *, slurm: Slurm, accounts: Accounts, reports: ReportStore, wallets: WalletRange, clock: Clock
+    ) -> None:
         self._slurm = slurm
         self._accounts = accounts
         self._reports = reports
         self._wallets = wallets
+        self._clock = clock
+        self._reassociate_at = 0
+        self._lock = threading.Lock()
 
     def submit(self, submission: Submission) -> int:
         """Queue an attempt if it is sound and its user is here; port Scheduler.
@@ -59,7 +67,11 @@ class Agent:
         if user != submission.user:
             raise InvalidInput(f"user {user.address} is {user.uid}:{user.gid} here")
         self._accounts.associate(user.address)
-        slurm_job_id = self._slurm.submit(submission)
+        try:
+            slurm_job_id = self._slurm.submit(submission)
+        except AssociationUnknown:
+            self._reassociate(user.address)
+            raise
         log.info("job_submitted", job_id=submission.proof.job_id.number, slurm_job_id=slurm_job_id)
         return slurm_job_id
 
@@ -112,6 +124,16 @@ class Agent:
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         """Return what plugins said since; port Reports."""
         return self._reports.after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
+
+    def _reassociate(self, address: str) -> None:
+        """Mend a slurmctld that started while slurmdbd was down: it has its users from a file and never asks again."""
+        with self._lock:
+            now = self._clock.now()
+            if now < self._reassociate_at:
+                return
+            self._reassociate_at = now + REASSOCIATE_EVERY_S
+        log.warning("association_unknown", address=address, action="slurmctld reads all associations anew")
+        self._accounts.reassociate(address)
 
     def _carries(self, slurm_job_id: int, proof: str, *, below_min: int | None = None) -> bool:
         if parse_proof(proof) is None:

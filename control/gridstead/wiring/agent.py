@@ -67,4 +67,5 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),
         reports=reports,
         wallets=WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        clock=clock,
     )

@@ -44,10 +44,17 @@ class Bench:
 
     def __init__(self, authority):
         self.authority = authority
-        self.fake = FakeScheduler(FakeClock())
+        clock = FakeClock()
+        self.fake = FakeScheduler(clock)
         self.slurm = FakeSlurm(self.fake)
         self.reports = FakeReportStore()
-        agent = Agent(slurm=self.slurm, accounts=FakeAccounts(USER), reports=self.reports, wallets=WalletRange())
+        agent = Agent(
+            slurm=self.slurm,
+            accounts=FakeAccounts(USER),
+            reports=self.reports,
+            wallets=WalletRange(),
+            clock=clock,
+        )
         own = authority.issue("agent")
         files = TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate)
         self.server = AgentServer("localhost:0", files, scheduler=agent, reports=agent, allowed="supervisor")

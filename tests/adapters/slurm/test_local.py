@@ -15,16 +15,19 @@ ADDRESS = f"0x{1:040x}"
 
 
 class CountingRunner:
-    """A sacctmgr that knows nobody until it is told to add."""
+    """A sacctmgr that knows nobody until it is told to add, and a scontrol."""
 
     def __init__(self):
         self.added = []
+        self.reconfigured = 0
         self.asked = 0
 
     def run(self, command):
         self.asked += 1
         if "add" in command.argv:
             self.added.append(command.argv)
+        if command.argv == ("scontrol", "reconfigure"):
+            self.reconfigured += 1
         known = f"{ADDRESS}|grid\n" if self.added else ""
         return Outcome(exit_status=0, stdout=known, stderr="")
 
@@ -113,3 +116,14 @@ def test_an_association_is_made_once_and_then_remembered():
 
     assert len(runner.added) == 1
     assert runner.asked == asked
+
+
+def test_an_association_that_is_lost_is_made_again_before_slurmctld_reads_them():
+    runner = CountingRunner()
+    accounts = LocalAccounts(runner=runner, storage=Storage(), account="grid")
+    accounts.associate(ADDRESS)
+    runner.added.clear()  # as a database restored from before that
+
+    accounts.reassociate(ADDRESS)
+
+    assert (len(runner.added), runner.reconfigured) == (1, 1)

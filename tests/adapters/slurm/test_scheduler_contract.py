@@ -31,7 +31,9 @@ def cluster(request, authority):
         return
     own = authority.issue("agent")
     accounts = FakeAccounts()
-    agent = Agent(slurm=FakeSlurm(fake), accounts=accounts, reports=FakeReportStore(), wallets=WalletRange())
+    agent = Agent(
+        slurm=FakeSlurm(fake), accounts=accounts, reports=FakeReportStore(), wallets=WalletRange(), clock=clock
+    )
     server = AgentServer(
         "localhost:0",
         TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate),

@@ -14,7 +14,7 @@ from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, Slurmrestd
 from gridstead.domain.billing import Resources
 from gridstead.domain.ids import JobId, Proof
 from gridstead.domain.submission import GridUser, Script, Submission
-from gridstead.errors import SchedulerUnavailable, SubmitRejected
+from gridstead.errors import AssociationUnknown, SchedulerUnavailable, SubmitRejected
 
 SUBMISSION = Submission(
     proof=Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
@@ -139,11 +139,13 @@ def test_the_token_is_kept_and_renewed_before_it_ends(bench):
     assert tokens == ["token-0", "token-0", "token-1"]
 
 
-def test_a_refused_token_is_made_anew_once(bench):
-    bench.answers((401, b"Authentication failure"), (200, {"job_id": 7, "errors": []}))
+@pytest.mark.parametrize("refusal", [(401, b"Authentication failure"), (511, errors(1007))])
+def test_a_refused_token_is_made_anew_once(bench, refusal):
+    """slurmrestd refuses one that is too old, slurmctld one that an older key has signed."""
+    bench.answers(refusal, (200, {"job_id": 7, "errors": []}))
     assert bench.rest.submit(SUBMISSION) == 7
 
-    bench.answers((401, b"Authentication failure"), (401, b"Authentication failure"))
+    bench.answers(refusal, refusal)
     with pytest.raises(SchedulerUnavailable):
         bench.rest.submit(SUBMISSION)
 
@@ -158,15 +160,21 @@ def test_what_slurm_refuses_is_rejected(bench, number):
     assert "the guard says no" in caught.value.detail
 
 
+def test_an_unknown_association_is_told_apart(bench):
+    bench.answers((500, errors(2045)))
+
+    with pytest.raises(AssociationUnknown):
+        bench.rest.submit(SUBMISSION)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         (500, errors(1801)),
         (500, errors(5005)),
-        (511, errors(1007)),
         (500, errors(2007)),
-        (500, errors(2045)),
         (500, errors(2000, 2027)),
+        (500, errors(2000, 2045)),
         (200, errors(2000) | {"job_id": 7}),
         (200, {"errors": []}),
         (200, {"errors": [], "job_id": 0}),
@@ -180,8 +188,10 @@ def test_what_slurm_refuses_is_rejected(bench, number):
 def test_anything_else_is_not_known(bench, answer):
     bench.answers(answer)
 
-    with pytest.raises(SchedulerUnavailable):
+    with pytest.raises(SchedulerUnavailable) as caught:
         bench.rest.submit(SUBMISSION)
+
+    assert type(caught.value) is SchedulerUnavailable
 
 
 # httpcore leaves a socket that could not connect to the garbage collector.

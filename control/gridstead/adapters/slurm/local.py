@@ -129,6 +129,13 @@ class LocalAccounts:
                 read.associate(self._runner, address, account=self._account)
                 self._associated.add(address)
 
+    def reassociate(self, address: str) -> None:
+        """Make sure again, and have slurmctld read all associations anew, which costs no job anything."""
+        with self._lock:
+            self._associated.discard(address)
+        self.associate(address)
+        answer(self._runner, text.reconfigure())
+
 
 def _fault(path: Path, uid: int) -> str:
     try:

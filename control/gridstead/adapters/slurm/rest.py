@@ -17,7 +17,7 @@ import httpx
 
 from gridstead.adapters.slurm.job import environment
 from gridstead.domain.submission import Submission
-from gridstead.errors import GridsteadError, SchedulerUnavailable, SubmitRejected
+from gridstead.errors import AssociationUnknown, GridsteadError, SchedulerUnavailable, SubmitRejected
 from gridstead.ports import Clock
 
 SLURM_USER = "slurm"
@@ -29,8 +29,11 @@ _BASE = "http://slurmrestd/slurm/v0.0.42"
 # Errors about a request (slurm_errno.h): slurmctld's 2000-2999 and the parser's 9000-9999. Some only say "not now":
 # copy failed, writing to file, changing state, standby, disabled, association not known yet, use backup.
 _REFUSALS = frozenset(range(2000, 3000)) | frozenset(range(9000, 10000))
-_NOT_NOW = frozenset({2007, 2019, 2020, 2027, 2037, 2045, 2131})
+_UNKNOWN_ASSOCIATION = 2045
+_NOT_NOW = frozenset({2007, 2019, 2020, 2027, 2037, _UNKNOWN_ASSOCIATION, 2131})
 _ALREADY_ENDED = frozenset({2017, 2021})  # invalid job id, already done
+# A token is refused by slurmrestd, or by slurmctld behind it, which knows when the key of tokens has changed.
+_TOKEN_REFUSED = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED})
 
 
 class Slurmrestd:
@@ -117,7 +120,7 @@ class Slurmrestd:
     ) -> dict[str, Any]:
         try:
             response = self._send(method, path, body, fresh=False)
-            if response.status_code == httpx.codes.UNAUTHORIZED:
+            if response.status_code in _TOKEN_REFUSED:
                 response = self._send(method, path, body, fresh=True)
             answer = response.json()
             errors = answer["errors"]
@@ -154,6 +157,8 @@ def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> Gridste
     ]
     message = str(answer.get("job_submit_user_msg") or "").strip()
     detail = "slurmrestd: " + "; ".join([*told, *([message] if message else [])])[:500]
+    if numbers == {_UNKNOWN_ASSOCIATION} and not answer.get("job_id"):
+        return AssociationUnknown(what, detail=detail)
     refused = bool(numbers & _REFUSALS) and not numbers & _NOT_NOW and not answer.get("job_id")
     return SubmitRejected(what, detail=detail) if refused else SchedulerUnavailable(what, detail=detail)
 

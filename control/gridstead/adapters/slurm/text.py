@@ -153,6 +153,11 @@ def associate(address: str, *, account: str) -> Command:
     return _read("sacctmgr", "--immediate", "add", "user", f"name={address}", f"account={account}")
 
 
+def reconfigure() -> Command:
+    """Render the order to slurmctld to read its configuration and its associations anew."""
+    return _read("scontrol", "reconfigure")
+
+
 def token(user: str, *, life_s: int) -> Command:
     """Render the making of a token for slurmrestd."""
     return _read("scontrol", "token", f"username={user}", f"lifespan={life_s}")
