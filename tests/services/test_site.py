@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gridstead.domain.playbook import HostFinished, Order, Outcome, Run, RunEnded, RunOutcome, Said, Task
@@ -195,3 +197,48 @@ def test_jobs_are_read_as_squeue_prints_them():
 def test_another_line_of_squeue_is_never_guessed():
     with pytest.raises(UnexpectedOutput):
         to_jobs({"squeue": ["12|x"]})
+
+
+class FakeMetrics:
+    """Remembers what was published."""
+
+    def __init__(self):
+        self.published = []
+
+    def publish(self, tasks, *, at):
+        self.published.append((tasks, at))
+
+
+def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks):
+    changed, same = ended("compute1", Outcome.CHANGED), ended("db", Outcome.OK)
+    handler = HostFinished(
+        host="compute1", task=Task(name="Restart slurmd", is_handler=True), outcome=Outcome.CHANGED, message=""
+    )
+    playbooks.answers = [run(changed, handler, same)]
+    metrics = FakeMetrics()
+
+    record, found = site.drift(ORDER, WATCH, metrics)
+
+    assert playbooks.orders == [replace(ORDER, playbook=APPLY, check=True)]
+    assert found == {"compute1": 1, "db": 0}
+    assert metrics.published == [(found, record.circumstances.ended_at)]
+    assert record.command == "drift"
+
+
+def test_drift_that_cannot_be_looked_at_is_published_as_that(site, playbooks):
+    away = ended("compute1", Outcome.UNREACHABLE, "no route")
+    playbooks.answers = [run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)]
+    metrics = FakeMetrics()
+
+    with pytest.raises(SiteUnreachable):
+        site.drift(ORDER, WATCH, metrics)
+
+    assert [tasks for tasks, _ in metrics.published] == [None]
+
+
+def test_an_interrupted_look_for_drift_leaves_what_was_published(site, playbooks):
+    playbooks.answers = [run(outcome=RunOutcome.INTERRUPTED)]
+    metrics = FakeMetrics()
+
+    assert site.drift(ORDER, WATCH, metrics)[1] is None
+    assert metrics.published == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider apply|verify|plan|runs`: a provider's own site, from the machine that runs Ansible."""
+"""`gridstead provider apply|verify|plan|drift|runs`: a provider's own site, from the machine that runs Ansible."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from gridstead.domain.run_record import RunRecord
 from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # Ansible is only on machines that run it
+    from gridstead.ports.playbooks import DriftMetrics
     from gridstead.services.site import Site, Watch
 
 app = typer.Typer()
@@ -110,6 +111,38 @@ def plan(
 
 
 @app.command()
+def drift(
+    inventory: Inventory = None,
+    limit: Limit = None,
+    metrics: Annotated[
+        Path | None, typer.Option("--metrics", help="File NAME.prom to write for node_exporter's textfile collector.")
+    ] = None,
+    checkout: Checkout = None,
+    as_json: Json = False,
+) -> None:
+    r"""Tell how far your site has drifted from its inventory: what `apply` would change. Changes nothing.
+
+    The exit code is 78 if anything would change. Made for a timer, once a night: docs/howto/provider.md has one.
+
+    \b
+      gridstead provider drift -i inventory/mine --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
+    """
+    order = Order(playbook="", inventory=_path(inventory), limit=limit)
+    with _opened(checkout, "drift") as (site, watch):
+        record, found = site.drift(order, watch, _metrics(metrics))
+    if found is not None:
+        if as_json:
+            emit_json({"tasks": found, "changed": record.changed})
+        elif record.changed:
+            emit_table(("HOST", "TASK"), [(host, task) for host, tasks in record.changed.items() for task in tasks])
+        else:
+            say(f"{len(found)} hosts are as the inventory says")
+    _end(record)
+    if record.changed:
+        raise typer.Exit(ConfigError.exit_code)
+
+
+@app.command()
 def runs(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Show this one whole.")] = None,
     checkout: Checkout = None,
@@ -154,6 +187,14 @@ def _site(checkout: Path | None) -> Site:
     from gridstead.wiring.site import open_site  # noqa: PLC0415 - only there, see above
 
     return open_site(checkout)
+
+
+def _metrics(path: Path | None) -> DriftMetrics | None:
+    if path is None:
+        return None
+    from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - only there, see above
+
+    return open_drift_metrics(path)
 
 
 @contextmanager

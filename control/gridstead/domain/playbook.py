@@ -8,6 +8,7 @@ mode nothing happens and every event says what would.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -239,6 +240,13 @@ def changes(events: Iterable[Event]) -> tuple[HostFinished, ...]:
     """Return what changed, in the order of the run, without what the handlers did."""
     ended = (event for event in events if isinstance(event, HostFinished))
     return tuple(one for one in ended if one.outcome is Outcome.CHANGED and not one.task.is_handler)
+
+
+def tally(events: Iterable[Event]) -> dict[str, int]:
+    """Return how many tasks changed something on each host that took part, by host, sorted; no handlers."""
+    told = tuple(events)
+    counts = Counter(one.host for one in changes(told))
+    return {host: counts[host] for host in sorted({one.host for one in told if isinstance(one, HostFinished)})}
 
 
 def failures(events: Iterable[Event]) -> tuple[HostFinished, ...]:

@@ -41,7 +41,7 @@ class RunRecord:
 
     Attributes:
         id: Time of its begin and its command; sorts by time.
-        command: ``apply``, ``verify`` or ``plan``.
+        command: ``apply``, ``verify``, ``plan`` or ``drift``.
         circumstances: When, who, from what.
         inventory: As given; None: what ansible.cfg says.
         limit: As given.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,22 @@ class Playbooks(Protocol):
             stop: Looked at several times a second.
 
         Guarantee: nothing of the run goes on after return, and nothing of it is left on this machine.
+        """
+        ...
+
+
+class DriftMetrics(Protocol):
+    """Where monitoring reads how far a site is from its inventory."""
+
+    def publish(self, tasks: Mapping[str, int] | None, *, at: int) -> None:
+        """Replace what was published.
+
+        Args:
+            tasks: By host, how many tasks would change something; None if it could not be looked at.
+            at: When it was looked at. Unit: s since 1970, UTC.
+
+        Raises:
+            ConfigError: It cannot be kept there.
         """
         ...
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider's site, seen from the machine that runs Ansible: apply what the inventory says, verify it, plan it.
+"""A provider's site, seen from the machine that runs Ansible: apply what the inventory says, verify, plan, tell drift.
 
 Every run is recorded, also one that fails or is interrupted.
 """
@@ -26,11 +26,12 @@ from gridstead.domain.playbook import (
     effects,
     failures,
     plan,
+    tally,
 )
 from gridstead.domain.run_record import Circumstances, RunRecord, to_record
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.clock import Clock
-from gridstead.ports.playbooks import Playbooks, RunRecords, Stop
+from gridstead.ports.playbooks import DriftMetrics, Playbooks, RunRecords, Stop
 
 APPLY, VERIFY, PLAN = "playbooks/site.yml", "playbooks/verify.yml", "playbooks/plan.yml"
 SAID_MAX = 20  # lines of what Ansible said before its first task
@@ -121,6 +122,26 @@ class Site:
             replace(order, playbook=PLAN, limit=None, tags=None), tell=watch.tell, stop=watch.stop
         )
         return record, plan(run.events, None if asked.report is None else to_jobs(asked.report))
+
+    def drift(
+        self, order: Order, watch: Watch, metrics: DriftMetrics | None
+    ) -> tuple[RunRecord, Mapping[str, int] | None]:
+        """Return how many tasks of ``apply`` would change something on each host, None if the run was interrupted.
+
+        Changes nothing. A run that could not look is published as well, before it is an error.
+
+        Raises:
+            ConfigError: The check run failed; the operator must act.
+            SiteUnreachable: Hosts did not answer, and nothing else is wrong.
+        """
+        run, record = self._run("drift", replace(order, playbook=APPLY, check=True), watch)
+        if run.outcome is RunOutcome.INTERRUPTED:
+            return record, None
+        found = tally(run.events) if run.outcome is RunOutcome.SUCCEEDED else None
+        if metrics is not None:
+            metrics.publish(found, at=record.circumstances.ended_at)
+        check(run, record)
+        return record, found
 
     def runs(self) -> tuple[RunRecord, ...]:
         """Return what was run so far, the newest first."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind `gridstead provider apply`, `verify`, `plan` and `runs`."""
+"""What stands behind `gridstead provider apply`, `verify`, `plan`, `drift` and `runs`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from gridstead.adapters.ansible.runs import AnsiblePlaybooks
 from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.drift_metrics import DriftMetricsFile
 from gridstead.adapters.run_records import RunRecordFiles
-from gridstead.errors import ConfigError
+from gridstead.errors import ConfigError, InvalidInput
+from gridstead.ports.playbooks import DriftMetrics
 from gridstead.services.site import APPLY, Caller, Site
 
 
@@ -21,6 +23,17 @@ def open_site(checkout: Path | None) -> Site:
     folder = find_checkout(checkout)
     caller = Caller(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
     return Site(AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller)
+
+
+def open_drift_metrics(path: Path) -> DriftMetrics:
+    """Return the file that monitoring reads.
+
+    Raises:
+        InvalidInput: It cannot be one.
+    """
+    if path.suffix != ".prom" or not path.parent.is_dir():
+        raise InvalidInput(f"cannot write metrics to {path}", detail="a file NAME.prom in a folder that is there")
+    return DriftMetricsFile(path)
 
 
 def find_checkout(given: Path | None) -> Path:

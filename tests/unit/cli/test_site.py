@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider apply|verify|plan|runs`, on a site that only tells."""
+"""`gridstead provider apply|verify|plan|drift|runs`, on a site that only tells."""
 
 import json
 import os
@@ -59,6 +59,10 @@ class FakeSite:
         return self.result
 
     apply = verify = plan = _answer
+
+    def drift(self, order, watch, metrics):
+        self.metrics = metrics
+        return self._answer(order, watch)
 
     def runs(self):
         return self.result
@@ -235,3 +239,39 @@ def test_an_interrupt_is_a_wish_and_afterwards_an_interrupt_again(capsys):
 
     assert (stop.wishes, signal.getsignal(signal.SIGINT)) == (2, before)
     assert capsys.readouterr().err == "ends after this task; once more interrupts it\ninterrupting\n"
+
+
+def test_drift_ends_with_78_and_names_hosts_and_tasks(gridstead, on):
+    on((record(), {"a": 2, "b": 0}))
+
+    done = gridstead("provider", "drift")
+
+    assert done.code == ConfigError.exit_code
+    assert [line.split() for line in done.out.splitlines()[1:]] == [["a", "x"], ["a", "y"]]
+
+
+def test_without_drift_it_says_how_many_hosts_were_looked_at(gridstead, on, tmp_path):
+    site = on((record(changed={}), {"a": 0, "b": 0}))
+
+    done = gridstead("provider", "drift", "--metrics", tmp_path / "drift.prom")
+
+    assert (done.code, done.out) == (0, "2 hosts are as the inventory says\n")
+    site.metrics.publish({"a": 0}, at=1)
+    assert 'gridstead_drift_tasks{host="a"} 0.0' in (tmp_path / "drift.prom").read_text()
+
+
+def test_metrics_that_cannot_be_written_are_said_before_anything_runs(gridstead, on, tmp_path):
+    site = on((record(changed={}), {"a": 0}))
+
+    done = gridstead("provider", "drift", "--metrics", tmp_path / "none/drift.prom")
+
+    assert (done.code, site.orders) == (65, [])
+
+
+def test_drift_for_programs_is_json(gridstead, on):
+    on((record(), {"a": 2, "b": 0}))
+
+    assert json.loads(gridstead("provider", "drift", "--json").out) == {
+        "tasks": {"a": 2, "b": 0},
+        "changed": {"a": ["x", "y"]},
+    }
