@@ -16,7 +16,7 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "molecule" / "lab"))
 
-from gridstead_lab import names, state, topology  # noqa: E402
+from gridstead_lab import names, network, state, topology  # noqa: E402
 from gridstead_lab.errors import LabError  # noqa: E402
 
 
@@ -56,8 +56,8 @@ def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
     if now:
         found |= {
             "ansible_control_path_dir": str(mine.sockets),
-            "gridstead_lab_network": now.network,
             "gridstead_lab_gateway": now.gateway,
+            "gridstead_lab_added": network.of_added(now.network),
             "gridstead_lab_cgroup": now.cgroup,
         }
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
-from inventory_check import cluster, grid, layout, machine, roles, settings
+from inventory_check import cluster, flows, grid, layout, machine, roles, settings
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
 
@@ -58,6 +58,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
     found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.authority(site, now)]
     found += roles.variables(site, wanted)
     reported = frozenset[str]().union(*(one.about for one in found))
+    found += flows.flows(site, reported)
     read = settings.read(site, reported)
     found += [*read.problems, *settings.ports(site, read)]
     return found + list(roles.demands(site, wanted, reported))

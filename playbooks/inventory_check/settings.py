@@ -32,6 +32,7 @@ PROGRAMS = (
     ("slurm_accounting", "MariaDB", 3306, 3306),
     ("directory", "389ds", 636, 636),
     ("storage", "MooseFS", 9419, 9422),
+    ("storage", "NFS", 2049, 2049),
     ("cvmfs_replica", "gridstead cvmfs", 8000, 8000),
     # On the directory's host it leaves 636 alone.
     ("gateway", "Traefik", 80, 80),

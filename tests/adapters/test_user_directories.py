@@ -3,6 +3,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -77,6 +79,25 @@ def test_a_second_time_makes_nothing(storage):
     storage.ensure(USER)
 
     assert not storage.ensure(USER)
+
+
+@as_root
+def test_the_right_to_give_away_is_all_it_takes(paths):
+    """As the unit has it: no right to see into what is a user's already."""
+    places = f"homes=Path({str(paths.homes)!r}), shared_cache=Path({str(paths.shared_cache)!r})"
+    ensure = f"""
+from pathlib import Path
+from gridstead.adapters.user_directories import SharedStorage, StoragePaths
+from gridstead.domain.submission import GridUser
+paths = StoragePaths({places}, persistent_cache=Path({str(paths.persistent_cache)!r}))
+storage = SharedStorage(paths, is_mounted=lambda _: True)
+print([storage.ensure(GridUser(address={ADDRESS!r}, uid={UID}, gid={GID})) for _ in range(2)])
+"""
+    argv = ["setpriv", "--bounding-set=-all,+chown", sys.executable, "-c", ensure]
+
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[True, False]\n"
 
 
 @as_root

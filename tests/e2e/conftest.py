@@ -49,6 +49,15 @@ class Lab:
         self.secrets = folder / "secrets"
         self.hosts = tuple(self._state()["hosts"])
 
+    def group(self, name):
+        """Return the hosts of a group."""
+        return self._state()["members"][name]
+
+    @property
+    def controller(self):
+        """Name of slurmctld's host."""
+        return self.group("slurm_controller")[0]
+
     @property
     def gateway(self):
         """Address of this machine in the lab's network."""
@@ -79,7 +88,7 @@ class Lab:
         """Return slurmdbd's records under a job name, duplicates included, as dictionaries."""
         fields = "jobid,user,state,exitcode,elapsedraw,submit,start,end,admincomment"
         text = self.sh(
-            "controller",
+            self.controller,
             f"TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 -S now-1days --name={name} -o {fields}",
         )
         return [dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()]
@@ -102,7 +111,7 @@ class Lab:
         start, end = record["start"], record["end"]
         if not start.isdigit():
             return 0
-        seen = self.run("controller", "python3", "-c", script, record["jobid"], start, end).stdout.strip()
+        seen = self.run(self.controller, "python3", "-c", script, record["jobid"], start, end).stdout.strip()
         return min(int(record["elapsedraw"]), int(seen or end) - int(start))
 
     def wait_ended(self, name, *, timeout=60):

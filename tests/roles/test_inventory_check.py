@@ -80,6 +80,7 @@ def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
         if "ansible_host" not in host.vars:  # a lab that is not up
             host.set_variable("ansible_host", f"10.64.0.{number}")
             host.set_variable("gridstead_lab_gateway", "10.64.0.1")
+            host.set_variable("gridstead_lab_added", "10.64.0.240/28")
     hostvars = HostVars(found, VariableManager(loader=loader, inventory=found), loader)
     groups = {group: list(hosts) for group, hosts in found.get_groups_dict().items()}
     variables = {host: {**hostvars.raw_get(host), "hostvars": hostvars} for host in groups["all"]}
@@ -289,6 +290,27 @@ WRONG_GRID: Mistakes = {
         lambda i: i.say(slurm_gres=[{"AutoDetect": "nvidia"}, {"Name": "shard", "Count": 8}]),
         ('slurm_gres: a line for "shard", which no compute host declares',),
     ),
+    "flow-to-nowhere": (
+        lambda i: i.say(gridstead_extra_flows=[{"what": "x", "to": ["slurm_computes"], "from": ["anyone"]}, 5]),
+        ("gridstead_extra_flows, number 1", '"slurm_computes" is no group'),
+    ),
+    "flow-is-none": (lambda i: None, ("gridstead_extra_flows, number 2", '"5" is no flow')),
+    "ssh-from-nowhere": (
+        lambda i: i.say(gridstead_ssh_from=["192.0.2.0/33"]),
+        ("gridstead_flows, number 1", "flow ssh", '"192.0.2.0/33" is no group, no address'),
+    ),
+    "network-is-none": (
+        lambda i: i.say(gridstead_networks={"slurm_compute": ["192.0.2.1/24"], "slurm_login": ["192.0.2.64/27"]}),
+        ("gridstead_networks.slurm_compute", "192.0.2.1/24 has host bits set"),
+    ),
+    "node-outside-its-network": (
+        lambda i: None,
+        ("gridstead_networks.slurm_login: none of 192.0.2.64/27 holds 192.0.2.12, which is login",),
+    ),
+    "operator-locked-out": (
+        lambda i: i.say(base_ssh_users=["alice", "bob"]),
+        ("role base", 'ansible_user, here "root"', "alice, bob"),
+    ),
     "uids-of-the-system": (lambda i: i.say(gridstead_wallet_uid_min=1000), ("gridstead_wallet_uid_min", "65536")),
     "grid-missing": (
         lambda i: [one.pop("gridstead_grid") for one in i.variables.values()],
@@ -375,5 +397,4 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
 
 def test_the_playbook_passes_a_good_inventory():
     done = validate(ROOT / "inventory/single")
-
     assert done.returncode == 0, done.stdout

@@ -8,8 +8,8 @@ SERVER, CLIENT = "infra", "compute1"
 ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
 
 
-def lines(render, template, host):
-    text = render(ROLE, ROLE.path / "templates" / template, host)
+def lines(render, template, host, **variables):
+    text = render(ROLE, ROLE.path / "templates" / template, host, **variables)
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -86,3 +86,50 @@ def test_rules_stand_before_anything_is_mounted(render):
 
     assert "Requires=gridstead-storage-firewall.service" in unit
     assert any(line.startswith("After=") and "gridstead-storage-firewall.service" in line for line in unit)
+
+
+EXTERNAL = {"source": "beegfs_nodev", "type": "beegfs", "options": "cfgFile=/etc/beegfs/client.conf"}
+
+
+def mounts(render, host, **variables):
+    unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", host, **variables)
+    return [line.partition("=")[2] for line in unit if line.startswith("ExecStart=")]
+
+
+def test_nfs_is_exported_to_each_client_and_root_is_nobody_but_where_directories_are_made(render):
+    told = lines(render, "etc/exports.d/gridstead.exports.j2", SERVER, shared_storage_backend="nfs")
+    exports = {line.split()[1].partition("(")[0]: line.partition("(")[2].strip(")").split(",") for line in told}
+
+    assert set(exports) == ADDRESSES
+    assert {line.split()[0] for line in told} == {"/srv/nfs"}
+    assert all({"secure", "sync", "fsid=0"} <= set(options) for options in exports.values())
+    assert {address for address, options in exports.items() if "no_root_squash" in options} == {"192.0.2.13"}
+    assert {address for address, options in exports.items() if "root_squash" in options} == ADDRESSES - {"192.0.2.13"}
+
+
+def test_nfs_is_mounted_by_clients_and_bound_by_its_server(render):
+    assert mounts(render, CLIENT, shared_storage_backend="nfs") == [
+        "/usr/bin/mount -t nfs4 -o vers=4.2,hard,nosuid,nodev 192.0.2.13:/ /srv/shared"
+    ]
+    assert mounts(render, SERVER, shared_storage_backend="nfs") == ["/usr/bin/mount --bind /srv/nfs /srv/shared"]
+
+
+def test_what_the_site_has_is_mounted_as_it_is_told(render):
+    told = {"shared_storage_backend": "external", "shared_storage_external": EXTERNAL}
+
+    assert mounts(render, CLIENT, **told) == [
+        "/usr/bin/mount -t beegfs -o cfgFile=/etc/beegfs/client.conf beegfs_nodev /srv/shared"
+    ]
+    assert mounts(render, CLIENT, **(told | {"shared_storage_external": {"source": "/srv/a", "type": "none"}})) == [
+        "/usr/bin/mount -t none -o defaults /srv/a /srv/shared"
+    ]
+
+
+def test_a_teardown_takes_data_of_the_own_back_end_alone(site):
+    def data(backend):
+        templar = site.templar(ROLE, SERVER, shared_storage_backend=backend)
+        return templar.template(templar.available_variables["__shared_storage_footprint"])["data"]
+
+    assert data("nfs") == ["/srv/nfs"]
+    assert data("external") == []
+    assert "/srv/nfs" not in data("moosefs")

@@ -70,7 +70,8 @@ def _ensure(parent: Path, name: str, user: GridUser) -> bool:
             made = True
         except FileExistsError:
             made = False
-        fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_RDONLY, dir_fd=parent_fd)
+        # Looked at, not opened: what is a user's already is closed to root that may only give away.
+        fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
         try:
             return _give(fd, user, place=parent / name) or made
         finally:
@@ -88,7 +89,11 @@ def _give(fd: int, user: GridUser, *, place: Path) -> bool:
         return False
     if status.st_uid != os.geteuid():
         raise ConfigError(f"cannot give {place} to uid {user.uid}", detail=f"it belongs to uid {status.st_uid}")
-    if stat.S_IMODE(status.st_mode) != MODE:
-        os.fchmod(fd, MODE)
-    os.fchown(fd, user.uid, user.gid)
+    own = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=fd)
+    try:
+        if stat.S_IMODE(status.st_mode) != MODE:
+            os.fchmod(own, MODE)
+        os.fchown(own, user.uid, user.gid)
+    finally:
+        os.close(own)
     return True

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that belong together have their contents, each checked by its own program before any of them changes.
+
+One round trip for all of them: a task for each file is what a run that changes nothing spends its time on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: file_set
+short_description: Files with given contents, all checked before any is replaced
+description:
+  - Root owns the files. Folders above them are made, mode 0755. If a check refuses one of them, all stay as they are.
+options:
+  files:
+    type: list
+    elements: dict
+    required: true
+    description: The files.
+    suboptions:
+      path: {type: path, required: true, description: Where it is.}
+      content: {type: str, required: true, description: What is in it.}
+      mode: {type: str, default: "0644", description: Its mode, octal.}
+      check:
+        type: list
+        elements: str
+        default: []
+        description:
+          - A command that accepts the file. C(%s) in it is the new content's place. A check run on a host that lacks
+            the program leaves it out.
+"""
+EXAMPLES = """
+- name: Ensure sshd has its settings
+  file_set:
+    files:
+      - {path: /etc/ssh/sshd_config.d/10-site.conf, content: "UseDNS no\\n", check: [sshd, -t, -f, "%s"]}
+"""
+RETURN = """
+changes: {type: list, elements: str, returned: always, description: Paths of the files that changed.}
+"""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SPECIFICATION = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "str", "required": True},
+    "mode": {"type": "str", "default": "0644"},
+    "check": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def content_of(path: Path) -> str | None:
+    """Return what is in a file; None if there is none."""
+    return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else None
+
+
+def is_as_wanted(wanted: dict[str, Any]) -> bool:
+    """Return whether a file has its content, its mode and its owner."""
+    path = Path(wanted["path"])
+    if path.is_symlink() or content_of(path) != wanted["content"]:
+        return False
+    status = path.stat()
+    return (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (int(wanted["mode"], 8), 0, 0)
+
+
+def difference(wanted: dict[str, Any]) -> dict[str, str]:
+    """Return what Ansible shows of a file's change."""
+    path = wanted["path"]
+    before = content_of(Path(path)) or ""
+    return {"before_header": path, "after_header": path, "before": before, "after": wanted["content"]}
+
+
+def write(place: Path, wanted: dict[str, Any]) -> None:
+    """A new file has the content, the mode and the owner; nobody else ever read it."""
+    place.unlink(missing_ok=True)
+    place.touch(mode=0o600)
+    place.write_text(wanted["content"], encoding="utf-8")
+    os.chown(place, 0, 0)
+    place.chmod(int(wanted["mode"], 8))
+
+
+def replace(path: Path, wanted: dict[str, Any]) -> None:
+    """The file is as it is wanted, whole at every moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    write(new, wanted)
+    new.replace(path)
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION}},
+        supports_check_mode=True,
+    )
+    changed = [wanted for wanted in module.params["files"] if not is_as_wanted(wanted)]
+    differences = [difference(wanted) for wanted in changed]
+    with tempfile.TemporaryDirectory(dir=module.tmpdir) as folder:
+        new = [Path(folder) / str(number) for number in range(len(changed))]
+        for wanted, place in zip(changed, new, strict=True):
+            write(place, wanted)
+            argv = [word.replace("%s", str(place)) for word in wanted["check"]]
+            program = shutil.which(argv[0], path=PATH) if argv else None
+            if not argv or (module.check_mode and program is None):
+                continue
+            code, out, err = module.run_command([program or argv[0], *argv[1:]])
+            if code != 0:
+                module.fail_json(msg=f"{argv[0]} refuses the new {wanted['path']}: {err.strip() or out.strip()}")
+    for wanted in () if module.check_mode else changed:
+        replace(Path(wanted["path"]), wanted)
+    module.exit_json(changed=bool(changed), changes=[wanted["path"] for wanted in changed], diff=differences)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of flows, as docs/reference/flows.md shows it.
+
+``python -m tests.roles.flows_page`` writes it from inventory/group_vars/all/flows.yml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+from tests.roles.catalogue import ROOT
+
+PAGE = ROOT / "docs/reference/flows.md"
+DATA = ROOT / "inventory/group_vars/all/flows.yml"
+START, END = "<!-- flows -->\n", "<!-- /flows -->\n"
+_VARIABLE = re.compile(r"\{\{ (\w+)")
+
+
+def table(flows: Iterable[dict[str, Any]]) -> str:
+    """Return the flows as a table of Markdown, in their order."""
+    lines = ["| flow | to | from | ports | under TLS |", "|---|---|---|---|---|"]
+    for flow in flows:
+        ports = [f"{_value(port)}/{protocol}" for protocol in ("tcp", "udp") for port in flow.get(protocol, [])]
+        columns = flow["what"], _names(flow["to"]), _names(flow["from"]), ", ".join(ports), _tls(flow)
+        lines.append(f"| {' | '.join(columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(text: str) -> str:
+    """Return the page with the table of now."""
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}{table(yaml.safe_load(DATA.read_text())['gridstead_flows'])}{END}{after}"
+
+
+def _names(value: list[str] | str) -> str:
+    return _value(value) if isinstance(value, str) else ", ".join(value)
+
+
+def _tls(flow: dict[str, Any]) -> str:
+    return f"no: {flow['plain']}" if "plain" in flow else "yes"
+
+
+def _value(value: object) -> str:
+    """Return a value; of a template, the variable that says it."""
+    found = _VARIABLE.search(str(value))
+    return f"`{found[1]}`" if found else str(value)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))

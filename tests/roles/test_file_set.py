@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that belong together change together or not at all, on this machine, as root."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.roles.catalogue import ROOT
+
+# As Ansible calls a module on a host.
+CALL = """
+import json, runpy, sys
+import ansible.module_utils.basic as basic
+basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = sys.argv[2].encode(), "legacy"
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.fixture
+def ensure(tmp_path):
+    """Return what runs the module: files to its result."""
+    (tmp_path / "tmp").mkdir()
+
+    def run(*files, check_mode=False):
+        arguments = {
+            "files": list(files), "_ansible_check_mode": check_mode, "_ansible_remote_tmp": str(tmp_path / "tmp"),
+            "_ansible_keep_remote_files": False,
+        }  # fmt: skip
+        argv = [sys.executable, "-c", CALL, ROOT / "library/file_set.py"]
+        argv += [json.dumps({"ANSIBLE_MODULE_ARGS": arguments})]
+        return json.loads(subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout)
+
+    return run
+
+
+def test_no_file_changes_if_the_program_of_one_refuses_it(ensure, tmp_path):
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.write_text("before\n")
+
+    told = ensure(
+        {"path": str(new), "content": "good\n"},
+        {"path": str(old), "content": "bad\n", "check": ["grep", "--quiet", "good", "%s"]},
+    )
+
+    assert told["failed"]
+    assert told["msg"].startswith(f"grep refuses the new {old}")
+    assert not new.exists()
+    assert old.read_text() == "before\n"
+
+
+def test_what_differs_is_written_and_named_once(ensure, tmp_path):
+    same, other, below = tmp_path / "same", tmp_path / "other", tmp_path / "a/b/below"
+    files = [{"path": str(path), "content": f"{path}\n"} for path in (same, other, below)]
+    ensure(files[0])
+    other.write_text("old\n")
+
+    told, again = ensure(*files), ensure(*files)
+
+    assert (told["changed"], told["changes"]) == (True, [str(other), str(below)])
+    assert [(one["before"], one["after"]) for one in told["diff"]] == [("old\n", f"{other}\n"), ("", f"{below}\n")]
+    assert (again["changed"], again["changes"], again["diff"]) == (False, [], [])
+    assert below.read_text() == f"{below}\n"
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_mode_and_owner_are_part_of_it(ensure, tmp_path):
+    file = {"path": str(tmp_path / "one"), "content": "x\n", "mode": "0600"}
+    ensure(file)
+    (tmp_path / "one").chmod(0o644)
+
+    assert ensure(file)["changes"] == [file["path"]]
+    assert (tmp_path / "one").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_stays(ensure, tmp_path):
+    (tmp_path / "target").write_text("x\n")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+
+    ensure({"path": str(tmp_path / "link"), "content": "x\n"})
+
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(("program", "failed"), [("a-program-that-is-not-here", False), ("false", True)])
+def test_a_check_run_writes_nothing_and_leaves_out_a_program_that_is_not_here(ensure, tmp_path, program, failed):
+    told = ensure({"path": str(tmp_path / "x"), "content": "x\n", "check": [program]}, check_mode=True)
+
+    assert (told.get("failed", False), told.get("changes")) == (failed, None if failed else [str(tmp_path / "x")])
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which flows a host's firewall takes, for the example site, and what is refused of a table of flows."""
+
+import importlib.util
+import subprocess
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from tests.roles import flows_page
+from tests.roles.catalogue import ROOT, Role
+
+from inventory_check.settings import PROGRAMS
+
+ROLE = Role("base")
+TEMPLATE = ROLE.path / "templates/etc/gridstead/firewall.nft.j2"
+SPECIFICATION = importlib.util.spec_from_file_location("flows", ROLE.path / "filter_plugins/flows.py")
+flows = importlib.util.module_from_spec(SPECIFICATION)
+SPECIFICATION.loader.exec_module(flows)
+
+HOSTS = [
+    {"name": "ash", "address": "192.0.2.1"}, {"name": "birch", "address": "192.0.2.2"},
+    {"name": "cedar", "address": "192.0.2.3"},
+]  # fmt: skip
+GROUPS = {"doors": ["ash"], "nodes": ["birch", "cedar"], "nobody": []}
+FLOW = {"what": "it", "to": ["doors"], "from": ["nodes"], "tcp": [443]}
+
+
+def rules(host="ash", networks=None, **changes):
+    return flows.input_rules([FLOW | changes], host, GROUPS, HOSTS, networks)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"to": ["dors"]}, '"dors" is no group'),
+        ({"to": []}, "to names a group"),
+        ({"from": ["node"]}, '"node" is no group, no address'),
+        ({"from": ["192.0.2.1/24"]}, "no network"),
+        ({"from": "nodes"}, "from is a list"),
+        ({"tcp": [0]}, "no port from 1 to 65535"),
+        ({"udp": ["2000-1000"]}, "no port from 1 to 65535"),
+        ({"tcp": ["https"]}, '"https" is no port'),
+        ({"tcp": [True]}, '"True" is no port'),
+        ({"what": 'a "quote'}, "what is up to 100 letters"),
+        ({"sctp": [1]}, "not sctp"),
+        ({"plain": " "}, "plain says why"),
+    ],
+)
+def test_a_flow_that_is_not_well_written_is_refused_on_every_host(changes, why):
+    with pytest.raises(AnsibleFilterError, match=why):
+        rules(host="cedar", **changes)
+
+
+def test_a_flow_opens_its_ports_where_it_goes_for_those_it_comes_from():
+    assert rules(tcp=[443, "8000-8010"], udp=[53]) == [
+        'ip saddr { 192.0.2.2, 192.0.2.3 } tcp dport { 443, 8000-8010 } accept comment "it"',
+        'ip saddr { 192.0.2.2, 192.0.2.3 } udp dport { 53 } accept comment "it"',
+    ]
+    assert rules(host="birch") == []
+
+
+def test_anyone_needs_no_address():
+    assert rules(**{"from": ["nodes", "anyone"]}) == ['tcp dport { 443 } accept comment "it"']
+
+
+def test_a_flow_from_a_group_without_hosts_opens_nothing():
+    assert rules(**{"from": ["nobody"]}) == []
+
+
+def test_each_family_of_addresses_has_its_rule_and_none_is_said_twice():
+    assert rules(**{"from": ["nodes", "192.0.2.0/24", "2001:db8::/64", "2001:db8::1"]}) == [
+        'ip saddr { 192.0.2.0/24 } tcp dport { 443 } accept comment "it"',
+        'ip6 saddr { 2001:db8::/64 } tcp dport { 443 } accept comment "it"',
+    ]
+
+
+def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
+    networks = {"nodes": ["192.0.2.0/28"]}
+    before = rules(networks=networks)
+
+    after = flows.input_rules([FLOW], "ash", GROUPS | {"nodes": ["birch"]}, HOSTS, networks)
+
+    assert before == after == ['ip saddr { 192.0.2.0/28 } tcp dport { 443 } accept comment "it"']
+
+
+def test_the_rules_of_every_host_of_the_example_are_good_for_nft(render, site, tmp_path):
+    """In a network namespace of their own, as one transaction after the other: each replaces the one before."""
+    for host in site.hosts_of(ROLE):
+        (tmp_path / host).write_text(render(ROLE, TEMPLATE, host))
+    loading = "for host in *; do nft --check --file $host && nft --file $host || exit; done; nft list ruleset"
+
+    argv = ["unshare", "--map-root-user", "--net", "sh", "-c", loading]
+    done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    assert done.stdout.count("policy drop") == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "addresses"),
+    [
+        ("db", 6819, {"192.0.2.10", "192.0.2.12"}),
+        ("controller", 6830, {"192.0.2.14"}),
+        ("infra", 8000, {"192.0.2.21", "192.0.2.22", "192.0.2.31"}),
+        ("infra", 9419, None),
+        ("db", 3306, None),
+        ("controller", 6820, None),
+    ],
+)
+def test_a_port_of_the_example_is_open_for_those_who_need_it_alone(render, host, port, addresses):
+    """None: no rule has it."""
+    lines = [line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line]
+
+    found = {one for line in lines for one in line.partition("{ ")[2].partition(" }")[0].split(", ")}
+    assert (found or None) == addresses
+
+
+def test_every_flow_of_the_wiring_is_on_its_page():
+    """Run ``python -m tests.roles.flows_page`` after a change of the table."""
+    assert flows_page.PAGE.read_text() == flows_page.page(flows_page.PAGE.read_text())
+
+
+def test_every_port_that_programs_claim_from_other_hosts_is_in_the_table():
+    """The check of the inventory knows who listens; what is for the host itself has no flow."""
+    own = {3306, 8081}  # MariaDB and Traefik's API are for the host itself
+    own |= {9419, 9420}  # metaloggers and chunk servers: there are none on other hosts
+    table = yaml.safe_load((ROOT / "inventory/group_vars/all/flows.yml").read_text())["gridstead_flows"]
+    listed = [(group, port) for flow in table for group in flow["to"] for port in flow.get("tcp", [])]
+
+    missing = [
+        (program, port)
+        for group, program, first, last in PROGRAMS
+        for port in range(first, last + 1)
+        if port not in own and not any(to == group and str(at).isdigit() and int(at) == port for to, at in listed)
+    ]
+
+    assert missing == [("gridstead cvmfs", 8000), ("Traefik", 8082), ("Traefik", 9443)]  # variables say them
