@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An unfit node takes no jobs, until it is fit; whoever else drained it is not overruled."""
+
+import importlib.machinery
+import importlib.util
+import json
+import subprocess
+import time
+
+import pytest
+from tests.roles.catalogue import ROOT
+
+FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-check-node"
+LOADER = importlib.machinery.SourceFileLoader("gridstead_check_node", str(FILE))
+program = importlib.util.module_from_spec(importlib.util.spec_from_loader("gridstead_check_node", LOADER))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded():
+    """Run the file's text, so that no bytecode is left beside it."""
+    exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
+
+
+class Slurmctld:
+    """One node as slurmctld has it, and how often it was asked."""
+
+    def __init__(self):
+        self.state, self.reason = ["IDLE"], ""
+        self.asked, self.down = 0, False
+
+    def scontrol(self, *words):
+        self.asked += 1
+        if self.down:
+            raise subprocess.TimeoutExpired(words, 10)
+        if words[0] == "update":
+            changes = dict(word.split("=", 1) for word in words[1:])
+            drains = changes["State"] == "DRAIN"
+            self.state = ["IDLE", "DRAIN"] if drains else ["IDLE"]
+            self.reason = changes["Reason"] if drains else ""
+        return json.dumps({"nodes": [{"state": self.state, "reason": self.reason}]})
+
+
+class Node:
+    """A node whose one check is whether a file is there."""
+
+    def __init__(self, folder):
+        self.file, self.checks, self.state = folder / "mounted", folder / "checks.json", folder / "state"
+        self.file.touch()
+        self.check("test", "-e", str(self.file))
+
+    def check(self, *argv, wait_s=5):
+        self.checks.write_text(json.dumps([{"what": "storage", "argv": argv, "wait_s": wait_s}]))
+
+    def run(self):
+        return program.main("compute1", self.checks, self.state)
+
+
+@pytest.fixture
+def slurmctld(monkeypatch):
+    slurmctld = Slurmctld()
+    monkeypatch.setattr(program, "scontrol", slurmctld.scontrol)
+    return slurmctld
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+def test_an_unfit_node_is_drained_and_resumed_when_it_is_fit(node, slurmctld):
+    node.file.unlink()
+    node.run()
+    assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "unfit: storage: status 1")
+
+    node.file.touch()
+    node.run()
+    assert slurmctld.state == ["IDLE"]
+
+
+def test_a_number_is_a_word_of_a_command(node, slurmctld):
+    node.check("test", 1, "-eq", 1)
+    node.run()
+    assert slurmctld.state == ["IDLE"]
+
+
+def test_slurmctld_is_asked_once_for_each_verdict(node, slurmctld):
+    node.run()
+    asked = slurmctld.asked
+
+    node.run()
+
+    assert slurmctld.asked == asked
+
+
+def test_after_a_reboot_a_node_that_is_fit_again_is_resumed(node, slurmctld):
+    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "unfit: storage: status 1"
+
+    node.run()
+
+    assert slurmctld.state == ["IDLE"]
+
+
+def test_a_node_that_somebody_drained_is_left_to_them(node, slurmctld):
+    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "new disks"
+    node.run()
+    node.file.unlink()
+    node.run()
+    assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "new disks")
+
+    slurmctld.state, slurmctld.reason = ["IDLE"], ""  # they are done, and the node is still unfit
+    node.run()
+    assert "DRAIN" in slurmctld.state
+
+
+def test_a_verdict_that_slurmctld_did_not_hear_is_told_again(node, slurmctld):
+    node.file.unlink()
+    slurmctld.down = True
+    assert node.run() == program.UNKNOWN
+
+    slurmctld.down = False
+    assert node.run() == 0
+    assert "DRAIN" in slurmctld.state
+
+
+def test_a_check_that_cannot_be_run_or_is_killed_is_a_fault(node, slurmctld):
+    node.check("/no/such/program")
+    node.run()
+    assert slurmctld.reason == "unfit: storage: No such file or directory"
+
+    node.check("sh", "-c", "kill $$")
+    node.run()
+    assert slurmctld.reason == "unfit: storage: status -15"
+
+
+# What was killed is not waited for: it may hang for good.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_a_check_that_hangs_is_not_started_a_second_time(node, slurmctld, tmp_path):
+    starts, end = tmp_path / "starts", tmp_path / "end"
+    # The shell is killed; what it waits for lives on, as a process does that waits for a dead file system.
+    node.check("sh", "-c", f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait", wait_s=1)
+    node.run()
+    node.run()
+    assert (slurmctld.reason, starts.read_text()) == ("unfit: storage: no answer", "\n")
+
+    end.touch()
+    node.check("true")
+    until = time.monotonic() + 60
+    while "DRAIN" in slurmctld.state and time.monotonic() < until:
+        node.run()
+        time.sleep(0.05)
+    assert slurmctld.state == ["IDLE"]
