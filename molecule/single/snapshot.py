@@ -21,10 +21,7 @@ def output(*argv: str) -> str:
 
 
 def files() -> dict[str, str]:
-    """Return kind, rights and owner of each path of the root file system, of a link its target, of a file more.
-
-    A file of /etc has the hash of its content; another its size and time, for there are many.
-    """
+    """Return kind, rights and owner of each path of the root file system, of a link its target, of a file its hash."""
     found = {}
     device = Path("/").stat().st_dev
     for folder, folders, names in os.walk("/"):
@@ -45,10 +42,9 @@ def told(path: Path) -> str:
     words = [stat.filemode(now.st_mode), str(now.st_uid), str(now.st_gid)]
     if stat.S_ISLNK(now.st_mode):
         words.append(str(path.readlink()))
-    elif stat.S_ISREG(now.st_mode) and path.is_relative_to("/etc"):
-        words.append(hashlib.sha256(path.read_bytes()).hexdigest())
     elif stat.S_ISREG(now.st_mode):
-        words += [str(now.st_size), str(now.st_mtime_ns)]
+        with path.open("rb") as file:
+            words.append(hashlib.file_digest(file, "sha256").hexdigest())
     return " ".join(words)
 
 

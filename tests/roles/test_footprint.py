@@ -2,23 +2,26 @@
 """The modules of role footprint: what a record holds, what goes, what comes back, and what stays."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 
-LIBRARY = Path(__file__).resolve().parents[2] / "roles" / "footprint" / "library"
+ROLE = Path(__file__).resolve().parents[2] / "roles" / "footprint"
 
 
-def load(name):
-    specification = importlib.util.spec_from_file_location(name, LIBRARY / f"{name}.py")
-    module = importlib.util.module_from_spec(specification)
+def load(name, path):
+    specification = importlib.util.spec_from_file_location(name, ROLE / path)
+    module = sys.modules[name] = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
 
 
-record = load("footprint_record")
-remove = load("footprint_remove")
-packages = load("footprint_packages")
+# Where Ansible puts it for the modules.
+load("ansible.module_utils.footprint_before", "module_utils/footprint_before.py")
+record = load("footprint_record", "library/footprint_record.py")
+remove = load("footprint_remove", "library/footprint_remove.py")
+packages = load("footprint_packages", "library/footprint_packages.py")
 
 HOST = {"packages": ["sudo", "munge"], "manual": ["sudo"], "enabled": ["munge.service"], "active": ["ssh.service"]}
 NOTHING = {kind: [] for kind in remove.KINDS}
@@ -48,9 +51,47 @@ class Commands:
     def __init__(self, *answers):
         self.answers, self.told = dict(answers), []
 
-    def __call__(self, *argv, expected=(0,)):
+    def __call__(self, *argv, expected=(0,), text=None):
         self.told.append(" ".join(argv))
         return self.answers.get(argv[0], "") if argv[:2] != ("systemctl", "stop") else ""
+
+
+class Failed(Exception):
+    """A module's run ended with a message."""
+
+
+class Host:
+    """What apt and dpkg know, for a run of a module."""
+
+    def __init__(self, *, installed, manual, purge=""):
+        self.installed, self.manual, self.purge, self.told = installed, manual, purge, []
+        self.check_mode = False
+
+    def run_command(self, argv, **_):
+        self.told.append(" ".join(argv))
+        match argv:
+            case ["dpkg-query", *_]:
+                return 0, "".join(f"installed {name}\n" for name in self.installed.split()), ""
+            case ["apt-mark", "showmanual"]:
+                return 0, self.manual, ""
+            case ["apt-mark", "auto", *names]:
+                self.manual = " ".join(set(self.manual.split()) - set(names))
+            case ["apt-get", "--assume-yes", *_] if self.purge:
+                raise Failed(self.purge)
+        return 0, "", ""
+
+
+def remove_packages(monkeypatch, host, record):
+    """Return what module footprint_packages says after it has purged."""
+    host.params, host.said = {"record": str(record), "purge": True}, {}
+
+    def exit_json(**said):
+        host.said = said
+
+    host.exit_json = exit_json
+    monkeypatch.setattr(packages, "AnsibleModule", lambda **_: host)
+    packages.main()
+    return host.said
 
 
 def perform(steps):
@@ -189,6 +230,18 @@ def test_a_unit_of_ours_is_stopped_with_what_outlives_it_and_disabled(recorded):
     ]  # fmt: skip
 
 
+def test_what_starts_others_is_stopped_before_them(recorded):
+    """A timer would start its service again, which finds nothing to talk to any more and fails."""
+    commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
+    traces = {**NOTHING, "units": ["keys.service", "keys.timer"]}
+
+    for stage in remove.stages(traces, recorded(), commands, remove_data=False):
+        perform(stage)
+
+    stops = [told for told in commands.told if told.startswith("systemctl stop")]
+    assert stops == ["systemctl stop keys.timer", "systemctl stop keys.service"]
+
+
 def test_a_unit_that_is_not_there_is_let_alone(recorded):
     commands = Commands(("systemctl", "ActiveState=inactive\nUnitFileState=\n\nActiveState=inactive\nUnitFileState=\n"))
 
@@ -217,6 +270,38 @@ def test_a_unit_that_was_enabled_before_is_so_again(recorded):
     assert perform(remove.enable_units(["munge", "sssd"], recorded(), commands)) == ["munge.service enabled"]
 
 
+def test_an_account_that_was_there_before_stays(recorded):
+    was = recorded(accounts=["nobody"])
+
+    # Both are on this machine.
+    assert perform(remove.drop_users(["daemon", "nobody"], was, Commands())) == [
+        "account daemon removed", "group daemon removed",
+    ]  # fmt: skip
+
+
+def test_lists_of_apts_that_were_there_before_stay(tmp_path, recorded):
+    for name in ("mirror_dists_sid_InRelease", "other_dists_sid_InRelease"):
+        (tmp_path / name).touch()
+    was = recorded(lists=[str(tmp_path / "mirror_dists_sid_InRelease")])
+    traces = {**NOTHING, "own": [f"{tmp_path}/*_dists_sid_*"]}
+
+    for stage in remove.stages(traces, was, Commands(), remove_data=False):
+        perform(stage)
+
+    assert [path.name for path in tmp_path.glob("*_dists_*")] == ["mirror_dists_sid_InRelease"]
+
+
+def test_only_packages_that_came_with_the_site_are_told_that_their_data_goes(recorded):
+    commands = Commands(("debconf-show", "  mariadb-server/remove: false\n"))
+    lines = ["mariadb-server mariadb-server/remove boolean true", "munge munge/remove boolean true"]
+    was = recorded()
+
+    assert perform(remove.answer(lines, was, commands)) == ["mariadb-server/remove answered: true"]
+    assert commands.told == ["debconf-show mariadb-server", "debconf-set-selections"]
+    commands.answers["debconf-show"] = "* mariadb-server/remove: true\n"
+    assert perform(remove.answer(lines, was, commands)) == []
+
+
 def test_only_changes_are_told():
     commands, was, traces = Commands(), remove.Record(Path("/nonexistent")), {**NOTHING, "reloads": ["ssh"]}
 
@@ -243,8 +328,39 @@ def test_packages_that_nobody_had_asked_for_are_no_longer_wanted(recorded):
     assert commands.told[-1] == "apt-mark auto munge slurmd"
 
 
-def test_packages_that_were_there_before_are_not_removed():
-    simulation = "Reading package lists...\nRemv slurmd [24.11]\nRemv libmunge2:amd64 [0.5]\nRemv orphan [1]\n"
+def test_packages_that_were_not_there_before_go_unless_somebody_asked_for_them():
+    """Gawk could stand for mawk, which is needed, so apt alone would keep it."""
+    commands = Commands(("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n"))
 
-    assert packages.unneeded(simulation, {"orphan"}) == ["libmunge2", "slurmd"]
-    assert packages.removed("config-files slurmd\nconfig-files old\ninstalled sudo\n", {"old"}) == ["slurmd"]
+    gone = packages.unwanted({"mawk", "orphan", "slurmd", "gawk", "vim"}, {"mawk", "orphan"}, {"vim"}, commands)
+
+    assert gone == {"slurmd", "gawk"}
+    assert commands.told[0].endswith("--simulate remove gawk slurmd")
+
+
+def test_if_a_package_that_stays_needs_one_that_came_only_what_apt_holds_for_unneeded_goes():
+    class Apt(Commands):
+        def __call__(self, *argv):
+            super().__call__(*argv)
+            return "Remv slurmd [24.11]\nRemv orphan [1]\n" + ("" if argv[-1] == "autoremove" else "Remv theirs [1]\n")
+
+    assert packages.unwanted({"orphan", "slurmd", "library"}, {"orphan"}, set(), Apt()) == {"slurmd"}
+
+
+def test_a_package_that_is_there_by_half_is_there():
+    states = "config-files old\ninstalled sudo\nhalf-configured munge\nnot-installed never\n"
+
+    assert packages.by_state(states) == ({"sudo", "munge"}, {"old"})
+
+
+def test_what_a_removal_that_was_cut_off_meant_to_take_is_wanted_by_nobody(tmp_path, recorded, monkeypatch):
+    """Apt holds it for asked for then."""
+    recorded()
+    host = Host(installed="sudo slurmd", manual="sudo", purge="cut off")
+    with pytest.raises(Failed, match="cut off"):
+        remove_packages(monkeypatch, host, tmp_path / "before")
+    host.manual, host.purge = "sudo slurmd", ""
+
+    assert remove_packages(monkeypatch, host, tmp_path / "before") == {"changed": True, "packages": ["slurmd"]}
+    assert "apt-mark auto slurmd" in host.told
+    assert not (tmp_path / "before").exists()

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import grp
 import json
+import pwd
 import shutil
 import tarfile
 from pathlib import Path
@@ -14,8 +16,9 @@ DOCUMENTATION = r"""
 module: footprint_record
 short_description: What a host was before a site came
 description:
-  - Writes which packages are installed, which of them were asked for, which units are enabled and which active, and a
-    copy of the host's settings. Only root can read it.
+  - Writes which packages are installed, which of them were asked for, which lists of packages apt has, which units are
+    enabled and which active, the names of accounts and groups, and a copy of the host's settings.
+  - Only root can read it.
   - Does nothing if it is there. It is complete or absent, however a run ends.
 options:
   path:
@@ -39,6 +42,7 @@ RETURN = r"""{}"""
 
 INSTALLED = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n"]
 MANUAL = ["apt-mark", "showmanual"]
+LISTS = Path("/var/lib/apt/lists")
 ENABLED = ["systemctl", "list-unit-files", "--state=enabled", "--plain", "--no-legend"]
 ACTIVE = ["systemctl", "list-units", "--state=active", "--plain", "--no-legend", "--full"]
 
@@ -86,6 +90,8 @@ def main() -> None:
         host = {
             "packages": installed(output(INSTALLED)),
             "manual": first_words(output(MANUAL)),
+            "lists": sorted(map(str, LISTS.iterdir())),
+            "accounts": sorted({one.pw_name for one in pwd.getpwall()} | {one.gr_name for one in grp.getgrall()}),
             "enabled": first_words(output(ENABLED)),
             "active": first_words(output(ACTIVE)),
         }

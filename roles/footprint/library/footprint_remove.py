@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import glob
 import grp
-import json
 import os
 import pwd
 import shutil
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.footprint_before import Record
 
 DOCUMENTATION = r"""
 module: footprint_remove
@@ -37,9 +37,11 @@ options:
       - V(units) are as they were before; V(reloads) must hear of a change.
       - V(mounts) go with all below them, V(tables) are of nftables, by family and name, V(users) go with their groups.
       - V(own) are files and folders that nobody else uses, V(folders) go only when they are empty, innermost first.
+      - V(answers) to questions that packages ask before they go with their data, as debconf-set-selections has them.
       - V(replaced) are files that come back as they were, and folders that get back their rights.
       - V(data) goes only with O(remove_data).
       - V(packages) are marked as no longer wanted, but those that somebody had asked for.
+      - Accounts and lists of apt's that were there before stay, and packages that were are not answered.
     type: dict
     required: true
 author: Gridstead contributors
@@ -68,32 +70,12 @@ kept:
   returned: always
 """
 
-KINDS = ("units", "mounts", "tables", "users", "own", "replaced", "data", "folders", "reloads", "packages")
+KINDS = ("units", "mounts", "tables", "users", "own", "replaced", "data", "folders", "reloads", "packages", "answers")
+TRIGGERS = (".socket", ".timer")
 UNIT_FOLDERS = ("/etc/systemd/", "/etc/tmpfiles.d/")
 
 Run = Callable[..., str]
 Step = tuple[str, Callable[[], object]]
-
-
-class Record:
-    """What the host was; nothing is known without one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.exists = folder.exists()
-        host = json.loads((folder / "host.json").read_text(encoding="utf-8")) if self.exists else {}
-        self.packages, self.manual = set(host.get("packages", ())), set(host.get("manual", ()))
-        self.enabled, self.active = set(host.get("enabled", ())), set(host.get("active", ()))
-        self._settings = folder / "settings.tar.gz"
-
-    def file(self, path: str) -> tuple[tarfile.TarInfo, bytes] | None:
-        """Return a file of the settings with its content, or None if there was none."""
-        with tarfile.open(self._settings) as archive:
-            try:
-                member = archive.getmember(path.lstrip("/"))
-            except KeyError:
-                return None
-            content = archive.extractfile(member) if member.isfile() else None
-            return member, content.read() if content else b""
 
 
 def full_name(unit: str) -> str:
@@ -154,9 +136,9 @@ def drop_tables(tables: list[str], run: Run) -> Iterator[Step]:
             yield f"table {table} deleted", lambda table=table: run("nft", "delete", "table", *table.split())
 
 
-def drop_users(users: list[str], run: Run) -> Iterator[Step]:
-    """Yield what removes accounts and their groups."""
-    for name in users:
+def drop_users(users: list[str], was: Record, run: Run) -> Iterator[Step]:
+    """Yield what removes accounts and their groups that were not there before."""
+    for name in [user for user in users if user not in was.accounts]:
         if name in {entry.pw_name for entry in pwd.getpwall()}:
             yield f"account {name} removed", lambda name=name: run("userdel", "--force", name)
         # userdel leaves a group that has other members.
@@ -242,18 +224,31 @@ def release_packages(packages: list[str], was: Record, run: Run) -> Iterator[Ste
         yield f"no longer wanted: {' '.join(unwanted)}", lambda: run("apt-mark", "auto", *unwanted)
 
 
+def answer(answers: list[str], was: Record, run: Run) -> Iterator[Step]:
+    """Yield what tells packages that came with the site that their data goes too."""
+    known = {one: one.split() for one in answers}
+    for line, (package, question, _, value) in known.items():
+        asked = was.exists and package not in was.packages and run("debconf-show", package)
+        if asked and f"* {question}: {value}" not in asked:
+            yield f"{question} answered: {value}", lambda line=line: run("debconf-set-selections", text=line)
+
+
 def stages(traces: dict[str, list[str]], was: Record, run: Run, *, remove_data: bool) -> Iterator[Iterator[Step]]:
     """Yield the stages of a removal, in an order in which no stage needs what an earlier one has taken.
 
     Each looks at the host when its turn comes, so that what an earlier stage did is seen.
     """
-    yield stop_units(traces["units"], was, run)
+    # What starts others goes first, or they would be back.
+    yield stop_units([unit for unit in traces["units"] if unit.endswith(TRIGGERS)], was, run)
+    yield stop_units([unit for unit in traces["units"] if not unit.endswith(TRIGGERS)], was, run)
     yield unmount(traces["mounts"], Path("/proc/self/mounts").read_text(encoding="utf-8"), run)
     yield drop_tables(traces["tables"], run)
-    yield drop_users(traces["users"], run)
+    yield drop_users(traces["users"], was, run)
     yield return_files(traces["replaced"], was)
-    yield drop_paths(found(traces["own"] + (traces["data"] if remove_data else [])), traces["folders"])
+    own = (path for path in found(traces["own"] + (traces["data"] if remove_data else [])) if path not in was.lists)
+    yield drop_paths(own, traces["folders"])
     yield enable_units(traces["units"], was, run)
+    yield answer(traces["answers"] if remove_data else [], was, run)
     yield release_packages(traces["packages"], was, run)
 
 
@@ -281,9 +276,9 @@ def main() -> None:
     )
     traces, changes = module.params["traces"], []
 
-    def run(*argv: str, expected: tuple[int, ...] = (0,)) -> str:
+    def run(*argv: str, expected: tuple[int, ...] = (0,), text: str | None = None) -> str:
         # Links for other init systems are their packages' affair.
-        code, out, err = module.run_command(list(argv), environ_update={"SYSTEMCTL_SKIP_SYSV": "1"})
+        code, out, err = module.run_command(list(argv), data=text, environ_update={"SYSTEMCTL_SKIP_SYSV": "1"})
         if code not in expected:
             module.fail_json(msg=f"could not {' '.join(argv)}: {err.strip() or out.strip()}", changes=changes)
         return out

@@ -12,7 +12,9 @@ from gridstead_lab import topology
 CHECKOUT = Path(__file__).parents[3]
 TOPOLOGIES = sorted(CHECKOUT.glob("molecule/*/topology.json"))
 NAMED_BY_ANSIBLE = {"all", "localhost"}
-MADE_BY_PLAYS = {"add_node_all", "add_node_new"}
+MADE_BY_PLAYS = {
+    "add_node_all", "add_node_new", "upgrade_accounting", "upgrade_compute", "upgrade_controller", "upgrade_login",
+}  # fmt: skip
 
 
 def groups_of_plays():

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check mode tells on a host on which nothing is yet what a run will change."""
+
+import os
+import re
+from pathlib import Path
+
+HEAD, CHANGED = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?P<name>.*)\] \*", r"changed: \[(?P<host>[\w-]+)"
+LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEAD}|{CHANGED})")
+# Of these roles a check foretells on a bare host that they bring their programs; the rest needs them.
+INSTALLS = {
+    "container_runtime : Ensure the programs are installed",
+    "database : Ensure MariaDB is installed",
+    "munge : Ensure munge is installed",
+    "shared_storage : Ensure the programs of the file system are installed",
+    "slurm : Ensure Slurm's packages are installed",
+    "slurm_plugins : Ensure the packages that the plugins need are installed",
+    "sssd : Ensure SSSD is installed",
+    "traefik : Ensure the program is copied",
+}
+# Of the other roles a check on such a host cannot know of these tasks, by pattern, with the reason.
+UNFORESEEN = {
+    r"base : (Ensure the firewall stands .*|Reload the firewall)": "neither nft nor the units are there",
+    r"base : ((Start|Stop) the firewall's undoing|Restart the clock)": "the same",
+    r"pki : .*": "there is no authority to sign anything",
+    r"devnet : .*": "there is no server to ask",
+    r"directory : (Ensure the (server has its settings|tree), .*|Restart the directory server)": "the same",
+    r"control_plane : Ensure the (release that the files make .*|new release is in use|ssh keys exist)": (
+        "a program must run to know"
+    ),
+    r"control_plane : Ensure the (timer runs|services run what is installed)": "the units are not there",
+}
+# Found done, in a run, because another role needs the same package.
+FORESEEN_TWICE = {"devnet : Ensure the packages are installed"}
+
+
+def runs():
+    """Return the runs of site.yml so far, each as host and name of the tasks that changed it. The check comes first."""
+    found, task = {}, {}
+    for line in Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ansible.log").read_text().splitlines():
+        if not (match := LINE.search(line)):
+            continue
+        run = match["run"]
+        if match["name"] == "Check the inventory":
+            found[run] = set()
+        if match["kind"]:
+            task[run] = match["name"]
+        elif run in found:
+            found[run].add((match["host"], task[run]))
+    return list(found.values())
+
+
+def test_a_check_foresees_what_changes():
+    foreseen, changed = ({task for _, task in run} for run in runs()[:2])
+
+    assert foreseen >= INSTALLS
+    assert foreseen - changed == FORESEEN_TWICE
+    roles = {task.partition(" : ")[0] for task in INSTALLS}
+    missed = {task for task in changed - foreseen if task.partition(" : ")[0] not in roles}
+    assert {task for task in missed if not any(re.fullmatch(pattern, task) for pattern in UNFORESEEN)} == set()
