@@ -37,24 +37,28 @@ class FakeDirectory:
     def add(self, dn, attributes):
         self.writes += 1
         kept = {name: values for name, values in attributes.items() if values}
-        self.passwords[dn] = kept.pop("userPassword", [None])[0]
+        self.passwords[dn] = kept.pop("userPassword", [])
         self.tree[dn] = kept
 
     def modify(self, dn, changes):
         self.writes += 1
         for how, name, values in changes:
             if name == "userPassword":
-                self.passwords[dn] = values[0]
+                self.passwords[dn] = [*(self.passwords.get(dn, []) if how == "add" else []), *values]
                 continue
             before = self.tree[dn].get(name, []) if how == "add" else []
             self.tree[dn][name] = [*before, *values]
 
     def accepts(self, dn, password):
-        return self.passwords.get(dn) == password
+        return password in self.passwords.get(dn, [])
+
+    def password_count(self, dn):
+        return len(self.passwords.get(dn, []))
 
 
-def entry(dn, *, initial=None, password=None, **attributes):
-    return {"dn": dn, "attributes": attributes, "initial": initial or {}, "password": password}
+def entry(dn, *, initial=None, password=None, keep=False, **attributes):
+    given = {"dn": dn, "attributes": attributes, "initial": initial or {}, "password": password}
+    return {**given, "keep_passwords": keep}
 
 
 def ensure(directory, wanted, *, check=False):
@@ -99,11 +103,24 @@ def test_initial_values_may_change_later():
 
 def test_password_is_set_again_only_when_it_does_not_log_in():
     directory = FakeDirectory(**{"cn=x": {}})
-    directory.passwords["cn=x"] = "old"
+    directory.passwords["cn=x"] = ["old"]
 
     assert ensure(directory, entry("cn=x", password="old")) == []
     assert ensure(directory, entry("cn=x", password="new")) == ["cn=x: userPassword"]
-    assert directory.accepts("cn=x", "new")
+    assert directory.passwords["cn=x"] == ["new"]
+
+
+def test_an_older_password_stays_for_as_long_as_it_is_asked_for():
+    directory = FakeDirectory(**{"cn=x": {}})
+    directory.passwords["cn=x"] = ["old"]
+
+    assert ensure(directory, entry("cn=x", password="new", keep=True)) == ["cn=x: userPassword"]
+    assert ensure(directory, entry("cn=x", password="new", keep=True)) == []
+    assert directory.passwords["cn=x"] == ["old", "new"]
+
+    assert ensure(directory, entry("cn=x", password="new")) == ["cn=x: userPassword"]
+    assert ensure(directory, entry("cn=x", password="new")) == []
+    assert directory.passwords["cn=x"] == ["new"]
 
 
 def test_result_never_holds_a_value():

@@ -50,6 +50,10 @@ options:
       password:
         description: Password with which the entry must be able to log in.
         type: str
+      keep_passwords:
+        description: Whether it may have others beside it, as long as those who use them are told of the new one.
+        type: bool
+        default: false
 author: Gridstead contributors
 """
 
@@ -151,6 +155,10 @@ class Directory:
             dn, [(operations[how], name, encode(values) or None) for how, name, values in changes]
         )
 
+    def password_count(self, dn: str) -> int:
+        """Return with how many passwords the entry can log in."""
+        return len((self.read(dn, ["userPassword"]) or {}).get("userpassword", []))
+
     def accepts(self, dn: str, password: str) -> bool:
         """Return whether the entry can log in with the password."""
         connection = ldap.initialize(self._uri)
@@ -180,11 +188,20 @@ def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[
             directory.add(dn, {**wanted, **initial, **secret})
         return [dn]
     changes = plan(current, wanted)
-    if password and not directory.accepts(dn, password):
-        changes.append(("replace", "userPassword", [password]))
+    if password:
+        changes += plan_password(directory, dn, password, keep=entry["keep_passwords"])
     if changes and not check:
         directory.modify(dn, changes)
     return [f"{dn}: {name}" for _, name, _ in changes]
+
+
+def plan_password(directory: Directory, dn: str, password: str, *, keep: bool) -> list[tuple[str, str, list[str]]]:
+    """Return the change after which the entry logs in with the password, and with no other unless ``keep``."""
+    if not directory.accepts(dn, password):
+        return [("add" if keep else "replace", "userPassword", [password])]
+    if not keep and directory.password_count(dn) > 1:
+        return [("replace", "userPassword", [password])]
+    return []
 
 
 def run(module: AnsibleModule) -> None:
@@ -212,6 +229,7 @@ def main() -> None:
         "attributes": {"type": "dict", "default": {}},
         "initial": {"type": "dict", "default": {}},
         "password": {"type": "str", "no_log": True},
+        "keep_passwords": {"type": "bool", "default": False},
     }
     module = AnsibleModule(
         argument_spec={

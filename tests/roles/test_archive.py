@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The archive of a site: when it is one, what is refused, and what a copy of a running service holds."""
+
+import importlib.util
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT, Role, roles
+
+KEEPERS = [role for role in roles() if "backup" in role.entry_points]
+
+
+def load(path):
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+manifest = load(ROOT / "roles/archive/library/archive_manifest.py")
+HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
+PARTS = [{"name": name, "host": "db", "packages": {"slurmctld": "24.11.5-4"}} for name in ("database", "slurm")]
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """The folder of an archive that is being filled."""
+    folder = tmp_path / ".20260102T030405Z.part"
+    folder.mkdir()
+    for part in PARTS:
+        (folder / f"{part['name']}.age").write_text(f"sealed {part['name']}")
+    return folder
+
+
+@pytest.fixture
+def archive(begun):
+    """A whole archive."""
+    manifest.written(begun, HEAD, PARTS, lambda: 1_007.9)
+    return begun.parent / HEAD["name"]
+
+
+def refused(folder, site="mysite"):
+    with pytest.raises(manifest.Refusal) as caught:
+        manifest.checked(folder, site)
+    return str(caught.value)
+
+
+def test_an_archive_has_its_name_once_it_is_whole(begun, archive):
+    found = manifest.checked(archive, "mysite")
+
+    assert not begun.exists()
+    assert (found["format"], found["finished_at"], sorted(found["parts"])) == (1, 1_007, ["database", "slurm"])
+    assert found["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
+
+
+def test_only_its_owner_reads_an_archive(archive):
+    assert {path.stat().st_mode & 0o777 for path in archive.iterdir()} == {0o600}
+
+
+def test_an_archive_that_lacks_a_part_is_not_finished(begun):
+    (begun / "slurm.age").unlink()
+
+    with pytest.raises(manifest.Refusal, match="there should be"):
+        manifest.written(begun, HEAD, PARTS, lambda: 0)
+
+    assert begun.exists()
+
+
+def test_an_archive_never_takes_the_place_of_another(begun):
+    (begun.parent / HEAD["name"]).mkdir()
+
+    with pytest.raises(manifest.Refusal, match="is there already"):
+        manifest.written(begun, HEAD, PARTS, lambda: 0)
+
+
+def test_what_was_cut_off_is_no_archive_and_the_others_are_named(begun):
+    whole = begun.parent / "20260101T000000Z"
+    whole.mkdir()
+    (whole / "manifest.json").write_text("{}")
+
+    assert refused(begun.parent / HEAD["name"]).endswith(
+        "is no archive: it has no manifest.json. There are: 20260101T000000Z"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", '{"format": 1, "site": "mysite", "parts": {"slurm": 1}}',
+        '{"format": 1, "site": "mysite", "parts": {}}',
+    ],
+)  # fmt: skip
+def test_a_manifest_that_cannot_be_read_is_refused(archive, text):
+    (archive / "manifest.json").write_text(text)
+
+    assert "is damaged: its manifest.json cannot be read" in refused(archive)
+
+
+def test_a_newer_format_is_refused(archive):
+    told = json.loads((archive / "manifest.json").read_text())
+    (archive / "manifest.json").write_text(json.dumps(told | {"format": 2}))
+
+    assert "has format 2; this version of Gridstead reads 1" in refused(archive)
+
+
+def test_an_archive_of_another_site_is_refused(archive):
+    assert "is of site mysite, not of other" in refused(archive, "other")
+
+
+def test_a_missing_part_is_refused(archive):
+    (archive / "slurm.age").unlink()
+
+    assert refused(archive).endswith("is damaged: part slurm is missing")
+
+
+def test_a_part_with_one_other_byte_is_refused(archive):
+    (archive / "slurm.age").write_text("sealed slurN")
+
+    assert refused(archive).endswith("is damaged: part slurm is not what was written")
+
+
+def test_a_part_that_was_cut_off_is_refused(archive):
+    (archive / "slurm.age").write_text("sealed")
+
+    assert refused(archive).endswith("is damaged: part slurm has 6 bytes, 12 were written")
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """The key that the archive is sealed for, and another."""
+    made = [tmp_path / "owners", tmp_path / "strangers"]
+    for key in made:
+        subprocess.run(["age-keygen", "--output", key], check=True, capture_output=True)
+    return made
+
+
+def run(command):
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_key_that_opens_no_part_is_refused_and_the_right_one_is_named(tmp_path, keys):
+    owners, strangers = keys
+    recipient = run(["age-keygen", "-y", owners])[1].strip()
+    (tmp_path / "slurm").write_text("state")
+    run(["age", "--recipient", recipient, "--output", tmp_path / "slurm.age", tmp_path / "slurm"])
+    told = {"recipient": recipient, "parts": {"slurm": {}}}
+
+    manifest.opened(tmp_path, told, str(owners), run)
+    with pytest.raises(manifest.Refusal) as caught:
+        manifest.opened(tmp_path, told, str(strangers), run)
+
+    assert str(caught.value).startswith(
+        f"archive_identity_file {strangers} does not open archive {tmp_path.name}, which is sealed for {recipient}: "
+    )
+
+
+def test_a_journal_is_copied_as_of_one_moment_while_it_is_written(tmp_path):
+    """What is in the log beside the database is in the copy, and the log itself is not."""
+    service = tmp_path / "service"
+    service.mkdir()
+    (service / "note").write_text("kept")
+    (service / "note").chmod(0o640)
+    journal = sqlite3.connect(service / "state.db")
+    journal.execute("PRAGMA journal_mode = WAL")
+    journal.execute("CREATE TABLE journal (reason TEXT)")
+    journal.execute("INSERT INTO journal VALUES ('written')")
+    journal.commit()
+    journal.execute("INSERT INTO journal VALUES ('being written')")
+
+    script = ROOT / "roles/control_plane/files/copy-state.py"
+    subprocess.run([sys.executable, script, tmp_path / "stage", service, tmp_path / "absent"], check=True)
+
+    journal.close()
+    copied = tmp_path / "stage" / service.relative_to("/")
+    assert sorted(path.name for path in copied.iterdir()) == ["note", "state.db"]
+    assert (copied / "note").stat().st_mode & 0o777 == 0o640
+    with sqlite3.connect(copied / "state.db") as database:
+        assert database.execute("SELECT reason FROM journal").fetchall() == [("written",)]
+
+
+def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(begun):
+    """The machine that runs Ansible is in no inventory, and has the site's name all the same."""
+    (begun.parent / "backup-key").touch()
+    given = {"archive_dir": str(begun.parent), "archive_name": HEAD["name"]}
+    given |= {"archive_identity_file": str(begun.parent / "backup-key"), "gridstead_secrets_dir": str(begun.parent)}
+
+    command = ["ansible-playbook", "-i", "inventory/example", "playbooks/restore.yml", "-e", json.dumps(given)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+
+    assert done.returncode != 0
+    assert "is no archive: it has no manifest.json" in " ".join(done.stdout.split())
+    assert "unreachable=1" not in done.stdout
+
+
+def script(role, name, *arguments):
+    subprocess.run(["bash", "-c", Role(role).vars[name], *map(str, arguments)], check=True)
+
+
+def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_place_of_another(tmp_path):
+    old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
+    job = old / "hash.7" / "job.17"
+    job.mkdir(parents=True)
+    for name in ("script", "environment"):
+        (job / name).write_text(name)
+    for name in ("job_state", "stopped_cleanly"):
+        (old / name).write_text(name)
+    stage.mkdir()
+    (stage / "of_a_failed_try").touch()
+    new.mkdir()
+    (new / "job_state").write_text("of now")
+    (new / "node_state").touch()
+
+    script("slurm", "__slurm_copy_state", "copy", old, stage)
+    script("slurm", "__slurm_put_state_back", "put", stage, new)
+
+    found = {str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()}
+    assert found == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
+
+
+def test_only_the_services_own_folders_are_put_back(tmp_path):
+    """Those above keep their rights and what else is in them; a folder that the archive has not is gone."""
+    host, stage = tmp_path / "host", tmp_path / "stage"
+    wallets, keys = host / "etc" / "wallets", host / "etc" / "ssh"
+    for folder in (wallets, keys):
+        folder.mkdir(parents=True)
+        (folder / "of_now").touch()
+    (host / "etc" / "else").touch()
+    (host / "etc").chmod(0o755)
+    staged = stage / wallets.relative_to("/")
+    staged.mkdir(parents=True, mode=0o700)
+    (staged / "of_then").touch(mode=0o600)
+
+    script("control_plane", "__control_plane_put_back", stage, wallets, keys)
+
+    assert sorted(str(path.relative_to(host)) for path in host.rglob("*") if path.is_file()) == [
+        "etc/else",
+        "etc/wallets/of_then",
+    ]
+    assert (host / "etc").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
+def test_what_is_backed_up_is_looked_for_and_restored(role):
+    plays = {name: yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text()) for name in ("backup", "restore")}
+    called = {
+        (name, task["ansible.builtin.import_role"].get("tasks_from"))
+        for name, listed in plays.items()
+        for play in listed
+        for task in play.get("tasks", [])
+        if task.get("ansible.builtin.import_role", {}).get("name") == role.name
+    }
+
+    assert {("backup", "backup"), ("restore", "vacant"), ("restore", "restore")} <= called
+
+
+@pytest.mark.parametrize("name", ["backup", "restore"])
+@pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
+def test_no_stage_stays_whatever_becomes_of_a_part(role, name):
+    (block,) = yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
+
+    called = [task.get("ansible.builtin.import_role") for task in block["always"]]
+    assert {"name": "archive", "tasks_from": "clear"} in called
+
+
+def test_whoever_refers_is_backed_up_before_what_it_refers_to():
+    plays = yaml.safe_load((ROOT / "playbooks/backup.yml").read_text())
+    order = [task["ansible.builtin.import_role"]["name"] for play in plays for task in play["tasks"]]
+
+    assert order == ["archive", "control_plane", "slurm", "database", "directory", "devnet", "archive"]
+
+
+def test_no_host_is_touched_before_all_have_been_looked_at():
+    plays = yaml.safe_load((ROOT / "playbooks/restore.yml").read_text())
+    kinds = [
+        "import"
+        if "ansible.builtin.import_playbook" in play
+        else play["tasks"][0]["ansible.builtin.import_role"].get("tasks_from")
+        for play in plays[:-1]
+    ]
+
+    assert kinds[:8] == ["check", "import", *["vacant"] * 5, "secrets"]
+    assert "vacant" not in kinds[8:]
