@@ -3,6 +3,7 @@
 
 import datetime as dt
 import importlib.util
+import subprocess
 
 import pytest
 from cryptography import x509
@@ -116,3 +117,23 @@ def test_a_request_is_for_servers_and_clients(service_key):
 
     usage = request.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert [one._name for one in usage] == ["serverAuth", "clientAuth"]
+
+
+LOOK = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
+
+
+@pytest.mark.parametrize(("days", "names", "code"), [(31, ["agent.crt"], 1), (29, [], 0)])
+def test_a_host_says_which_of_its_certificates_end_soon_and_who_must_act(authority_key, tmp_path, days, names, code):
+    now = dt.datetime.now(dt.UTC)
+    for name, left in (("agent", 30), ("logger", 300)):
+        found = certificate(CN, authority_key.public_key(), authority_key, days=(now - NOW).days + 1 + left)
+        (tmp_path / f"{name}.crt").write_bytes(found.public_bytes(serialization.Encoding.PEM))
+
+    done = subprocess.run(
+        [LOOK, str(days), *sorted(tmp_path.glob("*.crt"))], capture_output=True, text=True, check=False
+    )
+
+    said = done.stdout.splitlines()
+    assert done.returncode == code
+    assert [line.split(":")[0] for line in said[: len(names)]] == [str(tmp_path / name) for name in names]
+    assert ("Where Ansible runs" in done.stdout) is bool(names)

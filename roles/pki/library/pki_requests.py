@@ -27,10 +27,18 @@ description:
   - Returns a signing request for each certificate that is absent, ends soon, or no longer fits.
 options:
   directory: {type: path, required: true, description: Where keys and certificates are.}
-  authority: {type: str, required: true, description: The authority's certificate in PEM.}
+  authority:
+    type: str
+    required: true
+    description: The authority's certificate in PEM; after it, those of others that the host trusts as well.
   certificates: {type: list, elements: dict, required: true, description: Name, owner and group of each.}
   subject_alt_names: {type: list, elements: str, required: true, description: As C(DNS:name) or C(IP:address).}
   renew_before_days: {type: int, required: true, description: A certificate ending sooner is asked for again.}
+  new_keys:
+    type: bool
+    default: false
+    description:
+      - Whether every certificate is asked for again, with a new key, which waits for it as C(NAME.key.next).
 """
 EXAMPLES = """
 - name: Ensure the private keys exist
@@ -141,6 +149,7 @@ def main() -> None:
             "certificates": {"type": "list", "elements": "dict", "required": True, "options": entry},
             "subject_alt_names": {"type": "list", "elements": "str", "required": True},
             "renew_before_days": {"type": "int", "required": True},
+            "new_keys": {"type": "bool", "default": False, "no_log": False},
         },
     )
     options = module.params
@@ -152,10 +161,12 @@ def main() -> None:
     requests = []
     for certificate in options["certificates"]:
         name, owner, group = (certificate[field] for field in ("name", "owner", "group"))
-        key, key_changed = ensure_key(module, directory / f"{name}.key", owner, group)
+        waiting = ".next" if options["new_keys"] else ""
+        key, key_changed = ensure_key(module, directory / f"{name}.key{waiting}", owner, group)
         path = directory / f"{name}.crt"
         access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
         changed = changed or key_changed or access_changed
+        # With a new key it is the one of another key.
         reason = reason_to_renew(path.read_bytes(), key, authority, names, end) if path.exists() else "it is absent"
         if reason:
             requests.append({**certificate, "csr": request(key, name, names), "reason": reason})

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every secret is exchanged while twenty jobs run: all settle for what they took, and no old secret is good."""
+
+import os
+import secrets
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import wait_until
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+JOBS = 20
+STEP_S = 8
+STEPS = (3, 30)  # of the shortest job and of the longest
+STARTED_WITHIN_S = 240
+SETTLED_WITHIN_S = 300
+# Slurm tells slurmctld of a job's end again after this time, if it was not heard.
+UNHEARD_S = 20
+JWT = """\
+import base64, hashlib, hmac, json, sys, time
+def part(raw):
+    return base64.urlsafe_b64encode(raw).rstrip(b"=")
+claims = {"iat": int(time.time()), "exp": int(time.time()) + 60, "sun": "slurm"}
+head = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(claims).encode())
+signature = hmac.new(sys.stdin.read().encode(), head, hashlib.sha256).digest()
+print((head + b"." + part(signature)).decode())
+"""
+ASK = "curl --silent --unix-socket /run/slurmrestd/slurmrestd.socket --header X-SLURM-USER-NAME:slurm --header @- {}"
+SLURM = "http://slurmrestd/slurm/v0.0.42/diag/"
+BIND = "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
+
+
+def secret(lab, name):
+    return (lab.secrets / name).read_text().strip()
+
+
+def workflow(folder, number):
+    """Return a job of many steps, each of which asks slurmctld and its node, and how many they are.
+
+    It writes down when it was there, and hurries to its end once it has been enough.
+    """
+    steps = STEPS[0] + number * (STEPS[1] - STEPS[0]) // (JOBS - 1)
+    note = f"date +%s >>~/{folder}/{number}"
+    command = f"mkdir -p ~/{folder}; {note}; test -e ~/{folder}/enough || sleep {STEP_S}; {note}"
+    resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
+    return {"enableLogging": False, "resources": resources, "steps": [{"run": {"command": command}}] * steps}, steps
+
+
+class Site:
+    """What a site has of secrets, and whether one is good."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.database = lab.group("slurm_accounting")[0]
+        self.storage = lab.group("storage")[0]
+        self.directory = lab.group("directory")[0]
+
+    def secrets(self):
+        names = ("munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-connector", "directory-sssd")
+        return {name: secret(self.lab, name) for name in names}
+
+    def certificates(self):
+        """Return what the hosts have of keys and certificates, by host and file, as hashes."""
+        look = "cd /etc/gridstead/pki; find . -name '*.key' -o -name '*.crt' | xargs sha256sum"
+        hosts = {host: self.lab.sh(host, look) for host in self.lab.hosts}
+        return {
+            (host, file): digest
+            for host, said in hosts.items()
+            for digest, file in map(str.split, said.splitlines())
+            if file != "./ca.crt"
+        }
+
+    def is_good(self, name, text):
+        """Return whether a secret opens what it is for."""
+        return {
+            "munge_key": self._seals,
+            "slurm_jwt_key": self._signs,
+            "slurmdbd_password": self._logs_in,
+            "directory-sssd": self._binds,
+        }[name](text)
+
+    def _seals(self, key):
+        script = """
+        umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
+        install -o munge -m 400 /dev/stdin $d/key
+        runuser -u munge -- munged --force --key-file $d/key --socket $d/socket --pid-file $d/pid --log-file $d/log \
+          --seed-file $d/seed
+        munge --no-input --socket $d/socket | unmunge --output=/dev/null"""
+        return self.lab.run(self.database, "bash", "-c", script, input=key, check=False).returncode == 0
+
+    def _signs(self, key):
+        token = subprocess.run(["python3", "-c", JWT], input=key, capture_output=True, text=True, check=True).stdout
+        asked = f"X-SLURM-USER-TOKEN:{token}"
+        said = self.lab.run(self.lab.controller, "sh", "-c", ASK.format(SLURM), input=asked).stdout
+        return '"statistics"' in said and '"error_number"' not in said
+
+    def _logs_in(self, password):
+        ask = "IFS= read -r MYSQL_PWD; export MYSQL_PWD; mariadb --user=slurm slurm_acct_db --execute='select 1'"
+        return self.lab.run(self.database, "bash", "-c", ask, input=password + "\n", check=False).returncode == 0
+
+    def _binds(self, password):
+        ask = f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {BIND.format(self.directory)}"
+        return self.lab.run(self.directory, "sh", "-c", ask, input=password, check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def site(lab):
+    return Site(lab)
+
+
+@pytest.fixture(scope="module")
+def run(lab, customer, member, site):
+    """Have jobs run, exchange everything meanwhile, and wait until the last is settled."""
+    folder = f"rotated-{secrets.token_hex(4)}"
+    asked = [workflow(folder, number) for number in range(JOBS)]
+    before = {"secrets": site.secrets(), "certificates": site.certificates()}
+    numbers = member.submit([one for one, _ in asked], credits_=200)
+
+    def states():
+        return [job.state.name for job in member.ledger.jobs(numbers, at=member.ledger.head()).values()]
+
+    wait_until(lambda: states() == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
+
+    argv = ["ansible-playbook", "playbooks/rotate.yml"]
+    done = subprocess.run(argv, cwd=CHECKOUT, check=False, capture_output=True, text=True, env=os.environ)
+
+    (lab.folder / "rotate.log").write_text(done.stdout + done.stderr)
+    still = states().count("RUNNING")
+    lab.run(site.storage, "touch", f"/home/ldap-users/{customer.address}/{folder}/enough")
+    jobs = member.wait_cold(numbers, timeout=SETTLED_WITHIN_S)
+    steps = dict(zip(numbers, (steps for _, steps in asked), strict=True))
+    return before, done, still, jobs, steps, folder
+
+
+def test_it_is_exchanged_while_jobs_run(run):
+    _, done, still, _, _, _ = run
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert still > 0
+
+
+def test_every_job_ends_well_once_and_is_paid_for_what_it_took(lab, grid, customer, site, run):
+    *_, jobs, steps, folder = run
+    home = f"/home/ldap-users/{customer.address}/{folder}"
+    more = []
+    for at, (number, job) in enumerate(jobs.items()):
+        paid = grid.check_money(customer, number)
+        assert (paid["state"], job.exit_code, len(lab.sacct(paid["id"]))) == ("FINISHED", 0, 1)
+        times = [int(word) for word in lab.sh(site.storage, f"cat {home}/{at}").split()]
+        assert len(times) == 2 * steps[number]
+        more.append(paid["cost_wei"] * 60 / paid["price_per_min_wei"] - (times[-1] - times[0]))
+    print("seconds billed beyond each job's own first and last look at the clock:", sorted(more))
+    assert max(more) <= UNHEARD_S
+
+
+@pytest.mark.parametrize("name", ["munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-sssd"])
+def test_the_new_secret_is_good_and_the_old_one_is_not(run, site, name):
+    before, *_ = run
+
+    assert site.is_good(name, secret(site.lab, name))
+    assert not site.is_good(name, before["secrets"][name])
+
+
+def test_every_secret_and_every_certificate_with_its_key_is_new(run, site):
+    before, *_ = run
+    now = {"secrets": site.secrets(), "certificates": site.certificates()}
+
+    for kind, things in now.items():
+        assert {name for name, thing in things.items() if thing == before[kind][name]} == set()
+
+
+@pytest.mark.usefixtures("run")
+def test_nothing_of_the_exchange_is_left(lab):
+    assert [path.name for path in lab.secrets.iterdir() if path.suffix in {".old", ".new"}] == []
+    for host in lab.hosts:
+        assert lab.sh(host, "find /etc/munge /etc/gridstead -name '*.next' -o -name '*.new'") == ""
+
+
+def test_no_secret_is_in_what_ansible_said(run, site):
+    before, done, *_ = run
+
+    known = [*before["secrets"].values(), *site.secrets().values()]
+    assert [text for text in known if text in done.stdout + done.stderr] == []

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How one authority follows another, where Ansible runs: who is trusted at each step, and who signs."""
+
+import subprocess
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from tests.roles.catalogue import ROOT
+
+PLAY = """\
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  vars: {pki_authority_dir: "{{ playbook_dir }}/pki", ansible_python_interpreter: "{{ ansible_playbook_python }}"}
+  tasks:
+    - ansible.builtin.import_role: {name: pki, tasks_from: authority}
+    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/before", mode: "0600"}
+    - ansible.builtin.import_role: {name: pki, tasks_from: next_authority}
+    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/next", mode: "0600"}
+    - ansible.builtin.import_role: {name: pki, tasks_from: change_authority}
+    - ansible.builtin.import_role: {name: pki, tasks_from: next_authority}
+    - ansible.builtin.import_role: {name: pki, tasks_from: change_authority}
+    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/changed", mode: "0600"}
+    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/alone", mode: "0600"}
+      vars: {pki_trust_old: false}
+    - ansible.builtin.import_role: {name: pki, tasks_from: forget_authority}
+    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/forgotten", mode: "0600"}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("authority")
+    (folder / "play.yml").write_text(PLAY)
+    done = subprocess.run(
+        ["ansible-playbook", "--inventory", "localhost,", folder / "play.yml"],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def trusted(folder, step):
+    """Return the keys of those whom hosts trust at a step, the first of which signs."""
+    text = (folder / step).read_text()
+    certificates = x509.load_pem_x509_certificates(text.encode())
+    assert text.splitlines().count("-----BEGIN CERTIFICATE-----") == len(certificates)  # or gRPC takes none of them
+    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return [certificate.public_key().public_bytes(*form) for certificate in certificates]
+
+
+def test_hosts_trust_the_next_one_before_it_signs_and_the_old_one_after(folder):
+    (old,) = trusted(folder, "before")
+    signs, following = trusted(folder, "next")
+
+    assert signs == old != following
+    assert trusted(folder, "changed") == [following, old]
+
+
+def test_the_new_one_is_alone_at_the_end_also_when_its_change_is_asked_for_again(folder):
+    following = trusted(folder, "next")[1]
+
+    assert trusted(folder, "alone") == trusted(folder, "forgotten") == [following]
+    assert sorted(path.name for path in (folder / "pki").iterdir()) == ["ca.crt", "ca.key"]
+
+
+def test_its_key_is_the_one_that_is_kept(folder):
+    key = serialization.load_pem_private_key((folder / "pki/ca.key").read_bytes(), password=None)
+    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+    assert trusted(folder, "forgotten") == [key.public_key().public_bytes(*form)]

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What playbooks/rotate.yml can be asked for, and the change of the MUNGE key on a host."""
+
+import os
+import re
+import subprocess
+import time
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT
+
+ROTATE = yaml.safe_load((ROOT / "playbooks/rotate.yml").read_text())
+FILES = ROTATE[0]["vars"]["__rotate_files_of"]
+CHANGE = ROOT / "roles/munge/files/usr/local/sbin/gridstead-change-munge-key"
+
+
+def test_what_is_not_known_or_not_for_all_hosts_is_refused_before_there_is_a_new_secret(tmp_path):
+    secrets = tmp_path / "secrets"
+    secrets.mkdir(mode=0o700)
+    argv = ["ansible-playbook", "--inventory", "inventory/example", "playbooks/rotate.yml", "--tags", "mung"]
+    argv += ["--limit", "controller", "-e", f"gridstead_secrets_dir={secrets}"]
+
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+
+    said = " ".join(done.stdout.split())
+    assert done.returncode != 0
+    assert "--tags is mung; known are all, tls, renew, directory, database, jwt, munge." in said
+    assert '--limit is "controller"' in said
+    assert list(secrets.iterdir()) == []
+
+
+def test_each_secret_is_a_file_that_the_inventory_reads():
+    read = "".join(path.read_text() for path in (ROOT / "inventory/group_vars/all").glob("*.yml"))
+
+    assert [name for names in FILES.values() for name in names if not re.search(rf"/{name}\b", read)] == []
+
+
+def test_each_secret_has_a_play_that_brings_it_to_hosts():
+    tags = {tag for play in ROTATE for tag in play.get("tags", [])}
+
+    assert tags == {"always", "tls", "renew", *FILES}
+
+
+@pytest.fixture
+def change(tmp_path):
+    """Run the change with its commands and the key in a folder; return what became of it."""
+    log, key, known = (tmp_path / name for name in ("log", "munge.key", "known"))
+    commands = {
+        "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',
+        "nft": f'echo "$(date +%s) nft ${{1%% *}} $(cat {key})" >>{log}',
+        # slurmctld does not know the node at first.
+        "scontrol": f"test -e {known} && echo SlurmdStartTime=2026 || {{ touch {known}; echo =None; }}",
+    }
+    for name, does in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    program = tmp_path / "change"
+    program.write_text(CHANGE.read_text().replace("/etc/munge/munge.key", str(key)))
+    key.write_text("old")
+
+    def changed(*words):
+        environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", program, *words], env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, log.read_text().splitlines(), key.read_text()
+
+    return changed
+
+
+def test_what_starts_jobs_is_stopped_while_the_key_changes(change, tmp_path):
+    (tmp_path / "munge.key.next").write_text("new")
+    moment = int(time.time()) + 1
+
+    code, log, key = change(str(moment), "stop", "slurmctld.service")
+
+    done = [line.split(" ", 1) for line in log]
+    assert (code, key) == (0, "new")
+    assert [what for _, what in done] == [
+        "stop slurmctld.service old",
+        "restart munge.service new",
+        "start slurmctld.service new",
+    ]
+    _, restarted, started = (int(at) for at, _ in done)
+    assert moment <= restarted < started
+
+
+def test_what_starts_jobs_runs_again_though_the_key_could_not_change(change):
+    code, log, key = change(str(int(time.time())), "stop", "slurmctld.service")
+
+    assert (code != 0, key) == (True, "old")
+    assert [line.split(" ", 1)[1] for line in log] == ["stop slurmctld.service old", "start slurmctld.service old"]
+
+
+def test_users_wait_until_slurmctld_knows_their_node_again(change, tmp_path):
+    (tmp_path / "munge.key.next").write_text("new")
+
+    code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817")
+
+    assert (code, key) == (0, "new")
+    assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "restart munge.service new", "nft delete new"]
+    assert (tmp_path / "known").exists()
+
+
+def test_users_do_not_wait_for_ever(change, tmp_path):
+    code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817")
+
+    assert (code != 0, key) == (True, "old")
+    assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "nft delete old"]
+
+
+def test_a_host_without_such_units_changes_its_key_alone(change, tmp_path):
+    (tmp_path / "munge.key.next").write_text("new")
+
+    code, log, key = change(str(int(time.time())))
+
+    assert (code, key) == (0, "new")
+    assert [line.split(" ", 1)[1] for line in log] == ["restart munge.service new"]
