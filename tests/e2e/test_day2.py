@@ -17,7 +17,11 @@ from tests.e2e.slurm_jobs import SlurmJobs, operator
 NEW = "compute3"
 OLD = ("compute1", "compute2")
 JOINED_S = 120
-SITE = {"DefMemPerCPU": 32, "SlurmdParameters": "config_overrides"}  # what the lab says anyway
+SITE = {
+    "DefMemPerCPU": 32,
+    "HealthCheckInterval": 10,
+    "SlurmdParameters": "config_overrides",
+}  # what the lab says anyway
 HOSTNAME = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
 # The controller's own part of the role, by which it is told.
 CONTROLLER = """\
@@ -173,6 +177,21 @@ def test_a_partition_with_a_job_does_not_go_and_its_node_keeps_its_cores(lab, ru
 
     assert f"Slurm would end jobs {running.slurm_job_id}" in " ".join(said.split())
     assert lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout == before
+
+
+def test_an_unfit_node_takes_no_jobs_until_it_is_fit(lab, daemons, running):
+    checks, fit = "/etc/slurm/gridstead-checks.json", "/run/fit"
+    known = json.loads(lab.run("compute2", "cat", checks).stdout)
+    more = [*known, {"what": "a file", "argv": ["test", "-e", fit]}]
+    try:
+        lab.sh("compute2", f"cat >{checks} <<'EOF'\n{json.dumps(more)}\nEOF")
+        wait_until(lambda: daemons.nodes()["compute2"] == "draining", timeout=60)
+        assert "unfit: a file: status 1" in lab.sh("controller", "sinfo --noheader --format=%E")
+
+        lab.run("compute2", "touch", fit)
+        wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
+    finally:
+        lab.sh("compute2", f"rm -f {fit}; cat >{checks} <<'EOF'\n{json.dumps(known, indent=4)}\nEOF")
 
 
 def test_a_new_node_joins_and_the_others_are_left_alone(daemons, running, jobs, new_node):

@@ -2,11 +2,13 @@
 """The SPANK plugin, outside Slurm: its parts, and the whole under a double of slurmstepd."""
 
 import re
+import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
 
 import pytest
+from tests.plugins.conftest import PLUGINS, build
 
 BATCH = 4294967291
 EXTERN = 4294967292
@@ -205,3 +207,23 @@ def test_second_build_does_nothing(tool, spank_plugin):
     )
 
     assert done.returncode == 0
+
+
+def test_a_host_that_goes_back_to_an_older_slurm_gets_the_plugin_of_that(tool, tmp_path):
+    """It is the older file, and Slurm refuses the newer one."""
+    sources, installed = tmp_path / "spank", tmp_path / "installed"
+    shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
+
+    def install(number):
+        header = tmp_path / "slurm_version.h"
+        header.write_text(f"#define SLURM_VERSION_NUMBER {number}\n")
+        build(tool, sources, "install", f"PREFIX={installed}", f"SLURM_HEADER={header}")
+        return (installed / "gridstead.so").read_bytes()
+
+    install("0x180b05")
+    (sources / "build/0x180b05/gridstead.so").write_bytes(b"of the old Slurm")
+    newer = install("0x190500")
+
+    assert newer != b"of the old Slurm"
+    assert install("0x180b05") == b"of the old Slurm"
+    assert sorted(path.name for path in installed.iterdir()) == ["gridstead.so", "gridstead.so.for-0x180b05"]

@@ -58,14 +58,15 @@ class Site:
         """Return the hosts of these plays, sorted. A role of the lab alone has none."""
         return sorted({host.name for pattern in self.patterns_of(role) for host in self.inventory.get_hosts(pattern)})
 
-    def templar(self, role: Role, host: str) -> Templar:
-        """Return what renders the role's templates on a host."""
+    def templar(self, role: Role, host: str, **more: object) -> Templar:
+        """Return what renders the role's templates on a host whose inventory says more."""
         samples = SAMPLES / f"{role.name}.yml"
         variables = {
             "ansible_managed": "Ansible managed",
             "ansible_check_mode": False,
             **trusted(role.defaults),
             **self.variables.get_vars(host=self.inventory.get_host(host)),
+            **more,
             **trusted(role.vars),
             **(trusted(yaml.safe_load(samples.read_text())) if samples.exists() else {}),
             "role_path": str(role.path),
@@ -98,11 +99,11 @@ def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 @pytest.fixture
-def render(site: Site) -> Callable[[Role, Path, str], str]:
-    """Return a template as a role writes it on a host."""
+def render(site: Site) -> Callable[..., str]:
+    """Return a template as a role writes it on a host; with more variables if the inventory is to say more."""
 
-    def rendered(role: Role, template: Path, host: str) -> str:
+    def rendered(role: Role, template: Path, host: str, **more: object) -> str:
         text = trust_as_template(template.read_text())
-        return str(site.templar(role, host).template(text, convert_data=False))
+        return str(site.templar(role, host, **more).template(text, convert_data=False))
 
     return rendered

@@ -31,6 +31,13 @@ TABLES = st.recursive(
 )
 
 
+def starting():
+    """Return the task that starts the services."""
+    (block,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    (task,) = (task for task in block["block"] if "ansible.builtin.systemd_service" in task)
+    return task
+
+
 @given(TABLES)
 def test_a_dictionary_is_read_back_from_toml_as_it_was(table):
     assert tomllib.loads(toml_filter.to_toml(table)) == table
@@ -73,7 +80,7 @@ def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
     ],
 )
 def test_services_restart_for_what_is_new_and_for_a_renewed_certificate(changed, renewed, state):
-    (task,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    task = starting()
     known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
     known["__control_plane_settings_result"] = {"changed": changed}
     known["ansible_check_mode"] = False
@@ -88,7 +95,7 @@ def test_services_restart_for_what_is_new_and_for_a_renewed_certificate(changed,
 @pytest.mark.parametrize(("check", "state"), [(True, "restarted"), (False, "started")])
 def test_a_check_run_foresees_the_restart_for_files_from_which_the_environment_would_be_made(check, state):
     """A real run goes by the environment itself."""
-    (task,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    task = starting()
     known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
     known |= {"ansible_check_mode": check, "__control_plane_files_result": {"changed": True}}
     variables = {name: trust_as_template(value) for name, value in task["vars"].items()}

@@ -1,42 +1,69 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes a virtual environment hold exactly a lock file and, if one is given, a wheel. Prints "changed" if it did anything.
-# Usage: install-environment.sh VENV LOCK WHEELHOUSE [WHEEL]; an empty WHEELHOUSE means the package index.
+# Makes a release of the control plane beside the one in use: ROOT/next. It is an environment with a wheel, and sees another
+# with what the lock file names, which releases share. Without a wheel that other one is all it makes. Prints "changed" if
+# ROOT/next is not in use.
+# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL]; an empty WHEELHOUSE means the package index.
 set -euo pipefail
+shopt -s nullglob
 
-readonly venv=$1 lock=$2 wheelhouse=$3 wheel=${4:-}
+readonly root=$1 lock=$2 wheelhouse=$3 wheel=${4:-}
 
-# A step is done when its stamp holds the checksum of what it installed; a run that is cut off leaves no stamp.
-is_done() {
-    local -r stamp=$venv/.installed-$1 file=$2
-    [[ -f $stamp ]] && sha256sum --status --check <(printf '%s  %s\n' "$(<"$stamp")" "$file")
+# An environment is named after what is in it, and whole when it says so: one that was cut off is made anew.
+place() {
+    local -r kind=$1
+    shift
+    echo "$root/$kind-$(cat "$@" | sha256sum | cut -c -12)"
 }
 
-note_done() {
-    local -r stamp=$venv/.installed-$1 file=$2
-    sha256sum "$file" | cut -d ' ' -f 1 >"$stamp"
-    echo changed
+note_whole() {
+    # uv leaves a lock that everybody may write to.
+    rm -f "$1/.lock"
+    touch "$1/.whole"
 }
 
-source_options=(--offline --no-index --find-links "$wheelhouse")
-pip_options=(--no-index --find-links "$wheelhouse")
-if [[ -z $wheelhouse ]]; then
-    source_options=()
-    pip_options=()
-fi
-install=("$venv/bin/uv" --quiet pip install --python "$venv/bin/python" --compile-bytecode)
+# The settings that the release in use was started with, for the way back to it.
+keep_settings() {
+    local -r settings=(/etc/gridstead/*.toml)
+    if [[ -e $root/venv && ${#settings[@]} -gt 0 ]]; then
+        rm -rf "$root/venv/settings"
+        install -d -m 0700 "$root/venv/settings"
+        cp --preserve "${settings[@]}" "$root/venv/settings"
+    fi
+}
 
-if ! is_done lock "$lock"; then
-    # Another lock file is another environment: nothing of the old one stays.
-    python3 -m venv --clear "$venv"
+locked=$(place lock "$lock")
+readonly locked
+install=("$locked/bin/uv" --quiet pip install --compile-bytecode)
+if [[ ! -e $locked/.whole ]]; then
+    source_options=(--offline --no-index --find-links "$wheelhouse")
+    pip_options=(--no-index --find-links "$wheelhouse")
+    if [[ -z $wheelhouse ]]; then
+        source_options=()
+        pip_options=()
+    fi
+    python3 -m venv --clear "$locked"
     # uv installs in seconds what takes pip a minute.
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" uv
-    "${install[@]}" "${source_options[@]}" --require-hashes --requirement "$lock"
-    note_done lock "$lock"
+    "$locked/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" uv
+    "${install[@]}" --python "$locked/bin/python" "${source_options[@]}" --require-hashes --requirement "$lock"
+    note_whole "$locked"
 fi
-if [[ -n $wheel ]] && ! is_done wheel "$wheel"; then
-    "${install[@]}" --offline --no-index --no-deps --reinstall "$wheel"
-    note_done wheel "$wheel"
+if [[ -z $wheel ]]; then
+    exit
 fi
-# uv leaves a lock that everybody may write to.
-rm -f "$venv/.lock"
+release=$(place release "$lock" "$wheel")
+readonly release
+if [[ ! -e $release/.whole ]]; then
+    python3 -m venv --clear --without-pip "$release"
+    ln -s "$locked" "$release/locked"
+    for packages in "$release"/lib/python3*/site-packages; do
+        echo "$release/locked${packages#"$release"}" >"$packages/locked.pth"
+    done
+    "${install[@]}" --python "$release/bin/python" --offline --no-index --no-deps "$wheel"
+    keep_settings
+    note_whole "$release"
+fi
+ln -sfn "$release" "$root/next"
+if [[ $(readlink "$root/venv") != "$release" ]]; then
+    echo changed
+fi

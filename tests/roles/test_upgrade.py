@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an upgrade of Slurm tells beforehand, what it refuses, and whose turn comes when."""
+
+import importlib.util
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT
+
+
+def load(path):
+    """Return a plugin of Ansible as a module of Python."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+filters = load(ROOT / "playbooks/filter_plugins/upgrade.py")
+release = load(ROOT / "roles/slurm/library/slurm_release.py")
+
+# apt-get --simulate --only-upgrade install slurmd libslurm42t64, Debian 13; the last three lines written by hand.
+SIMULATED = """\
+Reading package lists...
+Calculating upgrade...
+The following packages will be upgraded:
+  libslurm42t64 slurmd
+2 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.
+Inst slurmd [24.11.5-4+deb13u1] (24.11.5-4+deb13u2 local [amd64]) []
+Inst libslurm42t64 [24.11.5-4+deb13u1] (24.11.5-4+deb13u2 local [amd64])
+Conf libslurm42t64 (24.11.5-4+deb13u2 local [amd64])
+Conf slurmd (24.11.5-4+deb13u2 local [amd64])
+Inst libslurm43 (25.05.1-1 Debian:13/stable [amd64])
+Remv slurmctld [24.11.5-4+deb13u1]
+Remv slurmctld:i386 [24.11.5-4+deb13u1] []
+"""
+INSTALLED = """\
+ii |slurm-wlm|slurmd|24.11.5-4+deb13u1
+iF |slurm-wlm|slurmctld|24.11.5-4+deb13u2
+rc |slurm-wlm|slurmdbd|24.05.1-1
+ii |munge|munge|0.5.16-1
+"""
+CLUSTER = {"accounting": ["db"], "controller": ["control"], "compute": ["compute1", "compute2"], "login": ["login"]}
+NOBODY = {stage: [] for stage in CLUSTER}
+HOSTS = ("db", "control", "compute1", "compute2", "login")
+OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
+
+
+def found(version=OLD, target=FIXED, **more):
+    """Return what slurm_release says of a host with one package."""
+    newer = [{"name": "slurmd", "from": version, "to": target}] if target != version else []
+    calm = {"removed": [], "unfinished": [], "stale": [], "problem": ""}
+    return {"version": version, "target": target, "newer": newer, **calm, **more}
+
+
+def refusals(**hosts):
+    """Return what is refused where these hosts are otherwise than the rest, which gets a fix."""
+    return filters.upgrade_refusals({host: found() for host in HOSTS} | hosts, CLUSTER)
+
+
+def test_what_apt_would_do_is_read_from_its_simulation():
+    newer, removed = release.changes(SIMULATED)
+
+    assert newer == [
+        ("libslurm42t64", OLD, FIXED),
+        ("libslurm43", "", "25.05.1-1"),
+        ("slurmd", OLD, FIXED),
+    ]
+    assert removed == ["slurmctld", "slurmctld:i386"]
+
+
+def test_a_package_that_is_not_configured_is_here_and_one_that_was_removed_is_not():
+    packages = release.installed(INSTALLED, "slurm-wlm")
+
+    assert packages == {"slurmd": (OLD, True), "slurmctld": (FIXED, False)}
+
+
+def test_a_fix_of_every_host_is_not_refused():
+    assert refusals() == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reason"),
+    [
+        ({"compute2": {}}, "compute2 does not answer"),
+        ({"compute2": {"unreachable": True, "msg": "no route"}}, "compute2 does not answer"),
+        ({"login": found(version="")}, "login has no package of Slurm from Debian"),
+        ({"db": found(problem="E: Unmet dependencies.\n")}, "db: apt says: E: Unmet dependencies."),
+        ({"control": found(removed=["slurmctld"])}, "control: apt would remove slurmctld"),
+        ({"login": found(target="24.11.4-1")}, f"login: Slurm would go back from {OLD} to 24.11.4-1"),
+        ({"db": found(target="26.11.0-1")}, "db: from 24.11 to 26.11 are more than 2 series"),
+        (
+            {"compute2": found(target=NEXT)},
+            f"slurmd {NEXT} on compute2 would be newer than slurmctld {FIXED} on control",
+        ),
+        ({"login": found(target=NEXT)}, f"the commands {NEXT} on login would be newer than slurmdbd {FIXED} on db"),
+        (
+            {"compute1": found(target=NEXT), "compute2": found(target=NEXT)},
+            f"slurmd {NEXT} on compute1, compute2 would be newer than slurmdbd {FIXED} on db",
+        ),
+        (
+            {"compute1": found(version="23.02.7-1", target="23.02.7-1")},
+            f"slurmd 23.02.7-1 on compute1 would be more than 2 series older than slurmctld {FIXED} on control",
+        ),
+    ],
+)
+def test_what_slurm_cannot_do_is_refused(hosts, reason):
+    assert any(one.startswith(reason) for one in refusals(**hosts)), refusals(**hosts)
+
+
+def test_the_database_goes_first_and_may_stay_ahead():
+    assert refusals(db=found(target=NEXT)) == []
+    assert refusals(db=found(target="25.11.1-1"), control=found(target=NEXT)) == []
+    assert refusals(**{host: found(target=NEXT) for host in HOSTS if host != "compute1"}) == []
+
+
+def test_whoever_has_nothing_to_do_has_no_turn():
+    done = found(version=FIXED)
+    releases = dict.fromkeys(HOSTS, done) | {
+        "compute2": done | {"stale": ["slurmd"]},
+        "login": found(),
+        "db": done | {"unfinished": ["slurmdbd"]},
+    }
+
+    assert filters.upgrade_stages(dict.fromkeys(HOSTS, done), CLUSTER) == NOBODY
+    assert filters.upgrade_stages(releases, CLUSTER) == {
+        "accounting": ["db"],
+        "controller": [],
+        "compute": ["compute2"],
+        "login": ["login"],
+    }
+
+
+def test_a_host_with_several_components_has_one_turn_which_is_the_first():
+    one = {stage: ["all"] for stage in CLUSTER}
+
+    assert filters.upgrade_stages({"all": found()}, one) == NOBODY | {"accounting": ["all"]}
+
+
+def test_it_is_told_what_is_newer_where():
+    releases = {
+        "compute2": found(),
+        "compute1": found(),
+        "db": found(version=FIXED, stale=["slurmdbd"]),
+        "login": found(newer=[{"name": "libslurm43", "from": "", "to": NEXT}]),
+    }
+
+    assert filters.upgrade_told(releases) == [
+        f"libslurm43 nothing -> {NEXT}: login",
+        f"slurmd {OLD} -> {FIXED}: compute1, compute2",
+        "slurmdbd runs a program that was replaced: db",
+    ]
+
+
+@pytest.mark.parametrize(("target", "changes"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)])
+def test_a_series_is_a_year_and_a_month(target, changes):
+    assert filters.changes_series(found(target=target)) is changes
+
+
+def test_the_plays_come_in_slurms_order_after_the_backup():
+    plays = yaml.safe_load((ROOT / "playbooks/upgrade.yml").read_text())
+    names = [play.get("hosts") or play["ansible.builtin.import_playbook"] for play in plays]
+
+    assert [name for name in names if name.startswith(("upgrade_", "backup"))] == [
+        "backup.yml",
+        *(f"upgrade_{stage}" for stage in filters.STAGES),
+    ]
