@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+SILENT = ("down", "not_responding", "unknown")
+
 
 def node_states(lines: Iterable[str]) -> dict[str, str]:
     """Return each node's state, from lines of ``node|state|...`` in which columns are as wide as sinfo likes.
@@ -21,9 +23,27 @@ def nodes_with_state(states: Mapping[str, str], *words: str) -> list[str]:
     return sorted(name for name, state in states.items() if any(word in state for word in words))
 
 
+def loss_of_nodes(looked: Mapping[str, Any], before: Mapping[str, str]) -> str:
+    """Return which nodes answered before and do not now, in words; empty if all do.
+
+    A node that is no longer listed is lost, and where sinfo failed nothing is known of any: that is a loss too.
+
+    Args:
+        looked: What came of the task that asked sinfo.
+        before: The nodes' states before.
+    """
+    if looked.get("rc") != 0:
+        words = looked.get("stderr") or looked.get("msg") or "it says nothing"
+        return f'slurmctld does not answer ("{" ".join(words.split())}")'
+    unlisted = dict.fromkeys(before, "unknown")
+    after = unlisted | node_states(looked["stdout_lines"])
+    lost = sorted(set(nodes_with_state(after, *SILENT)) - set(nodes_with_state(before, *SILENT)))
+    return f"{', '.join(lost)} stopped answering" if lost else ""
+
+
 class FilterModule:
     """Ansible's way to find the filters of this file."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""
-        return {"node_states": node_states, "nodes_with_state": nodes_with_state}
+        return {"loss_of_nodes": loss_of_nodes, "node_states": node_states, "nodes_with_state": nodes_with_state}

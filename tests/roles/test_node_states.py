@@ -27,3 +27,26 @@ def test_a_node_of_two_partitions_has_one_state_and_a_reason_may_say_anything():
 )
 def test_a_state_is_found_among_others(words, nodes):
     assert filters.nodes_with_state(filters.node_states(SINFO), *words) == nodes
+
+
+ANSWERED = {"compute1": "idle", "compute2": "mixed", "compute3": "down*"}
+
+
+def looked(*lines, **result):
+    return {"rc": 0, "stdout_lines": list(lines), **result}
+
+
+@pytest.mark.parametrize(
+    ("result", "loss"),
+    [
+        (looked("compute1|idle|", "compute2|mixed|", "compute3|down*|"), ""),
+        (looked("compute1|idle|", "compute2|mixed|", "compute3|idle|", "compute4|idle|"), ""),
+        (looked("compute1|idle+not_responding|", "compute2|unknown|"), "compute1, compute2 stopped answering"),
+        (looked("compute2|mixed+drain|"), "compute1 stopped answering"),
+        (looked(), "compute1, compute2 stopped answering"),
+        (looked(rc=1, stderr="slurm_load_node:\n Refused"), 'slurmctld does not answer ("slurm_load_node: Refused")'),
+        ({"rc": 2, "msg": "no sinfo"}, 'slurmctld does not answer ("no sinfo")'),
+    ],
+)
+def test_a_node_of_which_nothing_is_known_is_lost(result, loss):
+    assert filters.loss_of_nodes(result, ANSWERED) == loss

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an upgrade of Slurm makes of a cluster that does not answer, run by Ansible with stand-ins for Slurm."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT
+
+PLAYBOOKS = ROOT / "playbooks"
+WELL = "compute1|idle|\ncompute2|mixed|\n"
+HEARD = "DBD Agent queue size: 0\n"
+REFUSED = "slurmdbd has not heard all that slurmctld had to tell, or one of them does not answer"
+
+
+class Cluster:
+    """Two hosts that are this machine, and what Slurm's programs say there."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.says("sinfo", WELL)
+        self.says("sdiag", HEARD)
+        here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        groups = {f"slurm_{name}": {"hosts": {"ash": here}} for name in ("controller", "accounting", "login")}
+        groups |= {"slurm_compute": {"hosts": {"ash": None, "birch": here}}}
+        groups |= {"slurm": {"children": dict.fromkeys(groups)}}
+        (folder / "hosts.json").write_text(json.dumps({"all": {"children": groups}}))
+
+    def says(self, program, text="", code=0):
+        """Have a program of Slurm say something."""
+        path = self.folder / program
+        path.write_text(f"#!/bin/sh\nprintf '%s' '{text}'\nexit {code}\n")
+        path.chmod(0o755)
+
+    def run(self, plays):
+        """Run plays, which ask again once, and return what Ansible says."""
+        book = self.folder / "book.yml"
+        book.write_text(re.sub(r"(retries|delay): \d+", r"\1: 1", yaml.safe_dump(plays)))
+        environment = os.environ | {
+            "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
+            "PATH": f"{self.folder}:{os.environ['PATH']}",
+        }
+        command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.json'}", book]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, " ".join(done.stdout.split())
+
+
+def upgrade():
+    """Return the plays of the upgrade by name."""
+    return {play["name"]: play for play in yaml.safe_load((PLAYBOOKS / "upgrade.yml").read_text())}
+
+
+def batch():
+    """Return a play that ends a batch of two hosts."""
+    play = upgrade()["Upgrade the compute hosts"]
+    tasks = yaml.safe_load((PLAYBOOKS / "tasks/upgrade_host.yml").read_text())
+    end = next(number for number, task in enumerate(tasks) if task["name"] == "Ensure no node is lost")
+    before = {"compute1": "idle", "compute2": "mixed"}
+    known = play["vars"] | {"__upgrade_before": before}
+    failing = {"ansible.builtin.command": "false", "when": "inventory_hostname == failing | default('')"}
+    return {"hosts": "slurm_compute", "gather_facts": False, "vars": known, "tasks": [failing, *tasks[end:]]}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    return Cluster(tmp_path)
+
+
+@pytest.mark.parametrize(("program", "text", "code"), [("sinfo", "", 1), ("sdiag", HEARD.replace("0", "7"), 0)])
+def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(cluster, program, text, code):
+    cluster.says(program, text, code)
+    plays = upgrade()
+
+    code, told = cluster.run([plays["Look how the cluster is"], plays["Decide"]])
+
+    assert code == 2
+    assert "nothing was changed: ash does not answer" in told
+    assert REFUSED in told
+
+
+def test_a_node_that_stopped_answering_ends_the_upgrade(cluster):
+    cluster.says("sinfo", WELL.replace("mixed", "down*"))
+
+    code, told = cluster.run([batch()])
+
+    assert code == 2
+    assert "Since the upgrade began compute2 stopped answering. Later hosts were left alone." in told
+
+
+def test_a_slurmctld_that_does_not_answer_ends_the_upgrade(cluster):
+    cluster.says("sinfo", code=1)
+
+    code, told = cluster.run([batch()])
+
+    assert code == 2
+    assert "Since the upgrade began slurmctld does not answer" in told
+
+
+def test_a_host_that_failed_ends_the_upgrade_where_no_node_is_lost(cluster):
+    code, told = cluster.run([batch() | {"vars": batch()["vars"] | {"failing": "birch"}}])
+
+    assert code == 2
+    assert "birch failed. Later hosts were left alone." in told
