@@ -129,6 +129,18 @@ def test_the_first_release_has_no_way_back(host, wheels):
     assert host.says() == "one locked"
 
 
+def test_a_link_that_cannot_be_read_is_not_taken_for_none(host, wheels, tmp_path, monkeypatch):
+    host.install(wheels["one"])
+    (tmp_path / "readlink").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "readlink").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    with pytest.raises(subprocess.CalledProcessError):
+        host.switch("next")
+
+    assert not (host.root / "venv").exists()
+
+
 def test_a_release_that_was_cut_off_is_made_anew(host, wheels):
     host.install(wheels["one"])
     (release,) = host.root.glob("release-*")

@@ -8,6 +8,13 @@ shopt -s nullglob
 
 readonly root=$1 way=$2
 
+# Prints which release a link is, and nothing where there is none yet.
+environment::of() {
+    if [[ -L $root/$1 ]]; then
+        readlink "$root/$1"
+    fi
+}
+
 environment::use() {
     # Of a time when it was an environment itself.
     if [[ -d $root/venv && ! -L $root/venv ]]; then
@@ -27,9 +34,9 @@ environment::forget_others() {
     done
 }
 
-before=$(readlink "$root/venv" || true)
+before=$(environment::of venv)
 readonly before
-target=$(readlink "$root/$way" || true)
+target=$(environment::of "$way")
 readonly target
 if [[ -z $target || $target == "$before" ]]; then
     exit
