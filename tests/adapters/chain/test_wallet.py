@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 from eth_account import Account as Keys
@@ -40,6 +43,25 @@ def test_existing_key_file_is_not_overwritten(tmp_path, password):
 
     with pytest.raises(ConfigError, match="cannot write wallet"):
         create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+
+
+def test_a_kill_while_a_wallet_is_written_leaves_no_half_one(tmp_path, password):
+    """Whoever finds the file takes it for a wallet, and makes no other."""
+    die = f"""
+import os, signal
+from pathlib import Path
+from gridstead.adapters.chain.wallet import create_wallet
+Path.write_text = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+create_wallet(Path({str(tmp_path / "key.json")!r}), Path({str(password)!r}), iterations={CHEAP})
+"""
+
+    died = subprocess.run([sys.executable, "-c", die], check=False)
+    left = (tmp_path / "key.json").exists()
+    made = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+
+    assert (died.returncode, left) == (-signal.SIGKILL, False)
+    assert load_wallet(tmp_path / "key.json", password).address == made.address
+    assert {path.name for path in tmp_path.iterdir()} == {"key.json", "password"}
 
 
 def test_wrong_password_is_the_operators_matter(tmp_path, password):

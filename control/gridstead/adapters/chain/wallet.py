@@ -177,11 +177,26 @@ def create_wallet(
     try:
         password = password_file.read_text().rstrip("\r\n")
         document = Keys.encrypt(account.key, password, kdf="scrypt", iterations=iterations)
-        keystore.touch(mode=0o600, exist_ok=False)
-        keystore.write_text(json.dumps(document))
+        write_once(keystore, json.dumps(document))
     except OSError as err:
         raise ConfigError(f"cannot write wallet {keystore}", detail=str(err)) from err
     return wallet_of(bytes(account.key))
+
+
+def write_once(path: Path, text: str) -> None:
+    """Write a file that only its owner reads: whole from its first moment, and never in place of another.
+
+    Raises:
+        OSError: It exists, or could not be written.
+    """
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    beside.touch(mode=0o600, exist_ok=False)
+    try:
+        beside.write_text(text)
+        path.hardlink_to(beside)
+    finally:
+        beside.unlink()
 
 
 def recover(text: str | bytes, signature: bytes) -> str:
