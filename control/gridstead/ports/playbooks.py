@@ -38,7 +38,8 @@ class Playbooks(Protocol):
                 known at the end only.
             stop: Looked at several times a second.
 
-        Guarantee: nothing of the run goes on after return, and nothing of it is left on this machine.
+        Guarantee: nothing of the run goes on after return, and nothing of it is left on this machine; a process
+        that cannot be ended is told.
         """
         ...
 

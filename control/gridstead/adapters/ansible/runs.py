@@ -23,12 +23,15 @@ import ansible_runner
 
 from gridstead.adapters.ansible.events import to_event
 from gridstead.adapters.ansible.notes import Notes, read_notes
-from gridstead.domain.playbook import Event, HostFinished, Order, Outcome, Run, RunOutcome, TaskStarted
+from gridstead.adapters.ansible.processes import end_processes
+from gridstead.domain.playbook import Event, HostFinished, Order, Outcome, Run, RunOutcome, Said, TaskStarted
 from gridstead.ports.playbooks import Stop
 
 CALLBACKS = Path(__file__).with_name("callbacks")
+STOP = "GRIDSTEAD_STOP"  # in the environment of every process of a run
 LOOK_EVERY_S = 0.2  # how soon a wish to stop is seen
 KILL_AFTER_S = 10.0  # how long Ansible may take to end its workers
+LEFT_OVER_S = 10.0  # how long to end what outlived it
 
 
 class AnsiblePlaybooks:
@@ -61,22 +64,25 @@ class _Running:
     def run(self) -> Run:
         """Return what came of it."""
         order = self._order
-        runner = ansible_runner.run(
-            private_data_dir=str(self._folder),
-            project_dir=str(self._checkout),
-            playbook=order.playbook,
-            inventory=order.inventory,
-            limit=order.limit,
-            tags=order.tags,
-            cmdline="--check --diff" if order.check else None,
-            extravars={"site_report_file": str(self._report)},
-            envvars=self._environment(),
-            settings={"pexpect_timeout": LOOK_EVERY_S, "suppress_output_file": True},
-            fact_cache_type="memory",
-            quiet=True,
-            event_handler=self._hear,
-            cancel_callback=self._is_over,
-        )
+        try:
+            runner = ansible_runner.run(
+                private_data_dir=str(self._folder),
+                project_dir=str(self._checkout),
+                playbook=order.playbook,
+                inventory=order.inventory,
+                limit=order.limit,
+                tags=order.tags,
+                cmdline="--check --diff" if order.check else None,
+                extravars={"site_report_file": str(self._report)},
+                envvars=self._environment(),
+                settings={"pexpect_timeout": LOOK_EVERY_S, "suppress_output_file": True},
+                fact_cache_type="memory",
+                quiet=True,
+                event_handler=self._hear,
+                cancel_callback=self._is_over,
+            )
+        finally:
+            self._end_what_is_left()
         notes = read_notes(self._notes, check=order.check)
         events = tuple(_corrected(task, event, notes) for task, event in self._told)
         report = json.loads(self._report.read_text(encoding="utf-8")) if self._report.exists() else None
@@ -103,7 +109,7 @@ class _Running:
             "ANSIBLE_HOST_KEY_CHECKING": os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "True"),
             "ANSIBLE_NOCOLOR": "1",
             "GRIDSTEAD_NOTES": str(self._notes),
-            "GRIDSTEAD_STOP": str(self._mark),
+            STOP: str(self._mark),
             "PATH": os.pathsep.join((beside, os.environ.get("PATH", os.defpath))),
         }
 
@@ -132,6 +138,11 @@ class _Running:
                 with suppress(ProcessLookupError):
                     os.kill(self._ansible, signal.SIGINT)  # Ansible ends its workers, which are groups of their own
         return self._kill_at is not None and time.monotonic() > self._kill_at
+
+    def _end_what_is_left(self) -> None:
+        """End workers that outlived Ansible: those of Mitogen, and all where it was killed."""
+        for pid in end_processes(f"{STOP}={self._mark}", within_s=LEFT_OVER_S):
+            self._tell(Said(text=f"could not end process {pid} of the run"))
 
     def _outcome(self, code: int) -> RunOutcome:
         if code == 0:
