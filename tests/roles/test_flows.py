@@ -37,6 +37,7 @@ def rules(host="ash", networks=None, **changes):
         ({"to": []}, "to names a group"),
         ({"from": ["node"]}, '"node" is no group, no address'),
         ({"from": ["192.0.2.1/24"]}, "no network"),
+        ({"from": ["anyone", "node"]}, '"node" is no group, no address'),
         ({"from": "nodes"}, "from is a list"),
         ({"tcp": [0]}, "no port from 1 to 65535"),
         ({"udp": ["2000-1000"]}, "no port from 1 to 65535"),
@@ -54,8 +55,8 @@ def test_a_flow_that_is_not_well_written_is_refused_on_every_host(changes, why):
 
 def test_a_flow_opens_its_ports_where_it_goes_for_those_it_comes_from():
     assert rules(tcp=[443, "8000-8010"], udp=[53]) == [
-        'ip saddr { 192.0.2.2, 192.0.2.3 } tcp dport { 443, 8000-8010 } accept comment "it"',
-        'ip saddr { 192.0.2.2, 192.0.2.3 } udp dport { 53 } accept comment "it"',
+        'ip saddr { 192.0.2.2/31 } tcp dport { 443, 8000-8010 } accept comment "it"',
+        'ip saddr { 192.0.2.2/31 } udp dport { 53 } accept comment "it"',
     ]
     assert rules(host="birch") == []
 
@@ -73,6 +74,22 @@ def test_each_family_of_addresses_has_its_rule_and_none_is_said_twice():
         'ip saddr { 192.0.2.0/24 } tcp dport { 443 } accept comment "it"',
         'ip6 saddr { 2001:db8::/64 } tcp dport { 443 } accept comment "it"',
     ]
+
+
+def test_addresses_that_fill_a_network_are_said_as_one():
+    hosts = [{"name": f"node{number}", "address": f"192.0.2.{number}"} for number in range(63, 128)]
+    groups = GROUPS | {"nodes": [host["name"] for host in hosts]}
+
+    (rule,) = flows.input_rules([FLOW], "ash", groups, hosts)
+
+    assert rule == 'ip saddr { 192.0.2.63, 192.0.2.64/26 } tcp dport { 443 } accept comment "it"'
+
+
+def test_a_host_does_not_look_where_flows_to_others_come_from(monkeypatch):
+    """On each of many hosts that took seconds."""
+    monkeypatch.delattr(flows, "sources")
+
+    assert rules(host="cedar") == []
 
 
 def test_a_new_host_in_a_network_of_its_group_changes_no_rule():

@@ -41,33 +41,28 @@ def port_range(text: object) -> tuple[int, int]:
 def sources(
     flow: Mapping[str, Any],
     groups: Mapping[str, Sequence[str]],
-    hosts: Iterable[Mapping[str, str]],
+    addresses: Mapping[str, str],
     networks: Mapping[str, Sequence[str]],
 ) -> list[Network] | None:
     """Return the networks a flow comes from, as few as say it; None if it comes from anyone.
 
-    Raises:
-        ValueError: If a source is neither a group nor an address nor a network.
+    Args:
+        flow: The flow, well written.
+        groups: Names of hosts by group.
+        addresses: Address of each host by name.
+        networks: Networks that stand for a group's addresses, by group.
     """
-    addresses, found = {host["name"]: host["address"] for host in hosts}, []
     if ANYONE in flow["from"]:
         return None
+    found: set[str] = set()
     for name in flow["from"]:
-        if name in groups:
-            found += networks.get(name) or [addresses[host] for host in groups[name]]
-            continue
-        try:
-            ipaddress.ip_network(name)
-        except ValueError:
-            message = f'"{name}" is no group, no address, no network and not {ANYONE}'
-            raise ValueError(message) from None
-        found.append(name)
-    known = sorted({ipaddress.ip_network(one) for one in found}, key=lambda one: (one.version, one))
-    return [one for one in known if not any(one != other and _is_within(one, other) for other in known)]
-
-
-def _is_within(one: Network, other: Network) -> bool:
-    return one.version == other.version and one.subnet_of(other)
+        # One that is no group is an address or a network itself.
+        found |= set(networks.get(name) or [addresses[host] for host in groups[name]]) if name in groups else {name}
+    known = [ipaddress.ip_network(one) for one in found]
+    return [
+        *ipaddress.collapse_addresses(one for one in known if isinstance(one, ipaddress.IPv4Network)),
+        *ipaddress.collapse_addresses(one for one in known if isinstance(one, ipaddress.IPv6Network)),
+    ]
 
 
 def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
@@ -90,9 +85,20 @@ def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     if nowhere or not flow.get("to") or "from" not in flow:
         message = f'"{nowhere[0]}" is no group' if nowhere else "to names a group, from says who"
         raise ValueError(message)
+    for name in flow["from"]:
+        if name != ANYONE and name not in groups:
+            _check_source(name)
     for protocol in PROTOCOLS:
         for port in flow.get(protocol, []):
             port_range(port)
+
+
+def _check_source(name: str) -> None:
+    try:
+        ipaddress.ip_network(name)
+    except ValueError:
+        message = f'"{name}" is no group, no address, no network and not {ANYONE}'
+        raise ValueError(message) from None
 
 
 def input_rules(
@@ -115,16 +121,15 @@ def input_rules(
     Raises:
         AnsibleFilterError: If a flow is not well written; it names the flow.
     """
-    hosts, rules = list(hosts), []
+    known, mine, rules = _by_name(hosts), {name for name in groups if host in groups[name]}, []
     for flow in flows:
         try:
             check(flow, groups)
-            allowed = sources(flow, groups, hosts, networks or {})
+            if mine.intersection(flow["to"]):
+                rules += _rules(flow, sources(flow, groups, known, networks or {}))
         except ValueError as error:
             message = f"flow {flow.get('what', flow)}: {error}"
             raise AnsibleFilterError(message) from error
-        if any(host in groups[name] for name in flow["to"]):
-            rules += _rules(flow, allowed)
     return rules
 
 
@@ -134,7 +139,11 @@ def addresses(
     networks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """Return the matches of nftables for whoever belongs to the site, one for each family that it has."""
-    return _matches(sources({"from": list(groups)}, groups, hosts, networks or {}))
+    return _matches(sources({"from": list(groups)}, groups, _by_name(hosts), networks or {}))
+
+
+def _by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {host["name"]: host["address"] for host in hosts}
 
 
 def _rules(flow: Mapping[str, Any], allowed: list[Network] | None) -> list[str]:
