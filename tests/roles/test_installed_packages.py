@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a host's packages is what dpkg and apt have, on this machine."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+
+import pytest
+from tests.roles.catalogue import ROOT
+
+MODULE = ROOT / "library/installed_packages.py"
+# As Ansible calls a module on a host.
+CALL = """
+import runpy, sys
+import ansible.module_utils.basic as basic
+basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = b'{"ANSIBLE_MODULE_ARGS": {}}', "legacy"
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def module():
+    """Return the module's names."""
+    return runpy.run_path(str(MODULE))
+
+
+def test_the_facts_of_this_machine_are_dpkgs():
+    told = subprocess.run([sys.executable, "-c", CALL, MODULE], capture_output=True, text=True, check=True, timeout=60)
+
+    facts = json.loads(told.stdout)["ansible_facts"]
+
+    version = subprocess.run(["dpkg-query", "-Wf${Version}", "dpkg"], capture_output=True, text=True, check=True).stdout
+    assert facts["packages"]["dpkg"] == [{"version": version}]
+    assert facts["package_lists_age"] >= 0
+
+
+def test_a_package_that_was_removed_is_not_here(module):
+    states = "installed base-files 13.8\nconfig-files munge 0.5.16\nhalf-configured sudo 1.9.16\n"
+
+    assert module["packages_of"](states) == {"base-files": [{"version": "13.8"}]}
+
+
+def test_lists_are_as_old_as_their_newest_sign(module, tmp_path):
+    signs = (tmp_path / "stamp", tmp_path / "lists")
+    assert module["newest"](signs) == 0
+
+    for sign, changed_at in zip(signs, (1_000, 900), strict=True):
+        sign.touch()
+        os.utime(sign, (changed_at, changed_at))
+
+    assert module["newest"](signs) == 1_000
