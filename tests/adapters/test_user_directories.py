@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gridstead.adapters.user_directories import SharedStorage, StoragePaths
+from gridstead.adapters.user_directories import Quota, SharedStorage, StoragePaths
 from gridstead.domain.submission import GridUser
 from gridstead.errors import ConfigError
 
@@ -106,3 +106,45 @@ def test_a_directory_that_a_crash_left_to_root_is_given_away(paths, storage):
 
     assert storage.ensure(USER)
     assert (paths.homes / ADDRESS).stat().st_uid == UID
+
+
+@pytest.fixture
+def bounded(paths, tmp_path):
+    """Return a storage whose program notes what it was told, and the notes."""
+    notes = tmp_path / "notes"
+    command = ("/bin/sh", "-c", f'echo "$@" >>{notes}', "quota", "-S", "{bytes}", "{directory}")
+    return SharedStorage(paths, quota=Quota(command=command, size_bytes=5 << 30), is_mounted=lambda _: True), notes
+
+
+@as_root
+def test_each_directory_of_a_user_is_bounded(paths, bounded):
+    storage, notes = bounded
+
+    storage.ensure(USER)
+
+    places = (paths.homes / ADDRESS, paths.shared_cache / str(UID), paths.persistent_cache / f"user-{UID}")
+    assert notes.read_text().splitlines() == [f"-S {5 << 30} {place}" for place in places]
+
+
+@as_root
+def test_a_directory_that_was_there_is_bounded_too(storage, bounded):
+    storage.ensure(USER)
+    again, notes = bounded
+
+    assert not again.ensure(USER)
+    assert len(notes.read_text().splitlines()) == 3
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("/bin/sh", "-c", "echo no such file system >&2; exit 1"), "no such file system"),
+        (("/no/such/program",), "No such file"),
+    ],
+)
+def test_a_program_that_fails_is_told_in_its_words(paths, command, told):
+    storage = SharedStorage(paths, quota=Quota(command=command, size_bytes=1), is_mounted=lambda _: True)
+
+    with pytest.raises(ConfigError, match=told):
+        storage.ensure(USER)

@@ -21,6 +21,8 @@ TIMEOUT_S = 20
 CONNECT_S = 5
 AFTER_FORGERY_S = 3  # so that the real end is another second, and costs
 OWN = os.environ["SLURM_JOB_ID"]
+CHUNK_BYTES = 64 << 20
+ROOM_CHUNKS = (1 << 30) // CHUNK_BYTES
 SCRIPT = "#!/bin/sh\ntrue\n"
 
 
@@ -99,6 +101,22 @@ def read(path):
     return f"done: {found!r}"
 
 
+def fill(directory):
+    """Take more of the storage than the lab lets a directory have (inventory/lab), chunk after chunk of MooseFS."""
+    hoard = Path(directory) / "hoard"
+    try:
+        with hoard.open("wb", buffering=0) as file:
+            for chunk in range(1, ROOM_CHUNKS + 2):
+                file.seek(chunk * CHUNK_BYTES - 1)
+                file.write(b"x")
+                os.fsync(file.fileno())
+    except OSError as error:
+        return f"refused: {error}"
+    finally:
+        hoard.unlink()
+    return f"done: {chunk * CHUNK_BYTES} bytes"
+
+
 def attempts(victim, victims_home):
     """Yield each attempt's name and what came of it."""
     yield "sbatch", tool("sbatch", text=SCRIPT)
@@ -134,6 +152,7 @@ def attempts(victim, victims_home):
     yield "database", connect("db", 3306)
     search = ("ldapsearch", "-x", "-H", "ldaps://infra", "-b", "dc=gridstead,dc=internal", "-LLL")
     yield "directory without credentials", tool(*search, "(objectClass=*)", "uid")
+    yield "the whole storage", fill(Path.home())
     yield "home of another", read(victims_home)
     yield "munge's key", read("/etc/munge/munge.key")
     yield "password of the directory", read("/etc/sssd/sssd.conf")

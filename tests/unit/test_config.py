@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from gridstead.config import SERVICES, ClientSettings, JobDefinitionsSettings, LoggerSettings, Slurm, load, to_wei
+from gridstead.config import (
+    SERVICES,
+    ClientSettings,
+    JobDefinitionsSettings,
+    LoggerSettings,
+    Slurm,
+    Storage,
+    load,
+    to_wei,
+)
 from gridstead.errors import ConfigError
 
 CLIENT = """
@@ -115,6 +124,20 @@ def test_a_transport_without_its_table_is_told(tmp_path, transport, tables):
 @pytest.mark.parametrize(("transport", "tables"), [("agent", AGENT), ("ssh", SSH)])
 def test_a_transport_with_its_table_loads(tmp_path, transport, tables):
     assert load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}')).transport == transport
+
+
+@pytest.mark.parametrize("command", ["[]", '["{directory}", "{bytes}"]', '["setquota", "{directory}"]'])
+def test_a_quota_without_its_program_is_told(tmp_path, command):
+    with pytest.raises(ConfigError) as error:
+        load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}"))
+
+    assert "with quota_gib, quota_command must be a program with arguments" in error.value.detail
+
+
+def test_a_quota_with_its_program_loads(tmp_path):
+    command = '["setquota", "--limit={bytes}", "{directory}"]'
+
+    assert load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}")).quota_gib == 5
 
 
 @pytest.mark.parametrize("network", ["everybody", "192.0.2.1/24", "192.0.2.0/33", ""])

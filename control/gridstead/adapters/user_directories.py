@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from gridstead.domain.submission import GridUser
 from gridstead.errors import ConfigError
 
 MODE = 0o700
+QUOTA_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,23 +30,58 @@ class StoragePaths:
     persistent_cache: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """The bound of a directory, set by a program of the file system.
+
+    Attributes:
+        command: The program and its arguments, with ``{directory}`` and ``{bytes}``.
+        size_bytes: Most that a directory may hold.
+    """
+
+    command: tuple[str, ...]
+    size_bytes: int
+
+    def put_on(self, directory: Path) -> None:
+        """Bound the directory. Safe to repeat, also with another size.
+
+        Raises:
+            ConfigError: The program is not there, refuses, or does not end.
+        """
+        argv = [word.format(directory=directory, bytes=self.size_bytes) for word in self.command]
+        hint = "Mend storage.quota_command, or leave out storage.quota_gib."
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, errors="replace", timeout=QUOTA_TIMEOUT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ConfigError(f"cannot bound {directory}", detail=str(error), hint=hint) from error
+        if done.returncode != 0:
+            raise ConfigError(f"cannot bound {directory}", detail=(done.stderr or done.stdout).strip(), hint=hint)
+
+
 class SharedStorage:
     """Implements port ``UserDirectories`` on a mounted file system.
 
     Args:
         paths: Parents of what is made.
+        quota: What bounds each directory; None: nothing does.
         is_mounted: Tells a mounted parent from the bare directory below it.
     """
 
-    def __init__(self, paths: StoragePaths, *, is_mounted: Callable[[Path], bool] = os.path.ismount) -> None:
+    def __init__(
+        self, paths: StoragePaths, *, quota: Quota | None = None, is_mounted: Callable[[Path], bool] = os.path.ismount
+    ) -> None:
         self._paths = paths
+        self._quota = quota
         self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
-        """Make the user's home and caches and return whether anything was made.
+        """Make the user's home and caches, bound them, and return whether anything was made.
 
         Raises:
-            ConfigError: A parent is not there or not mounted, or a name is taken by something else.
+            ConfigError: A parent is not there or not mounted, a name is taken by something else, or the quota's program
+                fails.
         """
         for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
             if not self._is_mounted(parent):
@@ -55,6 +92,9 @@ class SharedStorage:
             (self._paths.persistent_cache, f"user-{user.uid}"),
         )
         made = [_ensure(parent, name, user) for parent, name in places]
+        if self._quota is not None:
+            for parent, name in places:
+                self._quota.put_on(parent / name)
         return any(made)
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gridstead.config.values import Address, Endpoint, NaturalInt, PositiveInt, Settings, Url
 
@@ -114,3 +114,23 @@ class Storage(Settings):
     persistent_cache: Annotated[Path, Field(description="Caches of one user, by user-<uid>.")] = Path(
         "/opt/cache/persistent"
     )
+    quota_gib: Annotated[
+        PositiveInt | None,
+        Field(description="Most that each directory of a user may hold, in GiB; without it, no bound."),
+    ] = None
+    quota_command: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Program of the file system that bounds {directory} to {bytes}, and its arguments.",
+            examples=[["mfssetquota", "-S", "{bytes}", "{directory}"]],
+        ),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _check_quota(self) -> Self:
+        missing = [
+            name for name in ("{directory}", "{bytes}") if not any(name in word for word in self.quota_command[1:])
+        ]
+        if self.quota_gib is not None and missing:
+            raise ValueError(f"with quota_gib, quota_command must be a program with arguments {' and '.join(missing)}")
+        return self

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.user_directories import SharedStorage, StoragePaths
+from gridstead.adapters.user_directories import Quota, SharedStorage, StoragePaths
 from gridstead.config import UserDirectoriesSettings
 from gridstead.domain.accounts import WalletRange
 from gridstead.services.user_directories import UserDirectoryMaker
@@ -16,9 +16,12 @@ def run(settings: UserDirectoriesSettings) -> None:
     """Run the maker of user directories until it is stopped."""
     ids, places = settings.wallet_ids, settings.storage
     paths = StoragePaths(homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache)
+    quota = None
+    if places.quota_gib is not None:
+        quota = Quota(command=places.quota_command, size_bytes=places.quota_gib << 30)
     service = UserDirectoryMaker(
         open_directory(settings.directory, gid=ids.gid),
-        SharedStorage(paths),
+        SharedStorage(paths, quota=quota),
         WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=SystemClock(),
     )
