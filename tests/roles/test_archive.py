@@ -201,6 +201,10 @@ def script(role, name, *arguments):
     subprocess.run(["bash", "-c", Role(role).vars[name], *map(str, arguments)], check=True)
 
 
+def slurm_script(name, *arguments):
+    subprocess.run(["bash", ROOT / f"roles/slurm/files/{name}.sh", *map(str, arguments)], check=True)
+
+
 def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_place_of_another(tmp_path):
     old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
     job = old / "hash.7" / "job.17"
@@ -215,11 +219,30 @@ def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_pl
     (new / "job_state").write_text("of now")
     (new / "node_state").touch()
 
-    script("slurm", "__slurm_copy_state", "copy", old, stage)
-    script("slurm", "__slurm_put_state_back", "put", stage, new)
+    slurm_script("copy-state", old, stage)
+    slurm_script("put-state-back", stage, new)
 
     found = {str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()}
     assert found == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
+
+
+def test_slurmctlds_state_is_copied_while_jobs_come_and_go(tmp_path):
+    state, copy = tmp_path / "state", tmp_path / "copy"
+    for number in range(2_000):
+        (state / f"hash.{number % 10}" / f"job.{number}").mkdir(parents=True)
+        (state / f"hash.{number % 10}" / f"job.{number}" / "script").touch()
+    (state / "job_state").touch()
+    churn = f"for i in {{0..1999}}; do rm -r {state}/hash.$((i % 10))/job.$i; done"
+
+    with subprocess.Popen(["bash", "-c", churn]):
+        slurm_script("copy-state", state, copy)
+
+    assert (copy / "job_state").exists()
+
+
+def test_a_state_that_is_not_there_is_no_copy(tmp_path):
+    with pytest.raises(subprocess.CalledProcessError):
+        slurm_script("copy-state", tmp_path / "absent", tmp_path / "copy")
 
 
 def test_only_the_services_own_folders_are_put_back(tmp_path):
