@@ -3,9 +3,12 @@
 
 import importlib.util
 import json
+import os
+import re
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -199,6 +202,47 @@ def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(begun):
 
 def script(role, name, *arguments):
     subprocess.run(["bash", "-c", Role(role).vars[name], *map(str, arguments)], check=True)
+
+
+def entry_point(name, folder, *options, **environment):
+    """Run an entry point of the role on this machine, and return what Ansible said."""
+    role = {"name": "archive", "tasks_from": name}
+    told = {"name": "Tell", "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."}}
+    play = {"name": "Try", "hosts": "localhost", "gather_facts": False}
+    play["tasks"] = [{"name": "Try", "ansible.builtin.import_role": role}, told]
+    (folder / "play.yml").write_text(json.dumps([play]))
+    argv = ["ansible-playbook", "-c", "local", "-i", "localhost,", str(folder / "play.yml"), *options]
+    return subprocess.run(
+        argv, cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, **environment}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "status"), [((), 2), (("archive_replace=false",), 2), (("archive_replace=true",), 0)]
+)
+def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, options, status):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").touch()
+    given = {"archive_places": [str(tmp_path / "data")], "archive_units": []}
+
+    done = entry_point(
+        "vacant", tmp_path, "-e", json.dumps(given), *(word for option in options for word in ("-e", option))
+    )
+
+    assert done.returncode == status, done.stdout
+    assert ("Say -e archive_replace=true if that is meant" in " ".join(done.stdout.split())) == bool(status)
+
+
+def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):
+    (tmp_path / "secrets").mkdir()
+    given = {"archive_dir": str(tmp_path), "archive_secrets_dir": str(tmp_path / "secrets"), "archive_site": "mysite"}
+    given["archive_identity_file"] = str(tmp_path / "key")
+
+    done = entry_point("begin", tmp_path, "-e", json.dumps(given), TZ="Asia/Tokyo")
+
+    began_at = re.search(r"began at (\d+)[.]", done.stdout)
+    assert began_at, done.stdout
+    assert time.time() - 600 < int(began_at[1]) <= time.time()
 
 
 def slurm_script(name, *arguments):
