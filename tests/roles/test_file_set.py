@@ -1,35 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that belong together change together or not at all, on this machine, as root."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 from tests.roles.catalogue import ROOT
-
-# As Ansible calls a module on a host.
-CALL = """
-import json, runpy, sys
-import ansible.module_utils.basic as basic
-basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = sys.argv[2].encode(), "legacy"
-runpy.run_path(sys.argv[1], run_name="__main__")
-"""
+from tests.roles.modules import call
 
 
 @pytest.fixture
 def ensure(tmp_path):
     """Return what runs the module: files to its result."""
-    (tmp_path / "tmp").mkdir()
 
     def run(*files, check_mode=False):
-        arguments = {
-            "files": list(files), "_ansible_check_mode": check_mode, "_ansible_remote_tmp": str(tmp_path / "tmp"),
-            "_ansible_keep_remote_files": False,
-        }  # fmt: skip
-        argv = [sys.executable, "-c", CALL, ROOT / "library/file_set.py"]
-        argv += [json.dumps({"ANSIBLE_MODULE_ARGS": arguments})]
-        return json.loads(subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout)
+        return call(ROOT / "library/file_set.py", {"files": list(files)}, tmp=tmp_path / "tmp", check_mode=check_mode)
 
     return run
 

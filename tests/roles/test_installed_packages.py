@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of a host's packages is what dpkg and apt have, on this machine."""
 
-import json
 import os
 import runpy
 import subprocess
-import sys
 
 import pytest
 from tests.roles.catalogue import ROOT
+from tests.roles.modules import call
 
 MODULE = ROOT / "library/installed_packages.py"
-# As Ansible calls a module on a host.
-CALL = """
-import runpy, sys
-import ansible.module_utils.basic as basic
-basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = b'{"ANSIBLE_MODULE_ARGS": {}}', "legacy"
-runpy.run_path(sys.argv[1], run_name="__main__")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +18,8 @@ def module():
     return runpy.run_path(str(MODULE))
 
 
-def test_the_facts_of_this_machine_are_dpkgs():
-    told = subprocess.run([sys.executable, "-c", CALL, MODULE], capture_output=True, text=True, check=True, timeout=60)
-
-    facts = json.loads(told.stdout)["ansible_facts"]
+def test_the_facts_of_this_machine_are_dpkgs(tmp_path):
+    facts = call(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
 
     version = subprocess.run(["dpkg-query", "-Wf${Version}", "dpkg"], capture_output=True, text=True, check=True).stdout
     assert facts["packages"]["dpkg"] == [{"version": version}]

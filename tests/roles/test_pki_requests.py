@@ -4,6 +4,7 @@
 import datetime as dt
 import importlib.util
 import subprocess
+from functools import partial
 
 import pytest
 from cryptography import x509
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.roles.catalogue import ROOT
+from tests.roles.modules import call
 
 SPECIFICATION = importlib.util.spec_from_file_location("pki_requests", ROOT / "roles/pki/library/pki_requests.py")
 pki_requests = importlib.util.module_from_spec(SPECIFICATION)
@@ -110,6 +112,24 @@ def test_a_certificate_that_ends_soon_is_renewed(service_key, authority_key, aut
     reason = pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW + dt.timedelta(days=60))
 
     assert reason == "it ends 2026-03-01"
+
+
+def test_a_run_that_was_cut_between_certificate_and_key_goes_on(authority_key, authority, tmp_path):
+    """The certificate is that of the key that waits, and nobody would ask for one: the old key would stay beside it."""
+    entry = {"name": "agent", "owner": "root", "group": "root"}
+    arguments = {"directory": str(tmp_path), "certificates": [entry], "subject_alt_names": NAMES, "new_keys": True}
+    arguments |= {
+        "renew_before_days": -10_000,
+        "authority": authority.public_bytes(serialization.Encoding.PEM).decode(),
+    }
+    ask = partial(call, ROOT / "roles/pki/library/pki_requests.py", arguments, tmp=tmp_path / "tmp")
+    assert ask()["requests"]
+    waiting = serialization.load_pem_private_key((tmp_path / "agent.key.next").read_bytes(), password=None)
+    (tmp_path / "agent.crt").write_bytes(signed(waiting, authority_key))
+
+    (request,) = ask()["requests"]
+
+    assert (request["name"], request["reason"]) == ("agent", "its key is new")
 
 
 def test_a_request_is_for_servers_and_clients(service_key):

@@ -166,8 +166,11 @@ def main() -> None:
         path = directory / f"{name}.crt"
         access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
         changed = changed or key_changed or access_changed
-        # With a new key it is the one of another key.
-        reason = reason_to_renew(path.read_bytes(), key, authority, names, end) if path.exists() else "it is absent"
+        if options["new_keys"]:
+            # Also if the certificate is this key's: the run that brought it ended before the key was in its place.
+            reason = "its key is new"
+        else:
+            reason = reason_to_renew(path.read_bytes(), key, authority, names, end) if path.exists() else "it is absent"
         if reason:
             requests.append({**certificate, "csr": request(key, name, names), "reason": reason})
     module.exit_json(changed=changed or bool(requests), requests=requests)
