@@ -83,13 +83,23 @@ def test_a_number_is_a_word_of_a_command(node, slurmctld):
     assert slurmctld.state == ["IDLE"]
 
 
-def test_slurmctld_is_asked_once_for_each_verdict(node, slurmctld):
+def test_slurmctld_is_asked_once_while_all_is_well(node, slurmctld):
     node.run()
     asked = slurmctld.asked
 
     node.run()
 
     assert slurmctld.asked == asked
+
+
+def test_an_unfit_node_that_was_resumed_by_hand_is_drained_again(node, slurmctld):
+    node.file.unlink()
+    node.run()
+    slurmctld.state = ["IDLE"]
+
+    node.run()
+
+    assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "unfit: storage: status 1")
 
 
 def test_after_a_reboot_a_node_that_is_fit_again_is_resumed(node, slurmctld):
