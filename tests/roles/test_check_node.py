@@ -122,6 +122,16 @@ def test_a_node_that_somebody_drained_is_left_to_them(node, slurmctld):
     assert "DRAIN" in slurmctld.state
 
 
+@pytest.mark.parametrize("down", [False, True])
+def test_it_notes_that_it_ran_also_where_the_verdict_is_nobodys_business(node, slurmctld, down):
+    slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "new disks", down
+    node.file.unlink()
+
+    node.run()
+
+    assert {file.name for file in node.state.iterdir()} == {"0.lock", "ran"}
+
+
 def test_a_verdict_that_slurmctld_did_not_hear_is_told_again(node, slurmctld):
     node.file.unlink()
     slurmctld.down = True

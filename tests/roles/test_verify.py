@@ -116,3 +116,23 @@ def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(
     templar.available_variables |= task["vars"] | {"slurm_components": components}
 
     assert templar.template(task["inspection"]["units"]) == units
+
+
+@pytest.mark.parametrize(
+    ("settings", "waits"),
+    [
+        ({}, [40]),
+        ({"HealthCheckInterval": 120}, [130]),
+        ({"HealthCheckInterval": 0}, []),
+        ({"HealthCheckInterval": "omit"}, []),
+        ({"HealthCheckProgram": "omit"}, []),
+        ({"HealthCheckProgram": "/usr/sbin/nhc"}, []),
+    ],
+)
+def test_a_node_that_does_not_look_at_itself_by_our_program_is_not_asked_whether_it_did(settings, waits, site):
+    role = next(role for role in roles() if role.name == "slurm")
+    task = first_task(role)
+    templar = site.templar(role, "compute1", slurm_config=settings)
+    templar.available_variables |= task["vars"] | {"slurm_components": ["compute"]}
+
+    assert [one["wait_s"] for one in templar.template(task["inspection"]["commands"])] == waits
