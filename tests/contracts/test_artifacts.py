@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The artifacts in the package, the sources and the lock file belong together."""
 
-import importlib.util
 import json
 import subprocess
 import sys
+
+from tests.modules import load
 
 NAMES = ("Constants", "Credit", "JobRepository", "MetaScheduler", "ProviderJobQueues", "ProviderManager")
 EIP_170_LIMIT = 24_576
 
 
 def test_every_artifact_carries_the_hash_of_the_sources(artifact, contracts_dir):
-    spec = importlib.util.spec_from_file_location("build_artifacts", contracts_dir / "build-artifacts.py")
-    build_artifacts = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build_artifacts)
+    build_artifacts = load(contracts_dir / "build-artifacts.py")
 
     hashes = {name: artifact(name)["source_hash"] for name in NAMES}
 

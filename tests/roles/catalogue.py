@@ -7,7 +7,6 @@ changes of Slurm's configuration cost.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -17,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import yaml
+from tests.modules import load
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_START, TABLE_END = "<!-- variables -->", "<!-- /variables -->"
@@ -131,12 +131,8 @@ def with_table(text: str, role: Role) -> str:
 
 def slurm_costs() -> ModuleType:
     """Return the rules of role slurm, as its module has them."""
-    name, path = "slurm_costs", ROOT / "roles/slurm/module_utils/slurm_costs.py"
-    if name not in sys.modules:
-        specification = importlib.util.spec_from_file_location(name, path)
-        sys.modules[name] = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+    name = "slurm_costs"
+    return sys.modules.get(name) or load(ROOT / "roles/slurm/module_utils/slurm_costs.py", name)
 
 
 def with_costs(text: str) -> str:

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
 from ansible.template import trust_as_template
+from tests.modules import load
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.conftest import Site
 
@@ -24,17 +22,9 @@ ROLE = Role("traefik")
 BINARY = ROOT / ".venv/traefik/bin/traefik"
 
 
-def _load(name: str, path: Path) -> ModuleType:
-    """Load a file of the role under the name that Ansible gives it on a host."""
-    specification = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-checks = _load("ansible.module_utils.traefik_checks", ROLE.path / "module_utils/traefik_checks.py")
-configuration = _load("traefik_configuration", ROLE.path / "library/traefik_configuration.py")
+# Where Ansible puts it for the modules.
+checks = load(ROLE.path / "module_utils/traefik_checks.py", "ansible.module_utils.traefik_checks")
+configuration = load(ROLE.path / "library/traefik_configuration.py")
 
 
 def documents(site: Site, directory: Path, **variables: Any) -> tuple[dict[str, Any], dict[str, Any]]:

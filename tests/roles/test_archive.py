@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The archive of a site: when it is one, what is refused, and what a copy of a running service holds."""
 
-import importlib.util
 import json
 import os
 import re
@@ -12,16 +11,10 @@ import time
 
 import pytest
 import yaml
+from tests.modules import load
 from tests.roles.catalogue import ROOT, Role, roles
 
 KEEPERS = [role for role in roles() if "backup" in role.entry_points]
-
-
-def load(path):
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 manifest = load(ROOT / "roles/archive/library/archive_manifest.py")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What role control_plane writes is what the services read."""
 
-import importlib.util
 import tomllib
 
 import pytest
@@ -11,6 +10,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.modules import load
 from tests.roles.catalogue import ROOT, roles
 
 from gridstead.config import SERVICES
@@ -20,9 +20,7 @@ ROLE = next(role for role in roles() if role.name == "control_plane")
 ELSEWHERE = {"cvmfs"}  # role cvmfs writes its settings
 RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts")
 
-spec = importlib.util.spec_from_file_location("toml_filter", ROOT / "roles/control_plane/filter_plugins/toml.py")
-toml_filter = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(toml_filter)
+toml_filter = load(ROOT / "roles/control_plane/filter_plugins/toml.py")
 
 PLAIN = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"])))
 TABLES = st.recursive(

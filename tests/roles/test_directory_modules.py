@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modules of role directory: what they ask of the server, and what they leave alone."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from tests.modules import load
+from tests.roles.catalogue import Role
 
-LIBRARY = Path(__file__).resolve().parents[2] / "roles" / "directory" / "library"
-
-
-def load(name):
-    specification = importlib.util.spec_from_file_location(name, LIBRARY / f"{name}.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+LIBRARY = Role("directory").path / "library"
 
 
-entries = load("directory_entries")
-instance = load("directory_instance")
+entries = load(LIBRARY / "directory_entries.py")
+instance = load(LIBRARY / "directory_instance.py")
 
 
 class FakeDirectory:

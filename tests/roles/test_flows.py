@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which flows a host's firewall takes, for the example site, and what is refused of a table of flows."""
 
-import importlib.util
 import subprocess
 
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
+from tests.modules import load
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT, Role
 
@@ -14,9 +14,7 @@ from inventory_check.settings import PROGRAMS
 
 ROLE = Role("base")
 TEMPLATE = ROLE.path / "templates/etc/gridstead/firewall.nft.j2"
-SPECIFICATION = importlib.util.spec_from_file_location("flows", ROLE.path / "filter_plugins/flows.py")
-flows = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(flows)
+flows = load(ROLE.path / "filter_plugins/flows.py")
 
 HOSTS = [
     {"name": "ash", "address": "192.0.2.1"}, {"name": "birch", "address": "192.0.2.2"},

@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modules of role footprint: what a record holds, what goes, what comes back, and what stays."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+from tests.modules import load
+from tests.roles.catalogue import Role
 
-ROLE = Path(__file__).resolve().parents[2] / "roles" / "footprint"
-
-
-def load(name, path):
-    specification = importlib.util.spec_from_file_location(name, ROLE / path)
-    module = sys.modules[name] = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+ROLE = Role("footprint").path
 
 
 # Where Ansible puts it for the modules.
-load("ansible.module_utils.footprint_before", "module_utils/footprint_before.py")
-record = load("footprint_record", "library/footprint_record.py")
-remove = load("footprint_remove", "library/footprint_remove.py")
-packages = load("footprint_packages", "library/footprint_packages.py")
+load(ROLE / "module_utils/footprint_before.py", "ansible.module_utils.footprint_before")
+record = load(ROLE / "library/footprint_record.py")
+remove = load(ROLE / "library/footprint_remove.py")
+packages = load(ROLE / "library/footprint_packages.py")
 
 HOST = {"packages": ["sudo", "munge"], "manual": ["sudo"], "enabled": ["munge.service"], "active": ["ssh.service"]}
 NOTHING = {kind: [] for kind in remove.KINDS}

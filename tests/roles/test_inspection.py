@@ -2,15 +2,13 @@
 """What the roles' verification says of units, files and commands, on this machine."""
 
 import getpass
-import importlib.util
 import os
 
 import pytest
+from tests.modules import load
 from tests.roles.catalogue import ROOT
 
-SPECIFICATION = importlib.util.spec_from_file_location("inspection", ROOT / "library/inspection.py")
-inspection = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(inspection)
+inspection = load(ROOT / "library/inspection.py")
 
 RUNNING = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
 

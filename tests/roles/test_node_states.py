@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes playbooks/drain.yml closes and opens, from what sinfo prints."""
 
-import importlib.util
-
 import pytest
+from tests.modules import load
 from tests.roles.catalogue import ROOT
 
-spec = importlib.util.spec_from_file_location("node_states", ROOT / "playbooks/filter_plugins/node_states.py")
-filters = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(filters)
+filters = load(ROOT / "playbooks/filter_plugins/node_states.py")
 
 SINFO = (
     "compute2            |mixed+drain         |new | disks          ",

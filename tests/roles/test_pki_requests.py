@@ -2,7 +2,6 @@
 """When a host asks for a certificate again."""
 
 import datetime as dt
-import importlib.util
 import subprocess
 from functools import partial
 
@@ -11,12 +10,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.modules import load
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import call
 
-SPECIFICATION = importlib.util.spec_from_file_location("pki_requests", ROOT / "roles/pki/library/pki_requests.py")
-pki_requests = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(pki_requests)
+pki_requests = load(ROOT / "roles/pki/library/pki_requests.py")
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NAMES = ["DNS:controller", "DNS:localhost", "IP:192.0.2.10", "IP:127.0.0.1"]

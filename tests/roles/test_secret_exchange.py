@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A secret's exchange where Ansible runs, cut short at any step."""
 
-import importlib.util
 import stat
 
 import pytest
+from tests.modules import load
 from tests.roles.catalogue import ROOT
 
-SPECIFICATION = importlib.util.spec_from_file_location("secret_exchange", ROOT / "library/secret_exchange.py")
-exchange = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(exchange)
+exchange = load(ROOT / "library/secret_exchange.py")
 
 OLD = "a" * 64 + "\n"
 

@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an upgrade of Slurm tells beforehand, what it refuses, and whose turn comes when."""
 
-import importlib.util
-
 import pytest
 import yaml
+from tests.modules import load
 from tests.roles.catalogue import ROOT
-
-
-def load(path):
-    """Return a plugin of Ansible as a module of Python."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 filters = load(ROOT / "playbooks/filter_plugins/upgrade.py")
 release = load(ROOT / "roles/slurm/library/slurm_release.py")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation says is so."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from tests.modules import load
 
 from gridstead.config import FILES, ClientSettings, Settings
 
@@ -14,10 +14,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def reference():
-    spec = importlib.util.spec_from_file_location("reference", CHECKOUT / "tools" / "reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(CHECKOUT / "tools" / "reference.py")
 
 
 def test_generated_pages_are_fresh(reference):

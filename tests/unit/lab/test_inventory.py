@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inventory script, with and without a lab."""
 
-import importlib.util
 from pathlib import Path
+
+from tests.modules import load
 
 from gridstead_lab import names, state, topology
 
-_spec = importlib.util.spec_from_file_location("lab_inventory", Path("inventory/lab/hosts.py"))
-hosts = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(hosts)
+hosts = load(Path("inventory/lab/hosts.py"))
 
 MINE = names.names(Path("/srv/checkout"), "small")
 ASKED = topology.parse(Path("molecule/lab/topology.json").read_text())
