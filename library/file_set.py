@@ -37,6 +37,11 @@ options:
         description:
           - A command that accepts the file. C(%s) in it is the new content's place. A check run on a host that lacks
             the program leaves it out.
+  try_first:
+    type: list
+    elements: path
+    default: []
+    description: Files that may lock somebody out. If one of them would change, none does, and C(held) names it.
 """
 EXAMPLES = """
 - name: Ensure sshd has its settings
@@ -46,6 +51,7 @@ EXAMPLES = """
 """
 RETURN = """
 changes: {type: list, elements: str, returned: always, description: Paths of the files that changed.}
+held: {type: list, elements: str, returned: always, description: Files of try_first that would change. None has.}
 """
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -98,7 +104,10 @@ def replace(path: Path, wanted: dict[str, Any]) -> None:
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
-        argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION}},
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION},
+            "try_first": {"type": "list", "elements": "path", "default": []},
+        },
         supports_check_mode=True,
     )
     changed = [wanted for wanted in module.params["files"] if not is_as_wanted(wanted)]
@@ -114,9 +123,13 @@ def main() -> None:
             code, out, err = module.run_command([program or argv[0], *argv[1:]])
             if code != 0:
                 module.fail_json(msg=f"{argv[0]} refuses the new {wanted['path']}: {err.strip() or out.strip()}")
+    held = [wanted["path"] for wanted in changed if wanted["path"] in module.params["try_first"]]
+    if held:
+        module.exit_json(changed=False, changes=[], held=held)
     for wanted in () if module.check_mode else changed:
         replace(Path(wanted["path"]), wanted)
-    module.exit_json(changed=bool(changed), changes=[wanted["path"] for wanted in changed], diff=differences)
+    changes = [wanted["path"] for wanted in changed]
+    module.exit_json(changed=bool(changed), changes=changes, held=held, diff=differences)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from tests.roles.modules import call
 def ensure(tmp_path):
     """Return what runs the module: files to its result."""
 
-    def run(*files, check_mode=False):
-        return call(ROOT / "library/file_set.py", {"files": list(files)}, tmp=tmp_path / "tmp", check_mode=check_mode)
+    def run(*files, check_mode=False, try_first=()):
+        arguments = {"files": list(files), "try_first": list(try_first)}
+        return call(ROOT / "library/file_set.py", arguments, tmp=tmp_path / "tmp", check_mode=check_mode)
 
     return run
 
@@ -53,6 +54,18 @@ def test_mode_and_owner_are_part_of_it(ensure, tmp_path):
 
     assert ensure(file)["changes"] == [file["path"]]
     assert (tmp_path / "one").stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_changes_before_somebody_tried_what_may_lock_them_out(ensure, tmp_path):
+    door, other = ({"path": str(tmp_path / name), "content": "x\n"} for name in ("door", "other"))
+
+    told = ensure(door, other, try_first=[door["path"]])
+    assert (told["changed"], told["changes"], told["held"]) == (False, [], [door["path"]])
+    assert {path.name for path in tmp_path.iterdir()} == {"tmp"}
+
+    ensure(door)
+    told = ensure(door, other, try_first=[door["path"]])
+    assert (told["changes"], told["held"]) == ([other["path"]], [])
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_stays(ensure, tmp_path):
