@@ -37,6 +37,16 @@ options:
         description:
           - A command that accepts the file. C(%s) in it is the new content's place. A check run on a host that lacks
             the program leaves it out.
+      in_force:
+        type: path
+        description:
+          - Where the file's program leaves a copy of what it has taken. While that is another the file counts as
+            changed, so that what a run could not end the next one does.
+  absent:
+    type: list
+    elements: path
+    default: []
+    description: Files that must not be there.
   try_first:
     type: list
     elements: path
@@ -60,6 +70,7 @@ SPECIFICATION = {
     "content": {"type": "str", "required": True},
     "mode": {"type": "str", "default": "0644"},
     "check": {"type": "list", "elements": "str", "default": []},
+    "in_force": {"type": "path"},
 }
 
 
@@ -69,8 +80,10 @@ def content_of(path: Path) -> str | None:
 
 
 def is_as_wanted(wanted: dict[str, Any]) -> bool:
-    """Return whether a file has its content, its mode and its owner."""
+    """Return whether a file has its content, its mode and its owner, and its program has taken it."""
     path = Path(wanted["path"])
+    if wanted["in_force"] and content_of(Path(wanted["in_force"])) != wanted["content"]:
+        return False
     if path.is_symlink() or content_of(path) != wanted["content"]:
         return False
     status = path.stat()
@@ -106,12 +119,15 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION},
+            "absent": {"type": "list", "elements": "path", "default": []},
             "try_first": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
     )
     changed = [wanted for wanted in module.params["files"] if not is_as_wanted(wanted)]
+    gone = [path for path in map(Path, module.params["absent"]) if path.is_file() or path.is_symlink()]
     differences = [difference(wanted) for wanted in changed]
+    differences += [difference({"path": str(path), "content": ""}) for path in gone]
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as folder:
         new = [Path(folder) / str(number) for number in range(len(changed))]
         for wanted, place in zip(changed, new, strict=True):
@@ -128,8 +144,10 @@ def main() -> None:
         module.exit_json(changed=False, changes=[], held=held)
     for wanted in () if module.check_mode else changed:
         replace(Path(wanted["path"]), wanted)
-    changes = [wanted["path"] for wanted in changed]
-    module.exit_json(changed=bool(changed), changes=changes, held=held, diff=differences)
+    for path in () if module.check_mode else gone:
+        path.unlink()
+    changes = [wanted["path"] for wanted in changed] + [str(path) for path in gone]
+    module.exit_json(changed=bool(changes), changes=changes, held=held, diff=differences)
 
 
 if __name__ == "__main__":

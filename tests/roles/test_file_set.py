@@ -10,8 +10,8 @@ from tests.roles.modules import call
 def ensure(tmp_path):
     """Return what runs the module: files to its result."""
 
-    def run(*files, check_mode=False, try_first=()):
-        arguments = {"files": list(files), "try_first": list(try_first)}
+    def run(*files, check_mode=False, **more):
+        arguments = {"files": list(files), **more}
         return call(ROOT / "library/file_set.py", arguments, tmp=tmp_path / "tmp", check_mode=check_mode)
 
     return run
@@ -66,6 +66,30 @@ def test_nothing_changes_before_somebody_tried_what_may_lock_them_out(ensure, tm
     ensure(door)
     told = ensure(door, other, try_first=[door["path"]])
     assert (told["changes"], told["held"]) == ([other["path"]], [])
+
+
+def test_a_file_counts_as_changed_until_its_program_has_taken_it(ensure, tmp_path):
+    """A run that was killed before it told the program of the file has left nothing else behind."""
+    taken = tmp_path / "taken"
+    rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(taken)}
+    ensure(rules)
+    assert ensure(rules)["changes"] == [rules["path"]]
+
+    taken.write_text("x\n")
+    assert ensure(rules)["changes"] == []
+    assert ensure(rules | {"content": "y\n"})["changes"] == [rules["path"]]
+
+
+def test_what_must_not_be_there_goes(ensure, tmp_path):
+    old = tmp_path / "old"
+    old.write_text("x\n")
+
+    foreseen = ensure(absent=[str(old)], check_mode=True)
+    assert (foreseen["changes"], old.exists()) == ([str(old)], True)
+
+    assert ensure(absent=[str(old)])["changes"] == [str(old)]
+    assert not old.exists()
+    assert ensure(absent=[str(old)])["changed"] is False
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_stays(ensure, tmp_path):

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which flows a host's firewall takes, for the example site, and what is refused of a table of flows."""
 
+import re
 import subprocess
 
 import pytest
 import yaml
-from ansible.errors import AnsibleFilterError
+from ansible.errors import AnsibleError, AnsibleFilterError
 from tests.modules import load
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT, Role
+from tests.roles.conftest import trusted
 
 from inventory_check.settings import PROGRAMS
 
@@ -109,6 +111,44 @@ def test_the_rules_of_every_host_of_the_example_are_good_for_nft(render, site, t
     done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
 
     assert done.stdout.count("policy drop") == 2
+
+
+@pytest.mark.parametrize("changed", ["chain output { accept; }", "no rules"])
+def test_the_unit_leaves_a_copy_of_what_the_kernel_has(render, tmp_path, changed):
+    """Its commands as they are, but for the places, in a network namespace of their own; a reload with other rules."""
+    unit = render(ROLE, ROLE.path / "templates/etc/systemd/system/gridstead-firewall.service.j2", "db").splitlines()
+    start, load = (
+        [line.partition("=")[2] for line in unit if re.match(f"Exec{kind}.*=", line)] for kind in ("Start", "Reload")
+    )
+    rules, loaded = tmp_path / "firewall.nft", tmp_path / "loaded.nft"
+    old = render(ROLE, TEMPLATE, "db")
+    new = old.replace("chain forward {", f"{changed}\n  chain forward {{")
+    rules.write_text(old)
+    (tmp_path / "new").write_text(new)
+
+    script = f"{' && '.join(start)} && cp new firewall.nft && {' && '.join(load)}; nft list table inet gridstead"
+    script = script.replace("/run/gridstead-firewall", str(tmp_path)).replace("/etc/gridstead", str(tmp_path))
+    argv = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
+    done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    is_loaded = "chain output" in done.stdout
+    assert is_loaded is (changed != "no rules")
+    assert loaded.read_text() == (new if is_loaded else old)
+
+
+def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
+    def files(**variables):
+        templar = site.templar(ROLE, "db", base_flows=[FLOW | {"to": ["nowhere"]}], **variables)
+        templar.available_variables |= {"ansible_search_path": [str(ROLE.path)]}
+        wanted = [file["path"] for file in templar.template(trusted("{{ __base_files }}"))]
+        return wanted, templar.template(trusted("{{ __base_files_absent }}"))
+
+    wanted, absent = files(base_firewall=False)
+
+    assert absent == ["/etc/gridstead/firewall.nft"]
+    assert absent[0] not in wanted
+    with pytest.raises(AnsibleError, match="nowhere"):
+        files(base_firewall=True)
 
 
 @pytest.mark.parametrize(
