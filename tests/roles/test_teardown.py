@@ -22,6 +22,7 @@ NAMES = {
     "ansible.builtin.apt": "packages",
     "ansible.builtin.systemd_service": "units",
     "ansible.builtin.user": "users",
+    "daemon": "units",
 }
 # What a role touches and does not own.
 STAYS = {

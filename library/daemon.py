@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon runs, now and after a boot, and knows its files as they are.
+
+A handler restarts what a run has changed. A run that is killed before its handlers leaves a daemon that knows older
+files than there are, and the next run finds nothing to change. So it is asked of the host whether a daemon must be
+restarted: it must where a file is younger than the daemon.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: daemon
+short_description: A daemon that runs with its files as they are
+description:
+  - Starts it, lets it start at boot, and restarts it if it began before one of its files was last written.
+  - Lets systemd read units anew where one of this daemon's changed.
+options:
+  name: {type: str, required: true, description: Its unit.}
+  reads:
+    type: list
+    elements: path
+    required: true
+    description: Files that it reads when it begins, and that nothing but a run of Ansible writes.
+"""
+EXAMPLES = """
+- name: Ensure munged runs
+  daemon:
+    name: munge
+    reads: [/etc/munge/munge.key]
+"""
+RETURN = """
+why: {type: list, elements: str, returned: always, description: What was to do, with the files that are younger.}
+"""
+
+PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload", "InactiveExitTimestampMonotonic")
+RUNS = {"active", "reloading", "refreshing", "activating"}
+
+
+def begun_at(monotonic_us: str, now: float, monotonic: float) -> float:
+    """Return the time, in seconds since 1970, of a moment that systemd tells in microseconds since the boot.
+
+    Example:
+        >>> begun_at("5000000", now=1000.0, monotonic=15.0)
+        990.0
+    """
+    return now - (monotonic - int(monotonic_us) / 1e6)
+
+
+def younger(paths: list[str], than: float) -> list[str]:
+    """Return the files that were written after a time, in seconds since 1970; what is not there was not."""
+    return [path for path in paths if Path(path).exists() and Path(path).stat().st_mtime > than]
+
+
+def what_to_do(told: dict[str, str], reads: list[str]) -> tuple[list[list[str]], list[str]]:
+    """Return the commands after which the daemon is as it must be, without program and unit, and why they are due."""
+    commands, why = [], []
+    if told["NeedDaemonReload"] == "yes":
+        commands.append(["daemon-reload"])
+        why.append("systemd knows an older unit")
+    if told["UnitFileState"] != "enabled":
+        commands.append(["enable"])
+        why.append("it would not start at boot")
+    if told["ActiveState"] not in RUNS:
+        commands.append(["start"])
+        why.append("it does not run")
+    else:
+        begun = begun_at(told["InactiveExitTimestampMonotonic"], time.time(), time.monotonic())
+        if newer := younger(reads, begun):
+            commands.append(["restart"])
+            why += [f"{path} is younger" for path in newer]
+    return commands, why
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "reads": {"type": "list", "elements": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    name = module.params["name"]
+    look = ["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--", name]
+    _, text, _ = module.run_command(look, check_rc=True)
+    told = dict(line.split("=", 1) for line in text.splitlines())
+    if told["LoadState"] != "loaded" and not module.check_mode:
+        module.fail_json(msg=f"cannot run {name}: its unit is {told['LoadState']}")
+    commands, why = what_to_do(told, module.params["reads"])
+    for command in () if module.check_mode else commands:
+        argv = ["systemctl", *command, *([] if command == ["daemon-reload"] else ["--", name])]
+        code, _, err = module.run_command(argv)
+        if code != 0:
+            module.fail_json(msg=f"could not {command[0]} {name}: {err.strip()}; read journalctl --unit={name}")
+    module.exit_json(changed=bool(commands), why=why)
+
+
+if __name__ == "__main__":
+    main()
