@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modules of role directory: what they ask of the server, and what they leave alone."""
 
+import types
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,30 @@ def test_first_certificate_reads_past_white_space_and_chains():
     assert instance.first_certificate("certutil: Could not find cert: Server-Cert") == ""
 
 
+class FakeConnection:
+    """A connection that is lost as soon as something is to be written."""
+
+    def add_s(self, *_):
+        raise ConnectionError
+
+    modify_s = add_s
+
+
+@pytest.mark.parametrize("change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])])
+def test_a_change_is_noted_before_it_is_made(tmp_path, monkeypatch, change):
+    """A run that is killed in between does not know of it; the server must begin anew all the same."""
+    how, *arguments = change
+    monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
+    directory = entries.Directory("ldapi://")
+    directory._connection, directory._note = FakeConnection(), tmp_path / "var/unsettled"
+    monkeypatch.setattr(entries, "ldap", types.SimpleNamespace(MOD_ADD=0, MOD_REPLACE=2))
+
+    with pytest.raises(ConnectionError):
+        getattr(directory, how)(*arguments)
+
+    assert (tmp_path / "var/unsettled").exists()
+
+
 class FakeModule:
     """Runs no program: answers certutil from a key store in memory and notes what else was called."""
 
@@ -173,7 +198,7 @@ class FakeModule:
         self.check_mode = check
         self.store = {}
         self.called = []
-        self.params = {"name": "t", "hostname": "h", "suffix": "dc=t"}
+        self.params = {"name": "t", "hostname": "h", "suffix": "dc=t", "unsettled": str(tmp_path / "var/unsettled")}
         for key, name in {"certificate": "a.crt", "certificate_key": "a.key", "ca_certificate": "ca.crt"}.items():
             self.params[key] = str(tmp_path / name)
 
@@ -181,6 +206,7 @@ class FakeModule:
         if command[:2] == ["certutil", "-L"]:
             return 0, self.store.get(command[command.index("-n") + 1], ""), ""
         self.called.append(command[:2])
+        self.noted_first = Path(self.params["unsettled"]).exists()
         return 0, "", ""
 
 
@@ -215,6 +241,7 @@ def test_instance_with_the_same_certificates_is_left_alone(existing, module):
 
     assert instance.ensure(existing, module) == []
     assert module.called == []
+    assert not Path(module.params["unsettled"]).exists()
 
 
 def test_renewed_certificate_is_taken_over(existing, module):
@@ -225,6 +252,7 @@ def test_renewed_certificate_is_taken_over(existing, module):
 
     assert instance.ensure(existing, module) == ["certificate"]
     assert module.called == [["dsctl", "t"]]
+    assert module.noted_first
 
 
 def test_check_mode_creates_no_instance(module):

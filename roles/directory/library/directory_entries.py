@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -54,6 +55,11 @@ options:
         description: Whether it may have others beside it, as long as those who use them are told of the new one.
         type: bool
         default: false
+  unsettled:
+    description:
+      - A file that is made before the first change. As long as it is there, a call says that something changed;
+        handlers remove it when the server has begun anew. So a run that is killed in between does not leave it undone.
+    type: path
 author: Gridstead contributors
 """
 
@@ -131,8 +137,9 @@ def plan(current: Attributes, wanted: Attributes) -> list[tuple[str, str, list[s
 class Directory:
     """A connection to the directory as its manager."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, note: Path | None = None) -> None:
         self._uri = uri
+        self._note = note
         self._connection = ldap.initialize(uri)
         self._connection.sasl_non_interactive_bind_s("EXTERNAL")
 
@@ -146,14 +153,21 @@ class Directory:
 
     def add(self, dn: str, attributes: Attributes) -> None:
         """The entry exists with these attributes."""
+        self._note_change()
         self._connection.add_s(dn, [(name, encode(values)) for name, values in attributes.items() if values])
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
         """The entry has the changes that `plan` found."""
+        self._note_change()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
         self._connection.modify_s(
             dn, [(operations[how], name, encode(values) or None) for how, name, values in changes]
         )
+
+    def _note_change(self) -> None:
+        if self._note:
+            self._note.parent.mkdir(parents=True, exist_ok=True)
+            self._note.touch()
 
     def password_count(self, dn: str) -> int:
         """Return with how many passwords the entry can log in."""
@@ -208,8 +222,9 @@ def run(module: AnsibleModule) -> None:
     """Work through the entries and leave the module with its result."""
     changes: list[str] = []
     dn = "the connection"
+    note = Path(module.params["unsettled"]) if module.params["unsettled"] else None
     try:
-        directory = Directory(module.params["uri"])
+        directory = Directory(module.params["uri"], note)
         for entry in module.params["entries"]:
             dn = entry["dn"]
             changes += ensure(directory, entry, check=module.check_mode)
@@ -219,7 +234,7 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=f"could not reach the directory at {module.params['uri']}", changes=changes)
     except ldap.LDAPError as error:
         module.fail_json(msg=f"could not ensure {dn}: {error.args[0] if error.args else error}", changes=changes)
-    module.exit_json(changed=bool(changes), changes=changes)
+    module.exit_json(changed=bool(changes) or (note is not None and note.exists()), changes=changes)
 
 
 def main() -> None:
@@ -235,6 +250,7 @@ def main() -> None:
         argument_spec={
             "uri": {"type": "str", "required": True},
             "entries": {"type": "list", "elements": "dict", "required": True, "options": entry},
+            "unsettled": {"type": "path"},
         },
         supports_check_mode=True,
     )

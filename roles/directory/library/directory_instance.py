@@ -41,6 +41,10 @@ options:
     description: Certificate of the authority, PEM.
     type: path
     required: true
+  unsettled:
+    description: A file that is made before a change, as for M(directory_entries).
+    type: path
+    required: true
 author: Gridstead contributors
 """
 
@@ -53,6 +57,7 @@ EXAMPLES = r"""
     certificate: /etc/ssl/ldap1.crt
     certificate_key: /etc/ssl/private/ldap1.key
     ca_certificate: /etc/ssl/ca.crt
+    unsettled: /var/lib/site/directory.unsettled
 """
 
 RETURN = r"""
@@ -104,6 +109,7 @@ class Instance:
         self._module = module
         self._name = module.params["name"]
         self._folder = Path("/etc/dirsrv") / f"slapd-{self._name}"
+        self._note = Path(module.params["unsettled"])
 
     def exists(self) -> bool:
         """Return whether the instance was created."""
@@ -125,6 +131,7 @@ class Instance:
 
     def trust(self, path: str) -> None:
         """The key store trusts the authority of the file, and no older one of ours."""
+        self._note_change()
         store = ["-d", str(self._folder), "-n", CA_NICKNAME, "-f", str(self._folder / "pwdfile.txt")]
         # There is none to delete the first time.
         self._module.run_command(["certutil", "-D", *store])
@@ -132,8 +139,13 @@ class Instance:
 
     def identify(self, certificate: str, key: str) -> None:
         """The key store holds the server's certificate and key."""
+        self._note_change()
         command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
         self._module.run_command(command, check_rc=True)
+
+    def _note_change(self) -> None:
+        self._note.parent.mkdir(parents=True, exist_ok=True)
+        self._note.touch()
 
 
 def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
@@ -166,6 +178,7 @@ def main() -> None:
             "certificate": {"type": "path", "required": True},
             "certificate_key": {"type": "path", "required": True, "no_log": False},
             "ca_certificate": {"type": "path", "required": True},
+            "unsettled": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
@@ -173,7 +186,7 @@ def main() -> None:
         changes = ensure(Instance(module), module)
     except OSError as error:
         module.fail_json(msg=f"could not read {error.filename}: {error.strerror}")
-    module.exit_json(changed=bool(changes), changes=changes)
+    module.exit_json(changed=bool(changes) or Path(module.params["unsettled"]).exists(), changes=changes)
 
 
 if __name__ == "__main__":
