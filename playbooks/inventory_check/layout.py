@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from inventory_check.problem import Problem
 from inventory_check.site import WIRING, Site, address
 
-ONE_HOST = ("slurm_controller", "slurm_accounting", "storage", "directory", "control_plane")
+ONE_HOST = ("slurm_controller", "slurm_accounting", "storage", "control_plane")
+TWO_HOSTS = ("directory",)
 SOME_HOSTS = ("slurm_login", "slurm_compute")
 MAYBE_ONE_HOST = ("slurm_backup_controller", "devnet")
 _SLURM = ("slurm_controller", "slurm_backup_controller", "slurm_accounting", "slurm_login", "slurm_compute")
 _USERS = ("slurm_controller", "slurm_backup_controller", "slurm_login", "slurm_compute", "storage")
 JOINED = {"slurm": _SLURM, "storage_clients": _USERS, "sssd_clients": _USERS}
 _ANY = ("cvmfs_replica", "gateway", "grid", "all", "ungrouped")
-GROUPS = frozenset({*ONE_HOST, *SOME_HOSTS, *MAYBE_ONE_HOST, *JOINED, *_ANY})
+GROUPS = frozenset({*ONE_HOST, *TWO_HOSTS, *SOME_HOSTS, *MAYBE_ONE_HOST, *JOINED, *_ANY})
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _LIKE = 0.8
@@ -26,11 +27,17 @@ _LIKE = 0.8
 
 def groups(site: Site) -> Iterator[Problem]:
     """Find groups that are missing, have too many hosts, or have names that nothing reads."""
-    for name in ONE_HOST + SOME_HOSTS + MAYBE_ONE_HOST:
+    for name in ONE_HOST + TWO_HOSTS + SOME_HOSTS + MAYBE_ONE_HOST:
         hosts = site.groups.get(name, [])
         least = 0 if name in MAYBE_ONE_HOST else 1
-        if len(hosts) < least or (len(hosts) > 1 and name not in SOME_HOSTS):
-            allowed = {ONE_HOST: "exactly one", SOME_HOSTS: "at least one", MAYBE_ONE_HOST: "one or none"}
+        most = {SOME_HOSTS: len(hosts), TWO_HOSTS: 2}
+        if not least <= len(hosts) <= next((count for names, count in most.items() if name in names), 1):
+            allowed = {
+                ONE_HOST: "exactly one",
+                TWO_HOSTS: "one, or two that replicate",
+                SOME_HOSTS: "at least one",
+                MAYBE_ONE_HOST: "one or none",
+            }
             yield Problem(
                 where=f"group {name}",
                 found=f"{len(hosts)} hosts{': ' if hosts else ''}{', '.join(hosts)}",

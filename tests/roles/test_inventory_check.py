@@ -384,7 +384,7 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
     told = done.stdout.partition("msg: |-")[2]
     assert "The inventory has 6 mistakes; nothing was touched." in told
     for words in (
-        "group directory: 0 hosts. Allowed: exactly one. To mend by whoever writes this inventory.",
+        "group directory: 0 hosts. Allowed: one, or two that replicate. To mend by whoever writes this inventory.",
         "group control_plane: 2 hosts: control, db. Allowed: exactly one.",
         "host Compute_3: the name is none that a host can have",
         "hosts Compute_3, compute2: all have the gridstead_address 192.0.2.22.",

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two suppliers of the directory: who gives whom its entries, which numbers are whose, what each must have."""
+
+from types import SimpleNamespace
+
+import pytest
+from tests.modules import load
+from tests.roles.catalogue import ROOT
+
+from inventory_check import layout
+
+FIRST, LAST = 200001, 999999
+PAIR = ("ldap1", "ldap2")
+
+
+suppliers = load(ROOT / "roles/directory/filter_plugins/suppliers.py")
+info = load(ROOT / "roles/directory/library/directory_replica_info.py")
+agreements = load(ROOT / "roles/directory/library/directory_agreements.py")
+
+
+def look(*names, number=0, generation="", upcoming=0, numbers=()):
+    return {"id": number, "generation": generation, "next": upcoming, "names": list(names), "numbers": list(numbers)}
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, "0 hosts"), (1, ""), (2, ""), (3, "3 hosts: ldap0, ldap1, ldap2")])
+def test_a_site_has_one_supplier_or_two(count, told):
+    site = SimpleNamespace(groups={"directory": [f"ldap{number}" for number in range(count)]})
+
+    problems = [one for one in layout.groups(site) if one.where == "group directory"]
+
+    assert [one.found for one in problems] == ([told] if told else [])
+    assert all(one.allowed == "one, or two that replicate" for one in problems)
+
+
+def test_one_supplier_gives_all_numbers():
+    assert suppliers.supplier_numbers(FIRST, LAST, 0, 1) == {"first": FIRST, "last": LAST}
+
+
+@pytest.mark.parametrize(("first", "last"), [(FIRST, LAST), (10, 13), (10, 14), ("10", "14")])
+def test_two_suppliers_share_all_numbers_and_have_none_in_common(first, last):
+    one, two = (suppliers.supplier_numbers(first, last, place, 2) for place in (0, 1))
+
+    assert (one["first"], two["last"]) == (int(first), int(last))
+    assert two["first"] == one["last"] + 1
+
+
+def test_new_servers_can_be_any_suppliers():
+    assert suppliers.supplier_problem({name: look() for name in PAIR}, PAIR, FIRST, LAST) == ""
+
+
+def test_a_supplier_in_the_place_of_another_is_refused():
+    looks = {"ldap1": look(number=1), "ldap2": look(number=2)}
+
+    assert suppliers.supplier_problem(looks, PAIR, FIRST, LAST) == ""
+    assert suppliers.supplier_problem(looks, PAIR[::-1], FIRST, LAST).startswith("ldap2 is supplier 2 of its directory")
+    assert "put a new, empty host in its place" in suppliers.supplier_problem(looks, ["ldap2"], FIRST, LAST)
+
+
+def test_a_server_that_has_given_numbers_of_the_others_share_is_refused():
+    halves = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
+    at_end = {"ldap1": look(upcoming=halves["last"] + 1), "ldap2": look()}
+    beyond = {"ldap1": look(upcoming=halves["last"] + 2), "ldap2": look()}
+
+    assert suppliers.supplier_problem(at_end, PAIR, FIRST, LAST) == ""
+    assert suppliers.supplier_problem(beyond, PAIR, FIRST, LAST).startswith(
+        f"ldap1 gives a new user number {halves['last'] + 2}"
+    )
+    assert suppliers.supplier_problem(beyond, ["ldap1"], FIRST, LAST) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"), [("a", "a", True), ("a", "b", False), ("a", "", False), ("", "", False)]
+)
+def test_suppliers_hear_each_other_when_their_data_has_one_origin(one, two, same):
+    looks = {"ldap1": look(generation=one), "ldap2": look(generation=two)}
+
+    assert suppliers.supplier_same(looks, PAIR) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "source"),
+    [
+        (("dc=x", "uid=0xa"), ("dc=x",), "ldap1"),
+        (("dc=x",), ("dc=x", "uid=0xa"), "ldap2"),
+        (("dc=x",), ("dc=x",), "ldap1"),
+        (("dc=x", "uid=0xa"), ("dc=x", "uid=0xb"), ""),
+    ],
+)
+def test_entries_come_from_the_one_that_has_all_of_the_others(one, two, source):
+    assert suppliers.supplier_source({"ldap1": look(*one), "ldap2": look(*two)}, PAIR) == source
+
+
+def test_a_host_that_is_not_looked_at_has_no_look():
+    hostvars = {"ldap1": {"seen": {"replica": look()}}, "ldap2": {"seen": {"skipped": True}}, "ldap3": {}}
+
+    assert list(suppliers.supplier_looks(hostvars, ["ldap1", "ldap2", "ldap3"], "seen")) == ["ldap1"]
+
+
+def test_a_supplier_that_comes_anew_gives_no_number_that_its_share_has_seen():
+    share = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
+
+    def upcoming(*numbers, own=0):
+        looks = {"ldap1": look(upcoming=own), "ldap2": look(numbers=numbers)}
+        return suppliers.supplier_next(looks, "ldap2", "ldap1", share, 1000)
+
+    assert upcoming() == upcoming(600000) == FIRST
+    assert upcoming(FIRST, 300000, 600000) == 301001
+    assert upcoming(300000, own=400000) == 400000
+    assert upcoming(share["last"]) == share["last"]
+
+
+VALUES = [
+    "{replicageneration} 6b022651000000010000",
+    "{replica 1 ldap://ldap1:0} 6b02265c000000010000 6b022670000000010000",
+    "{replica 2 ldap://ldap2:0}",
+]
+
+
+def test_a_vector_tells_its_origin_and_the_last_change_of_each():
+    """Recorded of 389ds 3.1.2. A supplier that nothing came from has no change."""
+    expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
+
+    assert info.vector(VALUES) == expected
+    assert info.vector([]) == {"generation": "", "csns": {}}
+
+
+def test_a_supplier_must_have_what_the_other_had():
+    def mine(csn, generation="a"):
+        return {"generation": generation, "csns": {"1": csn}}
+
+    assert info.objection(mine("6b02"), mine("6b02")) == info.objection(mine("6b03"), mine("6b02")) == ""
+    assert info.objection(mine("6b02"), mine("6b0a")) == "changes made on supplier 1 have not come"
+    assert info.objection({"generation": "a", "csns": {}}, mine("6b02")) == "changes made on supplier 1 have not come"
+    assert info.objection(mine("6b02"), mine("6b02", "b")).startswith("their data has different origins")
+    assert info.objection(mine("6b02"), {}) == ""
+
+
+class FakeSupplier:
+    """A supplier in memory; an initialisation ends with what it is told."""
+
+    def __init__(self, *, says="Error (0) Total update succeeded"):
+        self.entries = {}
+        self.says = says
+
+    def replica(self):
+        return "cn=replica"
+
+    def agreements(self):
+        return {
+            dn: {name.lower(): [value] for name, value in entry.items() if name != "nsDS5ReplicaCredentials"}
+            for dn, entry in self.entries.items()
+        }
+
+    def add(self, dn, attributes):
+        self.entries[dn] = dict(attributes)
+
+    def modify(self, dn, attributes):
+        started = attributes.pop("nsds5BeginReplicaRefresh", None)
+        self.entries[dn] |= attributes | ({"nsds5replicaLastInitStatus": self.says} if started else {})
+
+    def remove(self, dn):
+        del self.entries[dn]
+
+
+def asked(*peers, password="p" * 40):
+    return {"peers": list(peers), "suffix": "dc=x", "bind_dn": "uid=replication,cn=config", "password": password}
+
+
+@pytest.fixture
+def supplier():
+    return FakeSupplier()
+
+
+def test_an_agreement_is_made_once(supplier):
+    assert agreements.ensure(supplier, asked("ldap2"), check=False) == ["ldap2: new"]
+    assert supplier.entries["cn=ldap2,cn=replica"]["nsDS5ReplicaTransportInfo"] == "LDAPS"
+    assert agreements.ensure(supplier, asked("ldap2"), check=False) == []
+
+
+def test_a_new_password_is_told_to_the_agreement_and_to_nobody_else(supplier):
+    agreements.ensure(supplier, asked("ldap2"), check=False)
+
+    changes = agreements.ensure(supplier, asked("ldap2", password="q" * 40), check=False)
+
+    assert changes == ["ldap2: description, nsDS5ReplicaCredentials"]
+    entry = supplier.entries["cn=ldap2,cn=replica"]
+    assert entry.pop("nsDS5ReplicaCredentials") == "q" * 40
+    assert not any("q" * 40 in value for value in entry.values())
+
+
+def test_an_agreement_that_leads_to_nobody_goes(supplier):
+    agreements.ensure(supplier, asked("ldap2"), check=False)
+
+    assert agreements.ensure(supplier, asked(), check=False) == ["ldap2: none any more"]
+    assert supplier.entries == {}
+
+
+def test_check_mode_changes_no_agreement(supplier):
+    assert agreements.ensure(supplier, asked("ldap2"), check=True) == ["ldap2: new"]
+    assert supplier.entries == {}
+
+
+@pytest.mark.parametrize(
+    ("says", "wrong"),
+    [
+        ("Error (0) Total update succeeded", ""),
+        ("Error (49) Problem connecting", "ldap2: Error (49) Problem connecting"),
+    ],
+)
+def test_an_initialisation_tells_how_it_ended(says, wrong):
+    supplier = FakeSupplier(says=says)
+    agreements.ensure(supplier, asked("ldap2"), check=False)
+
+    assert agreements.initialise(supplier, ["ldap2"], wait_s=1) == wrong
