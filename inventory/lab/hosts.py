@@ -35,6 +35,8 @@ def inventory(mine: names.Names, now: state.State | None, asked: topology.Topolo
     return {
         "_meta": {"hostvars": hostvars},
         "all": {"hosts": hosts, "vars": _variables(mine, now)},
+        # Plays name it, whether or not a lab has one.
+        "slurm_backup_controller": {"hosts": []},
         **{name: {"hosts": listed} for name, listed in members.items()},
         **{name: {"children": children} for name, children in groups.items()},
     }

@@ -12,9 +12,16 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-STAGES = ("accounting", "controller", "compute", "login")  # the order of the upgrade
-DAEMONS = {"accounting": "slurmdbd", "controller": "slurmctld", "compute": "slurmd", "login": "the commands"}
+STAGES = ("accounting", "controller", "backup_controller", "compute", "login")  # the order of the upgrade
+DAEMONS = {
+    "accounting": "slurmdbd",
+    "controller": "slurmctld",
+    "backup_controller": "the second slurmctld",
+    "compute": "slurmd",
+    "login": "the commands",
+}
 ASKED = ("accounting", "controller")  # whom all later ones ask
+SAME = ("controller", "backup_controller")  # who read each other's state
 SERIES_MAX = 2
 MONTH_OF_SECOND_SERIES = 9
 UPSTREAM = re.compile(r"(?:\d+:)?(\d+)\.(\d+)\.(\d+)")
@@ -135,6 +142,8 @@ def together(upper: str, above: Mapping[str, str], lower: str, below: Mapping[st
             pair = f"{DAEMONS[lower]} {version} on {hosts} would be {{}} than {DAEMONS[upper]} {over} on {others}"
             if upstream(version) > upstream(over):
                 found.append(pair.format("newer"))
+            elif (upper, lower) == SAME and upstream(version) < upstream(over):
+                found.append(pair.format("older"))
             elif place(over) - place(version) > SERIES_MAX:
                 found.append(pair.format(f"more than {SERIES_MAX} series older"))
     return found

@@ -54,7 +54,13 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
     if found:
         return found
     found += [*layout.groups(site), *layout.memberships(site), *layout.names(site), *layout.addresses(site)]
-    found += [*cluster.nodes(site), *cluster.devices(site), *cluster.partitions(site), *cluster.accounts(site)]
+    found += [
+        *cluster.nodes(site),
+        *cluster.state(site),
+        *cluster.devices(site),
+        *cluster.partitions(site),
+        *cluster.accounts(site),
+    ]
     found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.authority(site, now)]
     found += roles.variables(site, wanted)
     reported = frozenset[str]().union(*(one.about for one in found))

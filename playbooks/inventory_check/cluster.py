@@ -26,6 +26,7 @@ PARTITION = (
     "PriorityTier", "QOS", "ReqResv", "ResumeTimeout", "RootOnly", "SelectTypeParameters", "State",
     "SuspendTime", "SuspendTimeout", "Topology", "TRESBillingWeights",
 )  # fmt: skip
+OWN_DISK = "/var/lib/slurm/slurmctld"  # where Debian's slurmctld keeps its state
 FIRST_FREE_ID = 65536  # below are the system's own
 
 _RANGE = re.compile(r"\[([0-9,-]+)\]")
@@ -75,6 +76,23 @@ def _cores(where: str, said: Mapping[str, Any]) -> Iterator[Problem]:
                 found=f"{cpus} with {sockets} sockets of {cores} cores of {threads} threads",
                 allowed=f"{sockets * cores * threads}, or {sockets * cores} for one CPU each core",
             )
+
+
+def state(site: Site) -> Iterator[Problem]:
+    """Find two controllers that do not keep slurmctld's state in one place."""
+    if not site.members("slurm_backup_controller"):
+        return
+    places = {
+        host.name: host.value("slurm_config", {}).get("StateSaveLocation") or host.value("slurm_state_directory")
+        for host in site.members("slurm_controller", "slurm_backup_controller")
+    }
+    if len(set(places.values())) > 1 or OWN_DISK in places.values():
+        yield Problem(
+            where="slurm_state_directory",
+            found=", ".join(f'"{place}" on {name}' for name, place in places.items()),
+            allowed="with a host in slurm_backup_controller, one folder below what both controllers mount",
+            about=frozenset({"slurm_state_directory"}),
+        )
 
 
 def devices(site: Site) -> Iterator[Problem]:

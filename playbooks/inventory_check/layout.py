@@ -15,6 +15,7 @@ ONE_HOST = ("slurm_controller", "slurm_accounting", "storage", "control_plane")
 TWO_HOSTS = ("directory",)
 SOME_HOSTS = ("slurm_login", "slurm_compute")
 MAYBE_ONE_HOST = ("slurm_backup_controller", "devnet")
+_INSTEAD = {"slurm_controller": "exactly one; a second one, which stands by, is in slurm_backup_controller"}
 _SLURM = ("slurm_controller", "slurm_backup_controller", "slurm_accounting", "slurm_login", "slurm_compute")
 _USERS = ("slurm_controller", "slurm_backup_controller", "slurm_login", "slurm_compute", "storage")
 JOINED = {"slurm": _SLURM, "storage_clients": _USERS, "sssd_clients": _USERS}
@@ -41,7 +42,7 @@ def groups(site: Site) -> Iterator[Problem]:
             yield Problem(
                 where=f"group {name}",
                 found=f"{len(hosts)} hosts{': ' if hosts else ''}{', '.join(hosts)}",
-                allowed=next(text for names, text in allowed.items() if name in names),
+                allowed=_INSTEAD.get(name) or next(text for names, text in allowed.items() if name in names),
                 about=frozenset({f"group {name}"}),
             )
     for name in site.groups.keys() - GROUPS:

@@ -27,6 +27,7 @@ _UDP = {"report_listen"}
 PROGRAMS = (
     ("all", "sshd", 22, 22),
     ("slurm_controller", "slurmctld", 6817, 6817),
+    ("slurm_backup_controller", "slurmctld", 6817, 6817),
     ("slurm_compute", "slurmd", 6818, 6818),
     ("slurm_accounting", "slurmdbd", 6819, 6819),
     ("slurm_accounting", "MariaDB", 3306, 3306),
@@ -129,7 +130,7 @@ def ports(site: Site, read_: Read) -> Iterator[Problem]:
             for kind, endpoint, place in _listening(model, ""):
                 claims[kind, int(endpoint.rpartition(":")[2])].append(f"{service} ({place})")
         for (kind, port), programs in claims.items():
-            if len(programs) > 1:
+            if len(set(programs)) > 1:
                 where = f"host {name}, port {port}/{kind}"
                 yield Problem(where=where, found=f"claimed by {' and by '.join(programs)}", allowed="a port for each")
 

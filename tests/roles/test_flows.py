@@ -154,7 +154,7 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
 @pytest.mark.parametrize(
     ("host", "port", "addresses"),
     [
-        ("db", 6819, {"192.0.2.10", "192.0.2.12"}),
+        ("db", 6819, {"192.0.2.10", "192.0.2.12", "192.0.2.15"}),
         ("controller", 6830, {"192.0.2.14"}),
         ("infra", 8000, {"192.0.2.21", "192.0.2.22", "192.0.2.31"}),
         ("infra", 9419, None),

@@ -132,7 +132,7 @@ WRONG_EVERYWHERE: Mistakes = {
         ("host control: in group slurm", "cluster's key"),
     ),
     "backup-is-controller": (
-        lambda i: i.group("slurm_backup_controller", "controller"),
+        lambda i: (i.group("slurm_backup_controller", "controller"), i.groups["slurm"].remove("controller2")),
         ("host controller", "slurm_backup_controller", "another host"),
     ),
     "address-is-a-name": (
@@ -280,10 +280,17 @@ WRONG_CHAIN: Mistakes = {
     "certificates-outlive": (lambda i: i.say(pki_valid_days=5000), ("pki_valid_days: 5000", "authority")),
 }
 
+STATES_APART: Mistakes = {
+    "state-not-shared": (
+        lambda i: i.say(slurm_state_directory="/var/lib/slurm/slurmctld"),
+        ('slurm_state_directory: "/var/lib/slurm/slurmctld" on controller', "both controllers mount"),
+    ),
+}
+
 WRONG_GRID: Mistakes = {
     "two-controllers": (
         lambda i: i.group("slurm_controller", "controller", "login"),
-        ("group slurm_controller: 2 hosts: controller, login", "exactly one"),
+        ("group slurm_controller: 2 hosts: controller, login", "exactly one", "slurm_backup_controller"),
     ),
     "address-families": (lambda i: i.say("control", ansible_host="2001:db8::14"), ("is IPv6", "one family")),
     "gres-on-no-node": (
@@ -332,7 +339,7 @@ CHAIN_WITHOUT_GRID: Mistakes = {
 
 
 @pytest.mark.parametrize(
-    "mistakes", [WRONG_EVERYWHERE, WRONG_CLUSTER, WRONG_CHAIN, WRONG_GRID, NO_WIRING, CHAIN_WITHOUT_GRID]
+    "mistakes", [WRONG_EVERYWHERE, WRONG_CLUSTER, WRONG_CHAIN, WRONG_GRID, NO_WIRING, CHAIN_WITHOUT_GRID, STATES_APART]
 )
 def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
     for spoil, _ in mistakes.values():

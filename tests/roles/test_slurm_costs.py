@@ -14,6 +14,8 @@ Include first_job_id.conf
 AuthType=auth/munge
 KillWait=5
 SchedulerParameters=bf_interval=5,sched_min_interval=20000
+SlurmctldHost=controller
+SlurmctldHost=second
 SlurmctldPort=6817
 
 NodeName=compute1 CPUs=64 RealMemory=2500
@@ -46,6 +48,8 @@ FILES = {
         ("slurm.conf", "\nPartition", "NodeName=compute3 CPUs=1\n\nPartition", "reconfigure", ("node compute3",)),
         ("slurm.conf", "SlurmctldPort=6817", "SlurmctldPort=6820", "restart", ("SlurmctldPort",)),
         ("slurm.conf", "auth/munge", "auth/slurm", "restart", ("AuthType",)),
+        ("slurm.conf", "SlurmctldHost=second\n", "", "restart", ("SlurmctldHost",)),
+        ("slurm.conf", "controller\nSlurmctldHost=second", "second", "restart", ("SlurmctldHost",)),
         ("gres.conf", "", "NodeName=compute1 Name=gpu File=/dev/nvidia0", "reconfigure", ("gres.conf",)),
         ("cgroup.conf", "A=b", "A=c", "reconfigure", ("A",)),
         ("epilog", "# why", "# why not", "nothing", ()),

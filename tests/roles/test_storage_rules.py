@@ -5,7 +5,7 @@ from tests.roles.catalogue import Role
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
-ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
+ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.15", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
 
 
 def lines(render, template, host, **variables):
@@ -30,6 +30,19 @@ def test_root_stays_root_only_where_user_directories_are_made(render):
     assert {address for address, options in exports.items() if "maproot=nobody" in options} == ADDRESSES - {
         "192.0.2.13"
     }
+
+
+def test_root_of_the_controllers_stays_root_where_their_state_is_on_the_storage(render):
+    told = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, slurm_state_directory="/srv/shared/slurm")
+    unit = lines(
+        render,
+        "etc/systemd/system/gridstead-shared-storage.service.j2",
+        SERVER,
+        slurm_state_directory="/srv/shared/slurm",
+    )
+
+    assert {one.split()[0] for one in told if "maproot=0:0" in one} == {"192.0.2.10", "192.0.2.13", "192.0.2.15"}
+    assert any(one.startswith("Before=") and "slurmctld.service" in one for one in unit)
 
 
 def test_every_export_asks_for_a_password_and_admins_for_another_one(render):

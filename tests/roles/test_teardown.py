@@ -29,6 +29,7 @@ STAYS = {
     ("devnet", "/var/lib/private"): "systemd's",
     ("shared_storage", "/srv/nfs"): "data, where the back end is NFS; tests/roles/test_storage_rules.py",
     ("container_runtime", "/dev/net/tun"): "the kernel's device has its rights anew after each boot",
+    ("slurm", "/srv/slurm/state"): "a folder on storage of the site's; what is in it goes",
     ("slurm", "slurm"): "the package's account; a group of ours that it joins is removed",
 }
 # What a host has from playbooks of later days alone.

@@ -30,9 +30,15 @@ iF |slurm-wlm|slurmctld|24.11.5-4+deb13u2
 rc |slurm-wlm|slurmdbd|24.05.1-1
 ii |munge|munge|0.5.16-1
 """
-CLUSTER = {"accounting": ["db"], "controller": ["control"], "compute": ["compute1", "compute2"], "login": ["login"]}
+CLUSTER = {
+    "accounting": ["db"],
+    "controller": ["control"],
+    "backup_controller": ["second"],
+    "compute": ["compute1", "compute2"],
+    "login": ["login"],
+}
 NOBODY = {stage: [] for stage in CLUSTER}
-HOSTS = ("db", "control", "compute1", "compute2", "login")
+HOSTS = ("db", "control", "second", "compute1", "compute2", "login")
 OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
 
 
@@ -98,9 +104,18 @@ def test_what_slurm_cannot_do_is_refused(hosts, reason):
     assert any(one.startswith(reason) for one in refusals(**hosts)), refusals(**hosts)
 
 
+def test_the_controllers_which_read_each_others_state_are_of_one_version():
+    both = {"db": found(target=NEXT), "control": found(target=NEXT)}
+
+    assert refusals(**both) == [
+        f"the second slurmctld {FIXED} on second would be older than slurmctld {NEXT} on control"
+    ]
+    assert refusals(**both, second=found(target=NEXT)) == []
+
+
 def test_the_database_goes_first_and_may_stay_ahead():
     assert refusals(db=found(target=NEXT)) == []
-    assert refusals(db=found(target="25.11.1-1"), control=found(target=NEXT)) == []
+    assert refusals(db=found(target="25.11.1-1"), control=found(target=NEXT), second=found(target=NEXT)) == []
     assert refusals(**{host: found(target=NEXT) for host in HOSTS if host != "compute1"}) == []
 
 
@@ -116,6 +131,7 @@ def test_whoever_has_nothing_to_do_has_no_turn():
     assert filters.upgrade_stages(releases, CLUSTER) == {
         "accounting": ["db"],
         "controller": [],
+        "backup_controller": [],
         "compute": ["compute2"],
         "login": ["login"],
     }

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_costs import judge
+from ansible.module_utils.slurm_costs import MAIN, judge, settings
 
 DOCUMENTATION = """
 module: slurm_change
@@ -32,6 +32,7 @@ RETURN = """
 cost: {description: nothing, reconfigure or restart., type: str, returned: always}
 differences: {description: What is not as it was., type: list, returned: always}
 ends: {description: Whose jobs it would end, as lists of options for squeue., type: list, returned: always}
+state_was: {description: Where slurmctld has its state; empty if it was told nothing yet., type: str, returned: always}
 """
 
 
@@ -44,7 +45,14 @@ def main() -> None:
     told = Path(module.params["in_force"])
     old = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
     verdict = judge(old, module.params["files"])
-    module.exit_json(changed=False, cost=verdict.cost, differences=verdict.differences, ends=verdict.ends)
+    state_was = settings(MAIN, old.get(MAIN, "")).get(("StateSaveLocation", ""), "")
+    module.exit_json(
+        changed=False,
+        cost=verdict.cost,
+        differences=verdict.differences,
+        ends=verdict.ends,
+        state_was=state_was,
+    )
 
 
 if __name__ == "__main__":

@@ -101,12 +101,19 @@ RULES = (
         ends="all jobs",
     ),
     Rule(
-        "how or where slurmctld keeps its jobs",
+        "how slurmctld keeps its jobs",
         MAIN,
-        ("ClusterName", "SelectType", "StateSaveLocation", "SwitchType"),
+        ("ClusterName", "SelectType", "SwitchType"),
         RESTART,
         "slurm.conf(5); slurmctld refuses another ClusterName than its state's",
         ends="all jobs",
+    ),
+    Rule(
+        "where slurmctld runs and keeps its jobs, which move with it",
+        MAIN,
+        ("SlurmctldHost", "StateSaveLocation"),
+        RESTART,
+        "slurm.conf(5)",
     ),
     Rule(
         "where slurmctld listens, and tokens",
@@ -191,7 +198,9 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
         if kind:
             found[kind, value] = frozenset(parameters)
         else:
-            found[key, ""] = " ".join([value, *parameters])
+            said = " ".join([value, *parameters])
+            # SlurmctldHost comes once for each controller, and the first is in charge.
+            found[key, ""] = f"{found[key, '']}\n{said}" if (key, "") in found else said
     return found
 
 
