@@ -6,6 +6,7 @@ One round trip for all of them: a task for each file is what a run that changes 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -52,6 +53,12 @@ options:
     elements: path
     default: []
     description: Files that may lock somebody out. If one of them would change, none does, and C(held) names it.
+  unsettled:
+    type: path
+    description:
+      - Where it is noted which files changed, before the first of them does. What is noted counts as changed in each
+        run until somebody removes the note, as handlers do when the programs know; so a run that is killed in between
+        does not leave them with what was before.
 """
 EXAMPLES = """
 - name: Ensure sshd has its settings
@@ -114,6 +121,18 @@ def replace(path: Path, wanted: dict[str, Any]) -> None:
     new.replace(path)
 
 
+def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
+    """Return the paths that changed or are noted, in the order of the files, which are noted now."""
+    if not module.params["unsettled"]:
+        return changed
+    note = Path(module.params["unsettled"])
+    noted = json.loads(content_of(note) or "[]")
+    found = [one["path"] for one in module.params["files"] if one["path"] in {*changed, *noted}]
+    if changed and not module.check_mode:
+        replace(note, {"path": str(note), "content": json.dumps(found), "mode": "0600"})
+    return found
+
+
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
@@ -121,6 +140,7 @@ def main() -> None:
             "files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION},
             "absent": {"type": "list", "elements": "path", "default": []},
             "try_first": {"type": "list", "elements": "path", "default": []},
+            "unsettled": {"type": "path"},
         },
         supports_check_mode=True,
     )
@@ -142,11 +162,11 @@ def main() -> None:
     held = [wanted["path"] for wanted in changed if wanted["path"] in module.params["try_first"]]
     if held:
         module.exit_json(changed=False, changes=[], held=held)
+    changes = with_unsettled(module, [wanted["path"] for wanted in changed]) + [str(path) for path in gone]
     for wanted in () if module.check_mode else changed:
         replace(Path(wanted["path"]), wanted)
     for path in () if module.check_mode else gone:
         path.unlink()
-    changes = [wanted["path"] for wanted in changed] + [str(path) for path in gone]
     module.exit_json(changed=bool(changes), changes=changes, held=held, diff=differences)
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that belong together change together or not at all, on this machine, as root."""
 
+import json
+
 import pytest
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import call
@@ -108,3 +110,51 @@ def test_a_check_run_writes_nothing_and_leaves_out_a_program_that_is_not_here(en
 
     assert (told.get("failed", False), told.get("changes")) == (failed, None if failed else [str(tmp_path / "x")])
     assert not (tmp_path / "x").exists()
+
+
+def test_what_changed_is_told_by_each_run_until_it_is_settled(ensure, tmp_path):
+    """A run that is killed before its handlers leaves programs with what was before; the next has to tell them."""
+    files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two", "three")]
+    unsettled = tmp_path / "var/unsettled"
+    ensure(files[2])
+
+    first, again = (ensure(*files[:2], unsettled=str(unsettled)) for _ in range(2))
+    with_another = ensure(*files, {"path": str(tmp_path / "four"), "content": "x\n"}, unsettled=str(unsettled))
+
+    assert first["changes"] == again["changes"] == [files[0]["path"], files[1]["path"]]
+    assert (again["changed"], again["diff"]) == (True, [])
+    assert with_another["changes"] == [files[0]["path"], files[1]["path"], str(tmp_path / "four")]
+    unsettled.unlink()
+    assert ensure(*files, unsettled=str(unsettled))["changes"] == []
+    assert not unsettled.exists()
+
+
+def test_changes_are_noted_before_the_first_file_changes(ensure, tmp_path):
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/below").touch()
+    files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two")]
+
+    assert "failed" not in ensure(files[0])
+    (tmp_path / "one").write_text("old\n")
+    with pytest.raises(json.JSONDecodeError):  # the module ends in a traceback: a folder is in the way
+        ensure(*files, unsettled=str(tmp_path / "unsettled"))
+
+    assert json.loads((tmp_path / "unsettled").read_text()) == [files[0]["path"], files[1]["path"]]
+
+
+def test_a_check_run_notes_nothing_and_tells_what_is_unsettled(ensure, tmp_path):
+    file, unsettled = {"path": str(tmp_path / "one"), "content": "x\n"}, tmp_path / "unsettled"
+
+    assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
+    assert not unsettled.exists()
+    ensure(file, unsettled=str(unsettled))
+
+    assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
+
+
+def test_a_file_that_is_no_longer_asked_for_is_not_told(ensure, tmp_path):
+    files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two")]
+    unsettled = str(tmp_path / "unsettled")
+    ensure(*files, unsettled=unsettled)
+
+    assert ensure(files[1], unsettled=unsettled)["changes"] == [files[1]["path"]]

@@ -94,6 +94,8 @@ def test_a_teardown_knows_all_that_the_role_puts_on_a_host(role, site):
             if files := task.get("file_set", {}).get("files"):
                 paths = files.replace("}}", "| map(attribute='path') }}")
                 unknown |= {path for path in rendered(templar, paths) if not is_covered(path, footprint)}
+            if note := task.get("file_set", {}).get("unsettled"):
+                unknown |= {path for path in rendered(templar, note) if not is_covered(path, footprint)}
             for module, kind in NAMES.items():
                 if name := task.get(module, {}).get("name"):
                     known = {trace.removesuffix(".service") for trace in footprint.get(kind, [])}
