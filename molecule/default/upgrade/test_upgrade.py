@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """upgrade.yml on a cluster that runs, under a paid job: what it says before, where it stops, how it goes on.
 
-The newer Slurm is the installed one in packages of a higher revision, because there is no other. For the lab of another
-name: ``GRIDSTEAD_LAB_NAME=NAME pytest molecule/default/upgrade``.
+The newer Slurm is the installed one in packages of a higher revision, because there is no other.
 """
 
 import contextlib
-import os
 import re
 import subprocess
 import threading
@@ -14,12 +12,9 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import crowd
-from tests.e2e.conftest import Grid, Lab, wait_until
+from tests.e2e.conftest import wait_until
 
-CHECKOUT = Path(__file__).resolve().parents[3]
 REPACK = (Path(__file__).parent / "repack.sh").read_text()
-NAME = os.environ.get("GRIDSTEAD_LAB_NAME", "molecule-default")
-ENVIRONMENT = os.environ | {"GRIDSTEAD_LAB_NAME": NAME, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg")}
 FOLDER = "/var/tmp/newer"
 SUFFIX = "+lab1"
 # Sources of another place would have to be reached.
@@ -36,57 +31,47 @@ opened = sqlite3.connect("file:/var/lib/gridstead/agent/reports.db?mode=ro", uri
 count = "SELECT count(*) FROM report WHERE event = 'end' AND slurm_job_id = ?"
 print(opened.execute(count, sys.argv[1:]).fetchone()[0])
 """
+# A run takes as long as the machine is busy.
+PATIENCE_S = 600
+pytestmark = pytest.mark.timeout(1800)
 
 
-class Cluster(Lab):
-    """A lab whatever its hosts are named."""
+class Cluster:
+    """Slurm on the hosts of a lab."""
 
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.members = self._state()["members"]
-        self.controller = self.members["slurm_controller"][0]
-
-    def run(self, host, *argv, **options):
-        """Run a command on a host; the controller is whoever has that part."""
-        return super().run(self.controller if host == "controller" else host, *argv, **options)
+    def __init__(self, lab):
+        self.lab = lab
 
     @property
     def daemons(self):
         """Slurm's daemons, as pairs of host and unit, in the order of an upgrade."""
         units = zip(STAGES, (["slurmdbd"], ["slurmctld", "slurmrestd"], ["slurmd"], ["sackd"]), strict=True)
-        return [(host, unit) for stage, names in units for host in self.members[stage] for unit in names]
+        return [(host, unit) for stage, names in units for host in self.lab.group(stage) for unit in names]
 
     def started(self):
         """Return when each daemon was started, by host and unit. Units: microseconds of the one clock of all hosts."""
         ask = "systemctl show --property=ActiveEnterTimestampMonotonic --value"
-        return {(host, unit): int(self.sh(host, f"{ask} {unit}")) for host, unit in self.daemons}
+        return {(host, unit): int(self.lab.sh(host, f"{ask} {unit}")) for host, unit in self.daemons}
 
     def versions(self):
         """Return the versions of Slurm's packages on each host."""
         ask = "dpkg-query --show --showformat='${Version}\\n' 'slurm*' libslurm-dev | sort --unique"
-        return {host: self.sh(host, ask).split() for host in {host for host, _ in self.daemons}}
+        return {host: self.lab.sh(host, ask).split() for host in {host for host, _ in self.daemons}}
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    return Cluster(CHECKOUT / ".lab" / NAME)
+def cluster(lab):
+    return Cluster(lab)
 
 
 @pytest.fixture(scope="module")
-def grid(cluster):
-    with contextlib.closing(Grid(cluster)) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def newer(cluster):
+def newer(lab, cluster):
     """Packages with a higher revision, as the only ones that each host's apt knows."""
-    script = f"{REPACK.partition('set -euo')[2]}"
-    cluster.sh(cluster.controller, f"set -- {FOLDER} {SUFFIX}\nset -euo{script}")
-    archive = cluster.folder / "newer.tar"
-    ssh = ["ssh", "-F", str(cluster.folder / "ssh_config")]
+    lab.run(lab.controller, "bash", "-s", FOLDER, SUFFIX, input=REPACK, timeout=PATIENCE_S)
+    archive = lab.folder / "newer.tar"
+    ssh = ["ssh", "-F", str(lab.folder / "ssh_config")]
     with archive.open("wb") as out:
-        subprocess.run([*ssh, cluster.controller, f"tar -c -C {FOLDER} ."], check=True, stdout=out)
+        subprocess.run([*ssh, lab.controller, f"tar -c -C {FOLDER} ."], check=True, stdout=out)
     for host in cluster.versions():
         with archive.open("rb") as packages:
             subprocess.run([*ssh, host, SOURCE], check=True, stdin=packages)
@@ -102,21 +87,25 @@ def running(grid):
     workflow["steps"].append({"run": {"command": "echo another step"}})
     with contextlib.closing(crowd.join(customer)) as member:
         (number,) = member.submit([workflow])
-    grid.wait(customer, number, "RUNNING")
+    grid.wait(customer, number, "RUNNING", timeout=PATIENCE_S)
     return customer, number, home
 
 
-def play(*words):
+@pytest.fixture(scope="module")
+def upgrade(play):
     """Run upgrade.yml and return its exit code and what it says, on one line."""
-    argv = ["ansible-playbook", "playbooks/upgrade.yml", *words]
-    done = subprocess.run(argv, cwd=CHECKOUT, check=False, capture_output=True, text=True, env=ENVIRONMENT)
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    def run(*words):
+        code, said = play("upgrade", *words)
+        return code, " ".join(said.split())
+
+    return run
 
 
-def test_a_check_tells_what_is_newer_and_changes_nothing(cluster, newer, running):
+def test_a_check_tells_what_is_newer_and_changes_nothing(cluster, newer, running, upgrade):
     before = cluster.started(), cluster.versions()
 
-    code, said = play("--check")
+    code, said = upgrade("--check")
 
     assert code == 0, said
     hosts = ", ".join(sorted(cluster.versions()))
@@ -125,53 +114,53 @@ def test_a_check_tells_what_is_newer_and_changes_nothing(cluster, newer, running
     assert (cluster.started(), cluster.versions()) == before
 
 
-def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(cluster, newer, running):
+def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(lab, cluster, newer, running, upgrade):
     before = cluster.started()
-    broken = cluster.members["slurm_compute"][-1]
-    cluster.sh(broken, "touch /var/tmp/broken")
+    broken = lab.group("slurm_compute")[-1]
+    lab.sh(broken, "touch /var/tmp/broken")
 
-    code, said = play()
+    code, said = upgrade()
 
     assert code != 0
     assert f'{broken} was not upgraded: "Ensure Slurm\'s packages are the newer ones"' in said
     after = cluster.started()
     place = cluster.daemons.index((broken, "slurmd"))
     assert [daemon for daemon in cluster.daemons if after[daemon] != before[daemon]] == cluster.daemons[:place]
-    assert not [one for host in cluster.members["slurm_login"] for one in cluster.versions()[host] if SUFFIX in one]
+    assert not [one for host in lab.group("slurm_login") for one in cluster.versions()[host] if SUFFIX in one]
 
 
-def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(cluster, grid, newer, running):
+def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(lab, cluster, grid, newer, running, upgrade):
     customer, number, home = running
     before = cluster.started()
-    broken = cluster.members["slurm_compute"][-1]
-    cluster.sh(broken, "rm /var/tmp/broken")
+    broken = lab.group("slurm_compute")[-1]
+    lab.sh(broken, "rm /var/tmp/broken")
 
     ended = []
-    upgrade = threading.Thread(target=lambda: ended.extend(play()))
-    upgrade.start()
-    wait_until(lambda: cluster.started()[broken, "slurmd"] != before[broken, "slurmd"] or ended, timeout=300)
+    thread = threading.Thread(target=lambda: ended.extend(upgrade()))
+    thread.start()
+    wait_until(lambda: cluster.started()[broken, "slurmd"] != before[broken, "slurmd"] or ended, timeout=PATIENCE_S)
     meanwhile = grid.submit(customer, "echo meanwhile")
-    upgrade.join()
+    thread.join()
 
     code, said = ended
     assert code == 0, said
     started = cluster.started()
     assert sorted(started.values()) == [started[daemon] for daemon in cluster.daemons]
     assert {one for versions in cluster.versions().values() for one in versions if SUFFIX not in one} == set()
-    grid.wait(customer, meanwhile, "FINISHED")
-    cluster.sh("infra", f"touch {home}/enough")
-    grid.wait(customer, number, "FINISHED")
+    grid.wait(customer, meanwhile, "FINISHED", timeout=PATIENCE_S)
+    lab.sh(lab.group("storage")[0], f"touch {home}/enough")
+    grid.wait(customer, number, "FINISHED", timeout=PATIENCE_S)
     for job in (number, meanwhile):
         grid.check_money(customer, job)
-        (record,) = cluster.sacct(f"0x{job:064x}")
-        reports = cluster.run("controller", "python3", "-c", REPORTS, record["jobid"]).stdout
+        (record,) = lab.sacct(f"0x{job:064x}")
+        reports = lab.run(lab.controller, "python3", "-c", REPORTS, record["jobid"]).stdout
         assert int(reports) == 1
 
 
-def test_a_second_run_changes_nothing(cluster, newer):
+def test_a_second_run_changes_nothing(cluster, newer, upgrade):
     before = cluster.started(), cluster.versions()
 
-    code, said = play()
+    code, said = upgrade()
 
     assert code == 0, said
     assert "Every host has the newest Slurm that its apt knows, and runs it." in said
