@@ -16,6 +16,7 @@ OF_A_SITE = [
     file for file in TOPOLOGIES
     if not (own := file.with_name("converge.yml")).exists() or "/site.yml" in own.read_text()
 ]  # fmt: skip
+SCENARIOS = sorted(CHECKOUT.glob("molecule/*/molecule.yml"))
 NAMED_BY_ANSIBLE = {"all", "localhost"}
 # Also empty, by inventory/lab/hosts.py.
 IN_EVERY_LAB = {"slurm_backup_controller"}
@@ -37,3 +38,14 @@ def test_a_lab_has_every_group_that_a_play_of_the_site_runs_on(file):
     lab = topology.parse(file.read_text())
 
     assert groups_of_plays() - {name for host in lab.hosts for name in host.groups} - dict(lab.groups).keys() == set()
+
+
+@pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.parent.name)
+def test_a_scenario_runs_all_its_tests(file):
+    scenario = yaml.safe_load(file.read_text())
+    folders = {str(test.parent.relative_to(file.parent)) for test in file.parent.rglob("test_*.py")}
+
+    steps = [step.split() for step in scenario["scenario"]["test_sequence"]]
+
+    run = {(words[1:] or [scenario["verifier"]["directory"]])[0] for words in steps if words[0] == "verify"}
+    assert folders == run
