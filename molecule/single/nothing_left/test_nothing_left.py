@@ -3,45 +3,29 @@
 
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gridstead_lab import names, processes
+from gridstead_lab import names, processes, snapshots
 
 HERE = Path(__file__).resolve().parent
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
 DECLARED = yaml.safe_load((HERE / "declared.yml").read_text())
 # The lab's image brings the control plane's environment, which is the site's own on other hosts.
-IMAGE = {"file": ["/opt/gridstead(/.*)?"]}
-
-
-def differences(before, after):
-    """Return what is different, as kind, name, before and after."""
-    for kind, was in before.items():
-        for name in sorted(was.keys() | after[kind].keys()):
-            if was.get(name) != after[kind].get(name):
-                yield kind, name, was.get(name), after[kind].get(name)
-
-
-def is_declared(kind, name):
-    seen = [one["seen"] for one in DECLARED] + [IMAGE]
-    return any(re.fullmatch(pattern, name) for patterns in seen for pattern in patterns.get(kind, ()))
+IMAGE = {"seen": {"file": ["/opt/gridstead(/.*)?"]}}
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_host_is_what_it_was(host, request):
     before = json.loads(Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], f"before-{host}.json").read_text())
-    ssh = ["ssh", "-F", request.config.getoption("--ssh-config"), host, "python3", "-"]
-    snapshot = (HERE.parent / "snapshot.py").read_text()
+    after = snapshots.take(request.config.getoption("--ssh-config"), host)
 
-    seen = subprocess.run(ssh, input=snapshot, capture_output=True, text=True, check=True)
+    left = snapshots.undeclared(before, after, [*DECLARED, IMAGE])
 
-    left = [one for one in differences(before, json.loads(seen.stdout)) if not is_declared(one[0], one[1])]
-    assert not left, "\n".join(f"{kind} {name}: {was} -> {now}" for kind, name, was, now in left)
+    assert not left, "\n".join(left)
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How two moments of a host differ."""
+
+from gridstead_lab import snapshots
+
+BEFORE = {"file": {"/etc/a": "1", "/etc/b": "1", "/etc/c": "1"}, "unit": {"a.service": "enabled"}}
+AFTER = {"file": {"/etc/a": "1", "/etc/b": "2", "/etc/d": "1"}, "unit": {"a.service": "disabled"}}
+LINES = [
+    "file /etc/b: 1 -> 2",
+    "file /etc/c: 1 -> None",
+    "file /etc/d: None -> 1",
+    "unit a.service: enabled -> disabled",
+]
+
+
+def test_what_was_added_taken_or_changed_is_told():
+    assert snapshots.undeclared(BEFORE, AFTER, []) == LINES
+
+
+def test_what_is_declared_is_not_told():
+    declared = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
+
+    assert snapshots.undeclared(BEFORE, AFTER, declared) == LINES[:1]
+
+
+def test_a_pattern_matches_whole_names_of_its_kind():
+    declared = [{"seen": {"file": ["/etc/", "a[.]service"], "unit": ["/etc/b"]}}]
+
+    assert snapshots.undeclared(BEFORE, AFTER, declared) == LINES
