@@ -29,7 +29,11 @@ PLAY = {
     "gather_subset": ["min"],
     "vars_files": [str(ROLE.path / "defaults/main.yml"), str(ROLE.path / "vars/main.yml")],
     "handlers": [
-        {"name": "Change nothing here", "ansible.builtin.debug": {"msg": "told"}, "listen": "base_files_changed"}
+        {
+            "name": "Keep in mind that everybody knows the new files",
+            "ansible.builtin.file": {"path": "{{ __base_unsettled }}", "state": "absent"},
+            "listen": "base_files_changed",
+        }
     ],
 }
 
@@ -48,7 +52,8 @@ class There:
     def run(self, tasks, keys="yes", **variables):
         files = [{"path": str(self.hosts), "content": "x\n"}, {"path": str(self.sshd), "content": "x\n"}]
         variables = {
-            "__base_files": files, "__base_sshd_settings": str(self.sshd), "ansible_ssh_executable": str(self.ssh),
+            "__base_files": files, "__base_unsettled": str(self.folder / "unsettled"),
+            "__base_sshd_settings": str(self.sshd), "ansible_ssh_executable": str(self.ssh),
             "ansible_python_interpreter": sys.executable, "base_hostname": "{{ ansible_facts['hostname'] }}",
             "base_hosts": [{"name": "{{ base_hostname }}", "address": "192.0.2.1"}],
         } | variables  # fmt: skip

@@ -27,7 +27,8 @@ class Cluster:
         groups = {f"slurm_{name}": {"hosts": {"ash": here}} for name in ("controller", "accounting", "login")}
         groups |= {"slurm_compute": {"hosts": {"ash": None, "birch": here}}}
         groups |= {"slurm": {"children": dict.fromkeys(groups)}}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"children": groups}}))
+        known = {"base_groups": {"slurm_backup_controller": []}}
+        (folder / "hosts.json").write_text(json.dumps({"all": {"children": groups, "vars": known}}))
 
     def says(self, program, text="", code=0):
         """Have a program of Slurm say something."""
