@@ -10,9 +10,8 @@ import yaml
 
 from gridstead_lab import snapshots
 
-SCENARIO = Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"])
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
-DECLARED = yaml.safe_load((SCENARIO / "declared.yml").read_text())
+DECLARED = yaml.safe_load(Path(__file__).with_name("declared.yml").read_text())
 
 
 @pytest.mark.parametrize("host", HOSTS)
