@@ -25,6 +25,7 @@ UNFORESEEN = {
     r"pki : .*": "there is no authority to sign anything",
     r"devnet : .*": "there is no server to ask",
     r"directory : (Ensure the (server has its settings|tree), .*|Restart the directory server)": "the same",
+    r"directory : Ensure the server knows which numbers it gives": "the same",
     r"control_plane : Ensure the (release that the files make .*|new release is in use|ssh keys exist)": (
         "a program must run to know"
     ),
