@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""playbooks/validate.yml tells all mistakes of an inventory and touches nothing."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import yaml
+from tests.roles.catalogue import ROOT
+
+
+def validate(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = ["ansible-playbook", f"--inventory={folder}", "playbooks/validate.yml"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "inventory/example", site, ignore=shutil.ignore_patterns("00-wiring"))
+    (site / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
+    hosts = yaml.safe_load((site / "hosts.yml").read_text())
+    children = hosts["all"]["children"]
+    children["slurm_compute"]["hosts"] |= {"Compute_3": {"ansible_host": "192.0.2.22"}}
+    children["control_plane"]["hosts"] |= {"db": None}
+    children["storage"]["hosts"] = children.pop("directory")["hosts"]
+    (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    (site / "group_vars/all/more.yml").write_text("slurm_partition: {}\nshared_storage_backend: floppy\n")
+    before = sorted(tmp_path.rglob("*"))
+
+    done = validate(site)
+
+    assert done.returncode == 2
+    told = done.stdout.partition("msg: |-")[2]
+    assert "The inventory has 6 mistakes; nothing was touched." in told
+    for words in (
+        "group directory: 0 hosts. Allowed: one, or two that replicate. To mend by whoever writes this inventory.",
+        "group control_plane: 2 hosts: control, db. Allowed: exactly one.",
+        "host Compute_3: the name is none that a host can have",
+        "hosts Compute_3, compute2: all have the gridstead_address 192.0.2.22.",
+        "did you mean slurm_partitions?",
+        "must be one of: ",
+    ):
+        assert told.count(words) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_playbook_passes_a_good_inventory():
+    done = validate(ROOT / "inventory/single")
+    assert done.returncode == 0, done.stdout
