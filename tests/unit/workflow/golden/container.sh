@@ -129,6 +129,8 @@ run_passing_on() { # words
     wait "$gridstead_child" 2>/dev/null || gridstead_code=$?
     if ((gridstead_code <= 128)) || ! kill -0 "$gridstead_child" 2>/dev/null; then break; fi
   done
+  gridstead_code=0 # that of the words, for the one above can be a signal's that came as they ended
+  wait "$gridstead_child" 2>/dev/null || gridstead_code=$?
   trap '' HUP INT QUIT TERM
   return "$gridstead_code"
 }
