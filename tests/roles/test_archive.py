@@ -12,7 +12,7 @@ import time
 import pytest
 import yaml
 from tests.modules import load
-from tests.roles.catalogue import ROOT, Role, roles
+from tests.roles.catalogue import ROOT, roles
 
 KEEPERS = [role for role in roles() if "backup" in role.entry_points]
 
@@ -193,8 +193,36 @@ def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(begun):
     assert "unreachable=1" not in done.stdout
 
 
-def script(role, name, *arguments):
-    subprocess.run(["bash", "-c", Role(role).vars[name], *map(str, arguments)], check=True)
+def script(role, name, *arguments, **given):
+    subprocess.run(["bash", ROOT / f"roles/{role}/files/{name}.sh", *map(str, arguments)], check=True, **given)
+
+
+def test_a_part_is_opened_by_its_key_as_it_was_sealed(tmp_path, keys):
+    owners, strangers = keys
+    recipient = run(["age-keygen", "-y", owners])[1].strip()
+    stage, opened, sealed = tmp_path / "stage", tmp_path / "opened", tmp_path / "part.age"
+    stage.mkdir()
+    opened.mkdir()
+    (stage / "secret").write_text("kept")
+    (stage / "secret").chmod(0o640)
+    (stage / "not this").touch()
+
+    script("archive", "seal-part", stage, recipient, sealed, "--exclude=./not this")
+
+    assert sealed.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(subprocess.CalledProcessError):
+        script("archive", "open-part", sealed, opened, input=strangers.read_bytes())
+    script("archive", "open-part", sealed, opened, input=owners.read_bytes())
+    assert [path.name for path in opened.iterdir()] == ["secret"]
+    assert (opened / "secret").read_text() == "kept"
+    assert (opened / "secret").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_folder_that_is_not_there_is_no_part(tmp_path, keys):
+    recipient = run(["age-keygen", "-y", keys[0]])[1].strip()
+
+    with pytest.raises(subprocess.CalledProcessError):
+        script("archive", "seal-part", tmp_path / "absent", recipient, tmp_path / "part.age")
 
 
 def entry_point(name, folder, *options, **environment):
@@ -238,10 +266,6 @@ def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):
     assert time.time() - 600 < int(began_at[1]) <= time.time()
 
 
-def slurm_script(name, *arguments):
-    subprocess.run(["bash", ROOT / f"roles/slurm/files/{name}.sh", *map(str, arguments)], check=True)
-
-
 def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_place_of_another(tmp_path):
     old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
     job = old / "hash.7" / "job.17"
@@ -256,8 +280,8 @@ def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_pl
     (new / "job_state").write_text("of now")
     (new / "node_state").touch()
 
-    slurm_script("copy-state", old, stage)
-    slurm_script("put-state-back", stage, new)
+    script("slurm", "copy-state", old, stage)
+    script("slurm", "put-state-back", stage, new)
 
     found = {str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()}
     assert found == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
@@ -272,14 +296,14 @@ def test_slurmctlds_state_is_copied_while_jobs_come_and_go(tmp_path):
     churn = f"for i in {{0..1999}}; do rm -r {state}/hash.$((i % 10))/job.$i; done"
 
     with subprocess.Popen(["bash", "-c", churn]):
-        slurm_script("copy-state", state, copy)
+        script("slurm", "copy-state", state, copy)
 
     assert (copy / "job_state").exists()
 
 
 def test_a_state_that_is_not_there_is_no_copy(tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
-        slurm_script("copy-state", tmp_path / "absent", tmp_path / "copy")
+        script("slurm", "copy-state", tmp_path / "absent", tmp_path / "copy")
 
 
 def test_only_the_services_own_folders_are_put_back(tmp_path):
@@ -295,7 +319,7 @@ def test_only_the_services_own_folders_are_put_back(tmp_path):
     staged.mkdir(parents=True, mode=0o700)
     (staged / "of_then").touch(mode=0o600)
 
-    script("control_plane", "__control_plane_put_back", stage, wallets, keys)
+    script("control_plane", "put-back", stage, wallets, keys)
 
     assert sorted(str(path.relative_to(host)) for path in host.rglob("*") if path.is_file()) == [
         "etc/else",

@@ -126,7 +126,7 @@ def move(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
 
     def run():
-        argv = ["bash", "-c", ROLE.vars["__slurm_move_state"], "move", tmp_path / "old", tmp_path / "new"]
+        argv = ["bash", ROLE.path / "files/move-state.sh", tmp_path / "old", tmp_path / "new"]
         return subprocess.run(argv, check=False).returncode
 
     return run

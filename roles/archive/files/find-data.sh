@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Prints which of some places are there and not empty.
+# Usage: find-data.sh [PLACE...]
+set -euo pipefail
+
+for place in "$@"; do
+    if [[ -e $place ]]; then
+        find "$place" -maxdepth 0 ! -empty
+    fi
+done
