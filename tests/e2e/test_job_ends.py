@@ -144,18 +144,6 @@ def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
     grid.check_money(someone, started["too much memory"])
 
 
-def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started, store):
-    number = started["over its time"]
-    job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
-
-    paid_seconds = job["lock_wei"] * 60 // job["price_per_min_wei"]
-    elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
-    grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
-    lab.check_nothing_is_left(job["number"])
-    assert in_home(lab, someone, "late.finally")
-    assert store.get("late/word") == b"hello"
-
-
 def test_a_job_that_does_well_leaves_nothing(grid, lab, someone, started, store):
     job = grid.wait(someone, started["exits 0"], "FINISHED")
 
@@ -172,6 +160,18 @@ def test_a_job_that_slurm_has_to_kill_leaves_nothing(grid, lab, someone, started
     job = grid.wait(someone, number, "CANCELLED")
 
     lab.check_nothing_is_left(job["number"])
+
+
+def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started, store):
+    number = started["over its time"]
+    job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
+
+    paid_seconds = job["lock_wei"] * 60 // job["price_per_min_wei"]
+    elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
+    grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
+    lab.check_nothing_is_left(job["number"])
+    assert in_home(lab, someone, "late.finally")
+    assert store.get("late/word") == b"hello"
 
 
 def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started, secret, hunt):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fresh chain over an old cluster: numbers start again, and Slurm and its accounting hold jobs of the same numbers.
 
-Named so that it runs last, as it stops everything; the old chain is there again afterwards.
+The old chain is there again afterwards.
 """
 
 import contextlib
-import subprocess
 
 import pytest
-from tests.e2e.conftest import CHECKOUT, Grid, wait_until
+from tests.e2e.conftest import Grid, wait_until
 
 ANVIL = "/var/lib/private/gridstead-anvil"
 UNITS = " ".join(
@@ -17,17 +16,15 @@ UNITS = " ".join(
 
 
 @pytest.fixture
-def fresh_chain(lab):
+def fresh_chain(lab, play):
     """A context manager factory: inside, the chain has no history but newly deployed contracts."""
 
     @contextlib.contextmanager
     def replaced():
         lab.sh("control", f"systemctl stop {UNITS}; mv {ANVIL}/state.json {ANVIL}/old-state.json")
         try:
-            done = subprocess.run(
-                ["ansible-playbook", "playbooks/control.yml"], cwd=CHECKOUT, check=False, capture_output=True, text=True
-            )
-            assert done.returncode == 0, done.stdout[-3000:]
+            code, said = play("control")
+            assert code == 0, said[-3000:]
             with contextlib.closing(Grid(lab)) as fresh:
                 yield fresh
         finally:
