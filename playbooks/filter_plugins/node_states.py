@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+STATE = re.compile("[a-z_]+")  # what else stands there, as in ``down*``, is a mark
 SILENT = ("down", "not_responding", "unknown")
 
 
@@ -19,8 +21,11 @@ def node_states(lines: Iterable[str]) -> dict[str, str]:
 
 
 def nodes_with_state(states: Mapping[str, str], *words: str) -> list[str]:
-    """Return the nodes whose state has one of the words in it: ``drain`` is in ``mixed+drain``. Sorted."""
-    return sorted(name for name, state in states.items() if any(word in state for word in words))
+    """Return the nodes that have one of the states, sorted: ``mixed+drain*`` has ``drain``.
+
+    A state is a whole word: a node that is ``powered_down`` to save energy is not ``down``.
+    """
+    return sorted(name for name, state in states.items() if set(words) & set(STATE.findall(state)))
 
 
 def loss_of_nodes(looked: Mapping[str, Any], before: Mapping[str, str]) -> str:

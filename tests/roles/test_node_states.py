@@ -12,11 +12,14 @@ SINFO = (
     "compute1            |idle                |none                ",
     "compute1            |idle                |none                ",
     "compute3            |down*               |Not responding      ",
+    "cloud1              |idle+powered_down   |none                ",
 )
 
 
 def test_a_node_of_two_partitions_has_one_state_and_a_reason_may_say_anything():
-    assert filters.node_states(SINFO) == {"compute1": "idle", "compute2": "mixed+drain", "compute3": "down*"}
+    assert filters.node_states(SINFO) == {
+        "compute1": "idle", "compute2": "mixed+drain", "compute3": "down*", "cloud1": "idle+powered_down",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
