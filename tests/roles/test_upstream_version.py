@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a Debian version its program says of itself."""
+
+import pytest
+from ansible.template import Templar, trust_as_template
+
+
+@pytest.mark.parametrize(
+    ("version", "upstream"),
+    [
+        ("24.11.5-4+deb13u1", "24.11.5"),
+        ("1:11.8.3-0+deb13u1", "11.8.3"),
+        ("3.1.2+dfsg1-1", "3.1.2"),
+        ("2", "2"),
+        ("", ""),
+        ("unknown", "unknown"),
+    ],
+)
+def test_a_version_is_what_its_program_says_in_every_playbook(plugins, version, upstream):
+    """The filter is found by the same ansible.cfg."""
+    templar = Templar(variables={"version": version})
+
+    assert templar.template(trust_as_template("{{ version | upstream_version }}"), convert_data=False) == upstream
