@@ -9,7 +9,9 @@ restarted: it must where a file is younger than the daemon.
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -17,7 +19,8 @@ DOCUMENTATION = """
 module: daemon
 short_description: A daemon that runs with its files as they are
 description:
-  - Starts it, lets it start at boot, and restarts it if it began before one of its files was last written.
+  - Starts it, lets it start at boot, and restarts it if it began before one of its files was last written, or reloads
+    it where that suffices.
   - Lets systemd read units anew where one of this daemon's changed.
 options:
   name: {type: str, required: true, description: Its unit.}
@@ -26,6 +29,13 @@ options:
     elements: path
     required: true
     description: Files that it reads when it begins, and that nothing but a run of Ansible writes.
+  rereads:
+    type: list
+    elements: path
+    default: []
+    description: Files that it reads again when it is reloaded.
+  restart: {type: bool, default: false, description: Restart it also if no file is younger.}
+  reload: {type: bool, default: false, description: Reload it also if no file is younger.}
 """
 EXAMPLES = """
 - name: Ensure munged runs
@@ -37,7 +47,9 @@ RETURN = """
 why: {type: list, elements: str, returned: always, description: What was to do, with the files that are younger.}
 """
 
-PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload", "InactiveExitTimestampMonotonic")
+STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
+# When it began, was first ready, and was last reloaded; the last two are equal before that.
+MOMENTS = ("InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "StateChangeTimestampMonotonic")
 RUNS = {"active", "reloading", "refreshing", "activating"}
 
 
@@ -56,7 +68,20 @@ def younger(paths: list[str], than: float) -> list[str]:
     return [path for path in paths if Path(path).exists() and Path(path).stat().st_mtime > than]
 
 
-def what_to_do(told: dict[str, str], reads: list[str]) -> tuple[list[list[str]], list[str]]:
+def due(told: dict[str, str], options: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return what a daemon that runs needs, restart, reload or nothing, and why."""
+    now = partial(begun_at, now=time.time(), monotonic=time.monotonic())
+    begun, ready, changed = (now(told[moment]) for moment in MOMENTS)
+    newer = younger(options["reads"], begun)
+    if newer or options["restart"]:
+        return "restart", [f"{path} is younger" for path in newer] or ["something else of it is new"]
+    newer = younger(options["rereads"], changed if changed > ready else begun)
+    if newer or options["reload"]:
+        return "reload", [f"{path} is younger" for path in newer] or ["something else of it is new"]
+    return "", []
+
+
+def what_to_do(told: dict[str, str], options: dict[str, Any]) -> tuple[list[list[str]], list[str]]:
     """Return the commands after which the daemon is as it must be, without program and unit, and why they are due."""
     commands, why = [], []
     if told["NeedDaemonReload"] == "yes":
@@ -68,12 +93,9 @@ def what_to_do(told: dict[str, str], reads: list[str]) -> tuple[list[list[str]],
     if told["ActiveState"] not in RUNS:
         commands.append(["start"])
         why.append("it does not run")
-    else:
-        begun = begun_at(told["InactiveExitTimestampMonotonic"], time.time(), time.monotonic())
-        if newer := younger(reads, begun):
-            commands.append(["restart"])
-            why += [f"{path} is younger" for path in newer]
-    return commands, why
+        return commands, why
+    command, reasons = due(told, options)
+    return commands + [[command]] * bool(command), why + reasons
 
 
 def main() -> None:
@@ -82,16 +104,19 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "reads": {"type": "list", "elements": "path", "required": True},
+            "rereads": {"type": "list", "elements": "path", "default": []},
+            "restart": {"type": "bool", "default": False},
+            "reload": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     name = module.params["name"]
-    look = ["systemctl", "show", "--property=" + ",".join(PROPERTIES), "--", name]
+    look = ["systemctl", "show", "--property=" + ",".join(STATES + MOMENTS), "--", name]
     _, text, _ = module.run_command(look, check_rc=True)
     told = dict(line.split("=", 1) for line in text.splitlines())
     if told["LoadState"] != "loaded" and not module.check_mode:
         module.fail_json(msg=f"cannot run {name}: its unit is {told['LoadState']}")
-    commands, why = what_to_do(told, module.params["reads"])
+    commands, why = what_to_do(told, module.params)
     for command in () if module.check_mode else commands:
         argv = ["systemctl", *command, *([] if command == ["daemon-reload"] else ["--", name])]
         code, _, err = module.run_command(argv)

@@ -21,6 +21,7 @@ ELSEWHERE = {"cvmfs"}  # role cvmfs writes its settings
 RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts")
 
 toml_filter = load(ROOT / "roles/control_plane/filter_plugins/toml.py")
+reads_filter = load(ROOT / "roles/control_plane/filter_plugins/reads.py")
 
 PLAIN = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"])))
 TABLES = st.recursive(
@@ -32,7 +33,7 @@ TABLES = st.recursive(
 def starting():
     """Return the task that starts the services."""
     (block,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
-    (task,) = (task for task in block["block"] if "ansible.builtin.systemd_service" in task)
+    (task,) = (task for task in block["block"] if "daemon" in task)
     return task
 
 
@@ -69,34 +70,46 @@ def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
 
 
 @pytest.mark.parametrize(
-    ("changed", "renewed", "state"),
+    ("check", "changed", "renewed", "restart"),
     [
-        (False, None, "started"),
-        (False, [], "started"),
-        (True, None, "restarted"),
-        (False, ["logger"], "restarted"),
+        (False, {}, [], False),
+        (False, {"settings"}, [], True),
+        # A real run goes by the environment itself, and by the certificate itself.
+        (False, {"files"}, ["logger"], False),
+        (True, {"files"}, [], True),
+        (True, {}, ["logger"], True),
     ],
 )
-def test_services_restart_for_what_is_new_and_for_a_renewed_certificate(changed, renewed, state):
+def test_services_restart_for_what_is_new_and_a_check_run_foresees_it(check, changed, renewed, restart):
     task = starting()
-    known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
-    known["__control_plane_settings_result"] = {"changed": changed}
-    known["ansible_check_mode"] = False
-    if renewed is not None:
-        known["pki_renewed"] = renewed
+    known = {f"__control_plane_{name}_result": {"changed": name in changed} for name in (*RESULTS, "files")}
+    known |= {"ansible_check_mode": check, "pki_renewed": renewed}
     variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
     templar = Templar(DataLoader(), known | variables)
 
-    assert templar.template(trust_as_template(task["ansible.builtin.systemd_service"]["state"])) == state
+    assert templar.template(trust_as_template(task["daemon"]["restart"])) is restart
 
 
-@pytest.mark.parametrize(("check", "state"), [(True, "restarted"), (False, "started")])
-def test_a_check_run_foresees_the_restart_for_files_from_which_the_environment_would_be_made(check, state):
-    """A real run goes by the environment itself."""
-    task = starting()
-    known = {f"__control_plane_{name}_result": {"changed": False} for name in RESULTS}
-    known |= {"ansible_check_mode": check, "__control_plane_files_result": {"changed": True}}
-    variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
-    templar = Templar(DataLoader(), known | variables)
+def test_a_service_reads_its_credentials_and_what_its_settings_name_but_not_what_services_write():
+    """Neither copies of credentials nor files of its own, which are younger than the service at any time."""
+    settings = {
+        "url": "/etc/not-a-file", "module_ca_file": None, "state_file": "/var/lib/gridstead/agent/state.db",
+        "tls": {"key_file": "/run/credentials/a.service/tls.key", "ca_file": "/srv/ca.crt"},
+    }  # fmt: skip
 
-    assert templar.template(trust_as_template(task["ansible.builtin.systemd_service"]["state"])) == state
+    read = reads_filter.files_read(settings, {"tls.key": "/etc/pki/a.key", "again": "/srv/ca.crt"})
+
+    assert read == ["/etc/pki/a.key", "/srv/ca.crt"]
+
+
+@pytest.mark.parametrize("service", sorted(set(SERVICES) - ELSEWHERE))
+def test_what_a_service_of_the_example_inventory_reads_is_known(service, site):
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
+    templar.available_variables["__control_plane_item"] = service
+    reads = templar.template(trust_as_template("{{ __control_plane_reads }}"))
+
+    settings = templar.template(trust_as_template("{{ control_plane_settings[__control_plane_item] | to_json }}"))
+    assert f"/etc/gridstead/{service}.toml" in reads
+    assert [path for path in reads if not path.startswith("/etc/")] == []
+    assert ("/etc/gridstead/pki/ca.crt" in settings) is ("/etc/gridstead/pki/ca.crt" in reads)
+    assert ("certificate_file" in settings) is (f"/etc/gridstead/pki/{service}.crt" in reads)

@@ -10,11 +10,23 @@ from tests.roles.catalogue import ROOT
 daemon = load(ROOT / "library/daemon.py")
 
 SINCE_BOOT_S, NOW = 5000.0, 1_700_000_000.0
-BEGUN = NOW - 1000
+BEGUN, READY, RELOADED = NOW - 1000, NOW - 990, NOW - 500
+
+
+def told_at(moment):
+    """Return a moment as systemd tells it."""
+    return str(int((SINCE_BOOT_S - (NOW - moment)) * 1e6))
+
+
 TOLD = {
     "LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "NeedDaemonReload": "no",
-    "InactiveExitTimestampMonotonic": str(int((SINCE_BOOT_S - 1000) * 1e6)),
+    "InactiveExitTimestampMonotonic": told_at(BEGUN), "ActiveEnterTimestampMonotonic": told_at(READY),
+    "StateChangeTimestampMonotonic": told_at(READY),
 }  # fmt: skip
+
+
+def what_to_do(told, reads=(), rereads=(), **more):
+    return daemon.what_to_do(told, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more)
 
 
 @pytest.fixture(autouse=True)
@@ -38,26 +50,46 @@ def written(tmp_path):
 def test_a_daemon_that_knows_its_files_is_left_alone(written):
     reads = [written("old", BEGUN - 1), "/no/such/file"]
 
-    assert daemon.what_to_do(TOLD, reads) == ([], [])
+    assert what_to_do(TOLD, reads) == ([], [])
 
 
 @pytest.mark.parametrize("state", ["active", "activating", "reloading"])
 def test_a_daemon_that_is_older_than_a_file_is_restarted(written, state):
     reads = [written("old", BEGUN - 1), written("young", BEGUN + 0.5)]
 
-    assert daemon.what_to_do(TOLD | {"ActiveState": state}, reads) == ([["restart"]], [f"{reads[1]} is younger"])
+    assert what_to_do(TOLD | {"ActiveState": state}, reads) == ([["restart"]], [f"{reads[1]} is younger"])
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed", "deactivating"])
 def test_a_daemon_that_does_not_run_is_started_and_never_restarted(written, state):
     told = TOLD | {"ActiveState": state}
 
-    assert daemon.what_to_do(told, [written("young", NOW)]) == ([["start"]], ["it does not run"])
+    assert what_to_do(told, [written("young", NOW)]) == ([["start"]], ["it does not run"])
 
 
 def test_units_are_read_anew_before_anything_starts(written):
     told = TOLD | {"NeedDaemonReload": "yes", "UnitFileState": "disabled"}
 
-    commands, _ = daemon.what_to_do(told, [written("young", NOW)])
+    commands, _ = what_to_do(told, [written("young", NOW)])
 
     assert commands == [["daemon-reload"], ["enable"], ["restart"]]
+
+
+def test_a_file_that_it_rereads_is_known_from_a_reload_on(written):
+    between, after = written("between", RELOADED - 1), written("after", RELOADED + 1)
+    reloaded = TOLD | {"StateChangeTimestampMonotonic": told_at(RELOADED)}
+
+    assert what_to_do(TOLD, rereads=[between]) == ([["reload"]], [f"{between} is younger"])
+    assert what_to_do(reloaded, rereads=[between]) == ([], [])
+    assert what_to_do(reloaded, rereads=[between, after]) == ([["reload"]], [f"{after} is younger"])
+    assert what_to_do(reloaded, reads=[between], rereads=[after]) == ([["restart"]], [f"{between} is younger"])
+
+
+def test_what_came_while_it_started_may_be_unknown(written):
+    assert what_to_do(TOLD, rereads=[written("young", READY - 1)])[0] == [["reload"]]
+
+
+@pytest.mark.parametrize(("asked", "command"), [("restart", "restart"), ("reload", "reload")])
+def test_one_that_runs_also_does_what_it_is_asked_to(asked, command):
+    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["something else of it is new"])
+    assert what_to_do(TOLD | {"ActiveState": "failed"}, **{asked: True})[0] == [["start"]]

@@ -51,6 +51,15 @@ def test_each_secret_has_a_play_that_brings_it_to_hosts():
     assert tags == {"always", "tls", "renew", *FILES}
 
 
+def test_new_certificates_bring_no_password():
+    """One that a run before could not give the directory yet would lock its services out."""
+    plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
+    imports = [task["ansible.builtin.import_role"] for play in plays for task in play.get("tasks", [])]
+
+    brought = {entry["name"]: entry["tasks_from"] for entry in imports}
+    assert brought == {"directory": "install", "sssd": "restart", "control_plane": "restart"}
+
+
 @pytest.fixture
 def change(tmp_path):
     """Run the change with its commands and the key in a folder; return what became of it."""

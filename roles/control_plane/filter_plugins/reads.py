@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter ``files_read``: the files that a service of the control plane reads when it starts.
+
+Example: ``{{ {'tls': {'ca_file': '/etc/ca.crt'}} | files_read({'tls.key': '/etc/a.key'}) }}`` is both paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+# Where systemd puts credentials, which are named by their sources, and where services write by themselves.
+ELSEWHERE = ("/run/", "/var/")
+
+
+def files_read(settings: Mapping[str, object], credentials: Mapping[str, str]) -> list[str]:
+    """Return the sources of credentials and the files that settings name as ``*_file``: sorted, each once."""
+    return sorted({*credentials.values(), *_named(settings)})
+
+
+def _named(settings: Mapping[str, object]) -> Iterator[str]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _named(value)
+        elif key.endswith("_file") and isinstance(value, str) and not value.startswith(ELSEWHERE):
+            yield value
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, object]:
+        """Return the filters of this file by name."""
+        return {"files_read": files_read}
