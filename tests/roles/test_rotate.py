@@ -51,6 +51,17 @@ def test_each_secret_has_a_play_that_brings_it_to_hosts():
     assert tags == {"always", "tls", "renew", *FILES}
 
 
+def test_the_directory_knows_new_passwords_before_any_host_has_them():
+    """Not even new certificates come first: they restart who reads a password."""
+    knows = next(number for number, play in enumerate(ROTATE) if "beside the old" in str(play.get("tasks")))
+    others = {"sssd", "control_plane"}
+    has = [number for number, play in enumerate(ROTATE) if others & {*re.findall(r"'name': '(\w+)'", str(play))}]
+    has += [number for number, play in enumerate(ROTATE) if "certificates.yml" in str(play)]
+
+    assert len(has) == 3
+    assert knows < min(has)
+
+
 def test_new_certificates_bring_no_password():
     """One that a run before could not give the directory yet would lock its services out."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
