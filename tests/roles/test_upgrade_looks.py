@@ -17,15 +17,17 @@ REFUSED = "slurmdbd has not heard all that slurmctld had to tell, or one of them
 
 
 class Cluster:
-    """Two hosts that are this machine, and what Slurm's programs say there."""
+    """Two hosts that are this machine, one that is away, and what Slurm's programs say there."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, **away):
         self.folder = folder
         self.says("sinfo", WELL)
         self.says("sdiag", HEARD)
         here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         groups = {f"slurm_{name}": {"hosts": {"ash": here}} for name in ("controller", "accounting", "login")}
         groups |= {"slurm_compute": {"hosts": {"ash": None, "birch": here}}}
+        for name, host in away.items():
+            groups[name]["hosts"][host] = {"ansible_host": "127.0.0.1", "ansible_port": 1}
         groups |= {"slurm": {"children": dict.fromkeys(groups)}}
         known = {"base_groups": {"slurm_backup_controller": []}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"children": groups, "vars": known}}))
@@ -36,7 +38,13 @@ class Cluster:
         path.write_text(f"#!/bin/sh\nprintf '%s' '{text}'\nexit {code}\n")
         path.chmod(0o755)
 
-    def run(self, plays):
+    def reaches(self, name):
+        """Have a playbook whose plays reach the hosts of the real one, and no more."""
+        plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())
+        here = [play | {"tasks": [{"ansible.builtin.ping": None}], "roles": []} for play in plays if "hosts" in play]
+        (self.folder / f"{name}.yml").write_text(yaml.safe_dump(here))
+
+    def run(self, plays, *words):
         """Run plays, which ask again once, and return what Ansible says."""
         book = self.folder / "book.yml"
         book.write_text(re.sub(r"(retries|delay): \d+", r"\1: 1", yaml.safe_dump(plays)))
@@ -44,7 +52,7 @@ class Cluster:
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
-        command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.json'}", book]
+        command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.json'}", book, *words]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         return done.returncode, " ".join(done.stdout.split())
 
@@ -105,3 +113,19 @@ def test_a_host_that_failed_ends_the_upgrade_where_no_node_is_lost(cluster):
 
     assert code == 2
     assert "birch failed. Later hosts were left alone." in told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reached"),
+    [((), 4, {"ash", "birch"}), (("--extra-vars=without=cedar,birch",), 0, {"ash"})],
+)
+def test_who_is_left_out_is_reached_by_no_later_play(tmp_path, words, code, reached):
+    cluster = Cluster(tmp_path, slurm_compute="cedar", slurm_login="cedar")
+    for name in ("control", "verify"):
+        cluster.reaches(name)
+
+    got, told = cluster.run([upgrade()["Run the control plane"], upgrade()["Verify the site"]], *words)
+
+    assert got == code, told
+    assert ("cedar" in told) == bool(code)
+    assert set(re.findall(r"ok: \[(\w+)\]", told)) == reached

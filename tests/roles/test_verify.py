@@ -136,3 +136,20 @@ def test_a_node_that_does_not_look_at_itself_by_our_program_is_not_asked_whether
     templar.available_variables |= task["vars"] | {"slurm_components": ["compute"]}
 
     assert [one["wait_s"] for one in templar.template(task["inspection"]["commands"])] == waits
+
+
+@pytest.mark.parametrize(
+    ("away", "found"),
+    [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
+)
+def test_a_node_that_is_away_need_not_be_ready(away, found, site):
+    role = next(role for role in roles() if role.name == "slurm")
+    task = first_task(role)
+    templar = site.templar(role, "controller", slurm_nodes_away=away)
+    templar.available_variables |= task["vars"] | {"slurm_components": ["controller"]}
+
+    (nodes,) = (one for one in templar.template(task["inspection"]["commands"]) if one["argv"][0] == "sinfo")
+    (refuse,) = nodes["refuse"]
+
+    lines = "gpu1 down*\ngpu10 drain\ngpu2 idle"
+    assert [match[0] for match in re.finditer(refuse, lines, re.MULTILINE)] == found
