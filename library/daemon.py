@@ -44,12 +44,14 @@ EXAMPLES = """
     reads: [/etc/munge/munge.key]
 """
 RETURN = """
+state: {type: str, returned: always, description: What was to do to it, started, restarted or reloaded; else empty.}
 why: {type: list, elements: str, returned: always, description: What was to do, with the files that are younger.}
 """
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 # When it began, was first ready, and was last reloaded; the last two are equal before that.
 MOMENTS = ("InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "StateChangeTimestampMonotonic")
+DONE = {"start": "started", "restart": "restarted", "reload": "reloaded"}
 RUNS = {"active", "reloading", "refreshing", "activating"}
 
 
@@ -122,7 +124,8 @@ def main() -> None:
         code, _, err = module.run_command(argv)
         if code != 0:
             module.fail_json(msg=f"could not {command[0]} {name}: {err.strip()}; read journalctl --unit={name}")
-    module.exit_json(changed=bool(commands), why=why)
+    state = next((DONE[command] for (command,) in commands if command in DONE), "")
+    module.exit_json(changed=bool(commands), state=state, why=why)
 
 
 if __name__ == "__main__":

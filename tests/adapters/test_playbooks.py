@@ -266,6 +266,22 @@ def test_a_unit_says_what_it_was_asked():
     assert (event.outcome, event.targets, event.unit_state) == (Outcome.CHANGED, ("slurmd",), "restarted")
 
 
+def test_a_daemon_says_what_was_due():
+    """It is asked for no state: its files decide."""
+    arguments = {"invocation": {"module_args": {"name": "gridstead-agent", "reads": [], "restart": True}}}
+    told = {
+        "event": "runner_on_ok",
+        "event_data": {
+            "host": "a", "task": "x", "task_action": "daemon",
+            "res": {"changed": True, "state": "restarted", **arguments},
+        },
+    }  # fmt: skip
+
+    event = to_event(told)
+
+    assert (event.targets, event.unit_state) == (("gridstead-agent",), "restarted")
+
+
 @pytest.mark.parametrize(
     ("diff", "lines"),
     [

@@ -6,6 +6,7 @@ import os
 import pytest
 from tests.modules import load
 from tests.roles.catalogue import ROOT
+from tests.roles.modules import call
 
 daemon = load(ROOT / "library/daemon.py")
 
@@ -93,3 +94,21 @@ def test_what_came_while_it_started_may_be_unknown(written):
 def test_one_that_runs_also_does_what_it_is_asked_to(asked, command):
     assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["something else of it is new"])
     assert what_to_do(TOLD | {"ActiveState": "failed"}, **{asked: True})[0] == [["start"]]
+
+
+@pytest.mark.parametrize(
+    ("active", "options", "state"),
+    [("active", {}, ""), ("active", {"reload": True}, "reloaded"), ("active", {"restart": True}, "restarted"),
+     ("failed", {"restart": True}, "started")],
+)  # fmt: skip
+def test_a_check_run_tells_what_it_would_do_and_does_nothing(tmp_path, monkeypatch, active, options, state):
+    """`gridstead provider plan` reads it."""
+    says = "".join(f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": active}).items())
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ntest $1 = show || exit 1\n{says}")
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    arguments = {"name": "x", "reads": []} | options
+    told = call(ROOT / "library/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True)
+
+    assert (told["changed"], told["state"]) == (bool(state), state)

@@ -18,7 +18,7 @@ OUTCOMES = {
     "runner_on_unreachable": Outcome.UNREACHABLE,
 }
 TARGETS = ("dest", "path", "name")
-UNIT_MODULES = ("service", "systemd", "systemd_service")
+UNIT_MODULES = ("daemon", "service", "systemd", "systemd_service")
 
 Result = Mapping[str, Any]
 
@@ -66,7 +66,8 @@ def _finished(outcome: Outcome, data: Mapping[str, Any]) -> HostFinished:
 def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
     if str(data.get("task_action", "")).rpartition(".")[2] not in UNIT_MODULES:
         return ""
-    return next((str(_arguments(one).get("state") or "") for one in changed), "")
+    # Of module daemon nobody asks for a state: it tells one.
+    return next((str(_arguments(one).get("state") or one.get("state") or "") for one in changed), "")
 
 
 def _words(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
