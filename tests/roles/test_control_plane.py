@@ -32,7 +32,7 @@ TABLES = st.recursive(
 
 def starting():
     """Return the task that starts the services."""
-    (block,) = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
+    block, _ = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
     (task,) = (task for task in block["block"] if "daemon" in task)
     return task
 

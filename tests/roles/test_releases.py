@@ -4,6 +4,7 @@
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -21,12 +22,14 @@ MAIN = "import locked_double\n\n\ndef main():\n    print({!r}, locked_double.WOR
 
 
 class Host:
-    """A host's folder of releases and its settings, with the dependencies already there."""
+    """A host's folder of releases, and its settings and units, with the dependencies already there."""
 
     def __init__(self, folder):
+        self.folder = folder
         self.root = folder / "opt"
-        self.settings = folder / "etc"
-        self.settings.mkdir()
+        for place in ("bin", "etc/gridstead", "etc/systemd/system"):
+            (folder / place).mkdir(parents=True)
+        self.has("systemctl", 'echo "$@" >>"${0%/*}/told"')
         self.lock = folder / "requirements.txt"
         self.lock.write_text("# nothing\n")
         locked = self.root / f"lock-{hashlib.sha256(self.lock.read_bytes()).hexdigest()[:12]}"
@@ -36,10 +39,16 @@ class Host:
         (packages / "locked_double.py").write_text("WORD = 'locked'\n")
         (locked / ".whole").touch()
 
+    def has(self, command, text):
+        """Have a command of the host do something else."""
+        path = self.folder / "bin" / command
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
     def script(self, name, *words):
-        """Run a script of the role with /etc/gridstead elsewhere and return what it prints."""
-        text = (FILES / name).read_text().replace("/etc/gridstead", str(self.settings))
-        environment = os.environ | {"UV_NO_CACHE": "1"}
+        """Run a script of the role with /etc elsewhere and return what it prints."""
+        text = (FILES / name).read_text().replace("/etc/", f"{self.folder}/etc/")
+        environment = os.environ | {"UV_NO_CACHE": "1", "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
         argv = ["bash", "-c", text, name, self.root, *words]
         return subprocess.run(argv, check=True, capture_output=True, text=True, env=environment).stdout.strip()
 
@@ -47,15 +56,38 @@ class Host:
         """Make a wheel's release, as the role does."""
         return self.script("install-environment.sh", self.lock, "", wheel)
 
-    def switch(self, way):
-        """Take a release into use, as the role does."""
-        return self.script("switch-environment.sh", way)
+    def switch(self, way, *services):
+        """Take a release into use, or note that it works, as the role does."""
+        return self.script("switch-environment.sh", way, *services)
+
+    def configure(self, text, *services):
+        """Write the settings and units of services, as the role does."""
+        for path in map(self.folder.joinpath, files_of(*services)):
+            path.write_text(text)
+            path.chmod(0o640)
+
+    def configured(self):
+        """Return the settings and units that are there."""
+        return {str(path.relative_to(self.folder)): path.read_text() for path in self.folder.glob("etc/**/*.*")}
+
+    def run(self, wheel, text, *services):
+        """Take a wheel's release into use with settings and units, up to the start of its services."""
+        told = self.install(wheel)
+        self.configure(text, *services)
+        self.switch("next")
+        return told
 
     def says(self, name="venv"):
         """Return what the command of a release says."""
         return subprocess.run(
             [self.root / name / "bin/gridstead"], check=True, capture_output=True, text=True
         ).stdout.strip()
+
+
+def files_of(*services):
+    """Return the files that services have on a host."""
+    names = ("etc/gridstead/{}.toml", "etc/systemd/system/gridstead-{}.service")
+    return [name.format(service) for service in services for name in names]
 
 
 def wheel(folder, version):
@@ -92,7 +124,8 @@ def test_a_release_is_beside_the_one_in_use_until_it_is_taken(host, wheels):
     assert not (host.root / "venv").exists()
     assert host.says("next") == "one locked"
     assert host.switch("next") == "changed"
-    assert (host.install(wheels["one"]), host.switch("next")) == ("", "")
+    assert host.switch("works") == "changed"
+    assert (host.install(wheels["one"]), host.switch("next"), host.switch("works")) == ("", "", "")
 
     assert host.install(wheels["two"]) == "changed"
 
@@ -102,38 +135,108 @@ def test_a_release_is_beside_the_one_in_use_until_it_is_taken(host, wheels):
     assert (host.says(), host.says("former")) == ("two locked", "one locked")
 
 
-def test_the_way_back_has_the_settings_that_the_former_release_had(host, wheels):
-    host.install(wheels["one"])
-    host.switch("next")
-    settings = host.settings / "agent.toml"
-    settings.write_text("of the former")
-    settings.chmod(0o640)
-    host.install(wheels["two"])
-    settings.write_text("of the new")
-    host.install(wheels["two"])  # a run that was cut off here comes again
-    host.switch("next")
+def test_the_way_back_has_the_settings_and_units_with_which_the_former_release_last_worked(host, wheels):
+    host.run(wheels["one"], "of the first days", "agent", "logger")
+    host.switch("works", "agent", "logger")
+    host.install(wheels["two"])  # and nothing more, that day
+    host.configure("of the former", "agent", "logger")
+    assert host.switch("works", "agent", "logger") == "changed"
+    host.run(wheels["two"], "of the new", "agent", "logger")
 
-    assert host.switch("former") == "changed"
+    assert host.switch("former", "agent", "logger").split() == ["agent", "logger", "changed"]
 
     assert host.says() == "one locked"
-    assert settings.read_text() == "of the former"
-    assert settings.stat().st_mode & 0o777 == 0o640
+    assert host.configured() == dict.fromkeys(files_of("agent", "logger"), "of the former")
+    assert {(host.folder / name).stat().st_mode & 0o777 for name in files_of("agent")} == {0o640}
     assert host.install(wheels["two"]) == "changed"  # the next run tries again
+
+
+def test_on_the_way_back_goes_a_service_that_the_former_release_did_not_have(host, wheels):
+    host.run(wheels["one"], "of the former", "agent")
+    host.switch("works", "agent")
+    other = host.folder / "etc/gridstead/cvmfs.toml"
+    other.write_text("of another role")
+    host.run(wheels["two"], "of the new", "agent", "logger")
+
+    assert host.switch("former", "agent", "logger").split() == ["agent", "changed"]
+
+    assert (host.folder / "bin/told").read_text() == "--quiet disable --now gridstead-logger.service\n"
+    assert host.configured() == dict.fromkeys(files_of("agent"), "of the former") | {
+        "etc/gridstead/cvmfs.toml": "of another role"
+    }
+
+
+@pytest.mark.parametrize("cut", ["systemctl", "rm", "tar", "ln", "mv"])
+def test_a_way_back_that_was_cut_off_is_gone_by_the_next_run(host, wheels, cut):
+    host.run(wheels["one"], "of the former", "agent")
+    host.switch("works", "agent")
+    host.run(wheels["two"], "of the new", "agent", "logger")
+    host.has(cut, f'[[ $1 == --list ]] && exec {shutil.which(cut)} "$@"\nkill -9 "$PPID"')
+    with pytest.raises(subprocess.CalledProcessError):
+        host.switch("former", "agent", "logger")
+    host.has(cut, f'exec {shutil.which(cut)} "$@"' if cut != "systemctl" else "")
+
+    assert host.run(wheels["two"], "of the new", "agent", "logger") == "changed"
+    host.switch("former", "agent", "logger")
+
+    assert host.says() == "one locked"
+    assert host.configured() == dict.fromkeys(files_of("agent"), "of the former")
+
+
+def test_a_release_whose_start_was_cut_off_is_started_again_and_gone_back_from(host, wheels):
+    host.run(wheels["one"], "of the former", "agent")
+    host.switch("works", "agent")
+    host.run(wheels["two"], "of the new", "agent")
+
+    assert host.run(wheels["two"], "of the new", "agent") == "changed"
+    host.switch("former", "agent")
+
+    assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
+
+
+def test_the_way_back_goes_past_a_release_that_never_worked(host, wheels):
+    host.run(wheels["one"], "of the former", "agent")
+    host.switch("works", "agent")
+    for version in ("two", "three"):
+        host.run(wheels[version], "of the new", "agent")
+
+    host.switch("former", "agent")
+
+    assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
+
+
+def test_a_release_that_worked_once_is_gone_back_from_when_it_comes_again_and_does_not_start(host, wheels):
+    for version in ("one", "two"):
+        host.run(wheels[version], f"of {version}", "agent")
+        host.switch("works", "agent")
+    host.run(wheels["one"], "of now", "agent")
+
+    assert host.run(wheels["one"], "of now", "agent") == "changed"
+    host.switch("former", "agent")
+
+    assert (host.says(), set(host.configured().values())) == ("two locked", {"of two"})
+
+
+def test_only_root_reads_the_settings_that_are_kept(host, wheels):
+    host.run(wheels["one"], "secret", "agent")
+    host.switch("works", "agent")
+
+    (note,) = host.root.glob("release-*/works*")
+    assert note.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_first_release_has_no_way_back(host, wheels):
     host.install(wheels["one"])
     host.switch("next")
+    host.switch("works")
 
     assert host.switch("former") == ""
     assert host.says() == "one locked"
 
 
-def test_a_link_that_cannot_be_read_is_not_taken_for_none(host, wheels, tmp_path, monkeypatch):
+def test_a_link_that_cannot_be_read_is_not_taken_for_none(host, wheels):
     host.install(wheels["one"])
-    (tmp_path / "readlink").write_text("#!/bin/sh\nexit 1\n")
-    (tmp_path / "readlink").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    host.has("readlink", "exit 1")
 
     with pytest.raises(subprocess.CalledProcessError):
         host.switch("next")
@@ -158,6 +261,7 @@ def test_two_releases_are_kept_and_an_environment_of_before_gives_way(host, whee
     for version in ("one", "two", "three"):
         host.install(wheels[version])
         host.switch("next")
+        host.switch("works")
 
     assert len(list(host.root.glob("release-*"))) == 2
     assert len(list(host.root.glob("lock-*"))) == 1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes a release of the control plane beside the one in use: ROOT/next. It is an environment with a wheel, and sees another
 # with what the lock file names, which releases share. Without a wheel that other one is all it makes. Prints "changed" if
-# ROOT/next is not in use.
+# ROOT/next is not in use, or not noted to work.
 # Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL]; an empty WHEELHOUSE means the package index.
 set -euo pipefail
 shopt -s nullglob
@@ -20,16 +20,6 @@ note_whole() {
     # uv leaves a lock that everybody may write to.
     rm -f "$1/.lock"
     touch "$1/.whole"
-}
-
-# The settings that the release in use was started with, for the way back to it.
-keep_settings() {
-    local -r settings=(/etc/gridstead/*.toml)
-    if [[ -e $root/venv && ${#settings[@]} -gt 0 ]]; then
-        rm -rf "$root/venv/settings"
-        install -d -m 0700 "$root/venv/settings"
-        cp --preserve "${settings[@]}" "$root/venv/settings"
-    fi
 }
 
 locked=$(place lock "$lock")
@@ -60,10 +50,9 @@ if [[ ! -e $release/.whole ]]; then
         echo "$release/locked${packages#"$release"}" >"$packages/locked.pth"
     done
     "${install[@]}" --python "$release/bin/python" --offline --no-index --no-deps "$wheel"
-    keep_settings
     note_whole "$release"
 fi
 ln -sfn "$release" "$root/next"
-if [[ $(readlink "$root/venv") != "$release" ]]; then
+if [[ $(readlink "$root/venv") != "$release" || ! -e $release/works.tar ]]; then
     echo changed
 fi
