@@ -70,3 +70,18 @@ def test_its_key_is_the_one_that_is_kept(folder):
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     assert trusted(folder, "forgotten") == [key.public_key().public_bytes(*form)]
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_a_change_that_was_cut_is_gone_on_with(tmp_path, done):
+    """After none of its steps, a half copy, the copy, and the key."""
+    (tmp_path / "ca.crt").write_text("old")
+    (tmp_path / "next.crt").write_text("new")
+    (tmp_path / ("ca.key" if done == 3 else "next.key")).write_text("new")
+    if done:
+        (tmp_path / ("old.crt.new" if done == 1 else "old.crt")).write_text("o" if done == 1 else "old")
+
+    subprocess.run([ROOT / "roles/pki/files/change-authority.sh", tmp_path], check=True)
+
+    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert left == {"ca.crt": "new", "ca.key": "new", "old.crt": "old"}
