@@ -13,6 +13,7 @@ from tests.roles.catalogue import ROOT
 ROTATE = yaml.safe_load((ROOT / "playbooks/rotate.yml").read_text())
 FILES = ROTATE[0]["vars"]["__rotate_files_of"]
 CHANGE = ROOT / "roles/munge/files/usr/local/sbin/gridstead-change-munge-key"
+KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"
 
 
 def test_what_is_not_known_or_not_for_all_hosts_is_refused_before_there_is_a_new_secret(tmp_path):
@@ -78,8 +79,8 @@ def change(tmp_path):
     commands = {
         "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',
         "nft": f'echo "$(date +%s) nft ${{1%% *}} $(cat {key})" >>{log}',
-        # slurmctld does not know the node at first.
-        "scontrol": f"test -e {known} && echo SlurmdStartTime=2026 || {{ touch {known}; echo =None; }}",
+        # They may not at first.
+        "until": f"test -e {known} || {{ touch {known}; false; }}",
     }
     for name, does in commands.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
@@ -120,10 +121,10 @@ def test_what_starts_jobs_runs_again_though_the_key_could_not_change(change):
     assert [line.split(" ", 1)[1] for line in log] == ["stop slurmctld.service old", "start slurmctld.service old"]
 
 
-def test_users_wait_until_slurmctld_knows_their_node_again(change, tmp_path):
+def test_users_wait_until_a_program_lets_them(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
-    code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817")
+    code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817", "until")
 
     assert (code, key) == (0, "new")
     assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "restart munge.service new", "nft delete new"]
@@ -131,7 +132,7 @@ def test_users_wait_until_slurmctld_knows_their_node_again(change, tmp_path):
 
 
 def test_users_do_not_wait_for_ever(change, tmp_path):
-    code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817")
+    code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817", "until")
 
     assert (code != 0, key) == (True, "old")
     assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "nft delete old"]
@@ -144,3 +145,13 @@ def test_a_host_without_such_units_changes_its_key_alone(change, tmp_path):
 
     assert (code, key) == (0, "new")
     assert [line.split(" ", 1)[1] for line in log] == ["restart munge.service new"]
+
+
+@pytest.mark.parametrize(("started", "code"), [("2026-11-22T01:02:03", 0), ("None", 1), ("", 1)])
+def test_a_node_is_known_once_slurmctld_has_heard_of_it_since_its_start(tmp_path, started, code):
+    said = f"NodeName=a SlurmdStartTime={started}" if started else ""
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho {said}\ntest '{started}'\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    assert subprocess.run([KNOWN], env=environment, check=False).returncode == code
