@@ -2,7 +2,7 @@
 """The hosts of a scenario's lab, over ssh."""
 
 import functools
-from pathlib import Path
+import tempfile
 
 import pytest
 import testinfra
@@ -12,5 +12,9 @@ import testinfra
 def on(request):
     """Return a function: the name of a host in, the host out. Commands of one host share a connection."""
     ssh_config = request.config.getoption("--ssh-config")
-    sockets = str(Path(ssh_config).parent / "tests-%%C")  # testinfra takes it as a format
-    return functools.cache(lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=ssh_config, controlpath=sockets))
+    # A socket's path is at most 108 characters, 57 of them ssh's own, and a checkout may be anywhere.
+    with tempfile.TemporaryDirectory() as folder:
+        sockets = f"{folder}/%%C"  # testinfra takes it as a format
+        yield functools.cache(
+            lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=ssh_config, controlpath=sockets)
+        )
