@@ -18,8 +18,9 @@ info = load(ROOT / "roles/directory/library/directory_replica_info.py")
 agreements = load(ROOT / "roles/directory/library/directory_agreements.py")
 
 
-def look(*names, number=0, generation="", upcoming=0, numbers=()):
-    return {"id": number, "generation": generation, "next": upcoming, "names": list(names), "numbers": list(numbers)}
+def look(*names, number=0, generation="", upcoming=0, numbers=(), stuck=False):
+    told = {"id": number, "generation": generation, "next": upcoming, "stuck": stuck}
+    return told | {"names": list(names), "numbers": list(numbers)}
 
 
 @pytest.mark.parametrize(("count", "told"), [(0, "0 hosts"), (1, ""), (2, ""), (3, "3 hosts: ldap0, ldap1, ldap2")])
@@ -74,7 +75,20 @@ def test_a_server_that_has_given_numbers_of_the_others_share_is_refused():
 def test_suppliers_hear_each_other_when_their_data_has_one_origin(one, two, same):
     looks = {"ldap1": look(generation=one), "ldap2": look(generation=two)}
 
-    assert suppliers.supplier_same(looks, PAIR) is same
+    assert suppliers.supplier_heard(looks, PAIR) is same
+
+
+def test_a_supplier_that_is_stuck_is_not_heard():
+    looks = {"ldap1": look(generation="a"), "ldap2": look(generation="a", stuck=True)}
+
+    assert suppliers.supplier_heard(looks, PAIR) is False
+
+
+@pytest.mark.parametrize(("others", "source"), [((), "ldap2"), (("uid=0xa",), "ldap1")])
+def test_entries_come_from_the_one_that_is_stuck_if_it_lacks_none(others, source):
+    looks = {"ldap1": look("dc=x", *others), "ldap2": look("dc=x", stuck=True)}
+
+    assert suppliers.supplier_source(looks, PAIR) == source
 
 
 @pytest.mark.parametrize(
@@ -122,6 +136,27 @@ def test_a_vector_tells_its_origin_and_the_last_change_of_each():
 
     assert info.vector(VALUES) == expected
     assert info.vector([]) == {"generation": "", "csns": {}}
+
+
+# Recorded of 389ds 3.1.2: all is well; the supplier was killed after a change.
+GREEN = (
+    '{"state": "green", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "0", "repl_rc_text": "replica acquired", '
+    '"date": "2026-11-22T02:47:28Z", '
+    '"message": "Error (0) Replica acquired successfully: Incremental update succeeded"}'
+)
+STUCK = (
+    '{"state": "amber", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "18", '
+    '"repl_rc_text": "transient warning", "date": "2026-11-22T00:58:08Z", '
+    '"message": "Error (18) Can\'t acquire replica (Incremental update transient warning.  Backing off, will retry '
+    'update later.)"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "stuck"), [([], False), ([GREEN], False), ([STUCK], True), ([GREEN, STUCK], True)]
+)
+def test_a_supplier_is_stuck_when_it_tries_again_to_send_changes(statuses, stuck):
+    assert info.stuck(statuses) is stuck
 
 
 def test_a_supplier_must_have_what_the_other_had():

@@ -47,16 +47,20 @@ def supplier_problem(looks: Mapping[str, Look], suppliers: Sequence[str], first:
     return ""
 
 
-def supplier_same(looks: Mapping[str, Look], suppliers: Sequence[str]) -> bool:
-    """Return whether changes can go from each supplier to the others: their data comes from one of them."""
+def supplier_heard(looks: Mapping[str, Look], suppliers: Sequence[str]) -> bool:
+    """Return whether changes go from each supplier to the others: their data comes from one of them, none is stuck."""
     found = {looks.get(name, {}).get("generation", "") for name in suppliers}
-    return len(found) == 1 and "" not in found
+    return len(found) == 1 and "" not in found and not any(looks[name].get("stuck") for name in suppliers)
 
 
 def supplier_source(looks: Mapping[str, Look], suppliers: Sequence[str]) -> str:
-    """Return the first supplier that has every entry of the others; empty if each has one that another lacks."""
+    """Return the first supplier that has every entry of the others; empty if each has one that another lacks.
+
+    One that is stuck comes first: it hears of the others' changes, and they do not hear of its own.
+    """
     names = {name: set(looks[name]["names"]) for name in suppliers}
-    return next((name for name in suppliers if all(names[name] >= other for other in names.values())), "")
+    tried = sorted(suppliers, key=lambda name: not looks[name].get("stuck"))
+    return next((name for name in tried if all(names[name] >= other for other in names.values())), "")
 
 
 def supplier_next(looks: Mapping[str, Look], source: str, name: str, share: Mapping[str, int], skip: int) -> int:
@@ -79,7 +83,7 @@ class FilterModule:
             "supplier_looks": supplier_looks,
             "supplier_numbers": supplier_numbers,
             "supplier_problem": supplier_problem,
-            "supplier_same": supplier_same,
+            "supplier_heard": supplier_heard,
             "supplier_source": supplier_source,
             "supplier_next": supplier_next,
         }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import traceback
@@ -29,6 +30,7 @@ options:
   names: {type: bool, default: false, description: Whether to tell the names and numbers of all entries.}
   covers: {type: dict, description: What this module said of another supplier.}
   wait_s: {type: int, default: 10, description: How long changes may take to come here.}
+  retry_s: {type: int, default: 0, description: How long a supplier may try in vain to send its changes.}
 author: Gridstead contributors
 """
 
@@ -44,7 +46,8 @@ RETURN = r"""
 replica:
   description: >-
     C(id) of the supplier, 0 for none; C(generation) of its data; C(csns), the last change it has of each supplier;
-    C(next) number, 0 for none. With C(names) also the C(names) of all entries and the C(numbers) of users.
+    C(next) number, 0 for none; whether it is C(stuck), trying in vain to send its changes. With C(names) also the
+    C(names) of all entries and the C(numbers) of users.
   type: dict
   returned: always
 looks: {type: list, returned: with covers, description: What was looked at, as module inspection tells it.}
@@ -56,6 +59,11 @@ GENERATION = re.compile(r"\{replicageneration\} (\S+)")
 ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
 # Entries of the suppliers' own, which come and go.
 OWN = "cn=repl keep alive"
+MAPPING = "cn=mapping tree,cn=config"
+STATUS = "nsds5replicaLastUpdateStatusJSON"
+# As the server numbers that it could not send a change and will try again. It tries for ever when it was killed within
+# 30 s of a change: it then begins its list of changes anew, without some that the other has and that it goes on from.
+TRIES_AGAIN = "18"
 PAUSE_S = 0.5
 WHAT = "it has the changes of the other supplier"
 HINT = (
@@ -81,6 +89,11 @@ def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
     return f"changes made on supplier {', '.join(sorted(late))} have not come" if late else ""
 
 
+def stuck(statuses: list[str]) -> bool:
+    """Return whether a supplier tries again to send a change, by what it says of those it sends changes to."""
+    return any(json.loads(status).get("repl_rc") == TRIES_AGAIN for status in statuses)
+
+
 def search(
     connection: Any,  # noqa: ANN401 - python-ldap has no types
     base: str,
@@ -104,12 +117,15 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
     connection, suffix = ldap.initialize(asked["uri"]), asked["suffix"]
     connection.sasl_non_interactive_bind_s("EXTERNAL")
     mine = f"(&(objectClass=nsds5Replica)(nsDS5ReplicaRoot={suffix}))"
-    replicas = search(connection, "cn=mapping tree,cn=config", ldap.SCOPE_SUBTREE, mine, ["nsDS5ReplicaId"])
+    replicas = search(connection, MAPPING, ldap.SCOPE_SUBTREE, mine, ["nsDS5ReplicaId"])
+    others = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
+    agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, others, [STATUS])
     vectors = search(connection, suffix, ldap.SCOPE_SUBTREE, VECTOR, ["nsds50ruv"])
     counters = search(connection, asked["numbers"], ldap.SCOPE_BASE, "(objectClass=*)", ["dnaNextValue"])
     found = {
         "id": int(replicas[0][1]["nsds5replicaid"][0]) if replicas else 0,
         **vector(vectors[0][1].get("nsds50ruv", []) if vectors else []),
+        "stuck": stuck([status for _, entry in agreements for status in entry.get(STATUS.lower(), [])]),
         "next": int(counters[0][1]["dnanextvalue"][0]) if counters else 0,
     }
     if asked["names"]:
@@ -123,7 +139,7 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
 def run(module: AnsibleModule) -> None:
     """Look, again for a while if changes are awaited, and leave the module with its result."""
     asked = module.params
-    end = time.monotonic() + asked["wait_s"]
+    begun = time.monotonic()
     while True:
         try:
             found = look(asked)
@@ -136,7 +152,8 @@ def run(module: AnsibleModule) -> None:
                 msg=f"could not read the directory at {asked['uri']}: {error.args[0] if error.args else error}"
             )
         seen = objection(found, asked["covers"]) if asked["covers"] else ""
-        if not seen or time.monotonic() >= end:
+        waited = time.monotonic() - begun
+        if not (seen and waited < asked["wait_s"]) and not (found["stuck"] and waited < asked["retry_s"]):
             break
         time.sleep(PAUSE_S)
     looks = [{"what": WHAT, "ok": not seen, "seen": seen, "who": "operator", "hint": HINT if seen else ""}]
@@ -156,6 +173,7 @@ def main() -> None:
             "names": {"type": "bool", "default": False},
             "covers": {"type": "dict"},
             "wait_s": {"type": "int", "default": 10},
+            "retry_s": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
