@@ -34,12 +34,12 @@ class Site:
         self.lab = lab
         self.grid = grid
 
-    def customer(self, name):
-        """Return a customer, whose wallet is no part of the site and outlives it; its password is among the secrets."""
+    def customer(self, name, *, credits_=10_000):
+        """Return a customer with so many credits, whose wallet outlives the site; its password is among the secrets."""
         wallet, kept = self.lab.folder / f"{name}.json", KEPT / f"{name}.json"
         if kept.exists() and (self.lab.secrets / f"wallet-{name}").exists():
             shutil.copy(kept, wallet)
-        person = self.grid.customer(name)
+        person = self.grid.customer(name, credits_)
         shutil.copy(wallet, kept)
         return person
 

@@ -21,7 +21,7 @@ def then(picture):
 
 @pytest.fixture(scope="module")
 def someone(site):
-    return site.customer("creditor")
+    return site.customer("creditor", credits_=0)  # none to add: what is there is compared
 
 
 @pytest.fixture(scope="module")
