@@ -198,7 +198,8 @@ class Grid:
             seconds: What must be billed; what the last accounting record is worth if None.
         """
         job = self.job(who, number)
-        ends = [step for step in self.history(who, number) if step["event"] in {"JobSettled", "JobRefunded"}]
+        steps = self.history(who, number)
+        ends = [step for step in steps if step["event"] in {"JobSettled", "JobRefunded"}]
         assert len(ends) == 1, ends
         if ends[0]["event"] == "JobRefunded":
             assert job["cost_wei"] == 0
@@ -208,7 +209,7 @@ class Grid:
         if job["state"] == "PANICKED":
             seconds = 0
         cost = min(job["lock_wei"], seconds * job["price_per_min_wei"] // 60)
-        assert (job["cost_wei"], ends[0]["cost"]) == (cost, cost)
+        assert (job["cost_wei"], ends[0]["cost"]) == (cost, cost), f"{seconds} s are not what this bills: {steps}"
         assert ends[0]["fee"] == cost * FEE_PERCENT // 100
         return job
 

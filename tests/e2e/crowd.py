@@ -86,6 +86,15 @@ def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str
         member.close()
 
 
+def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
+    """Return the accounting records of jobs by number, each told by its proof."""
+    names = ",".join(job.id.slurm_name for job in jobs.values())
+    records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
+    for record in lab.sacct(names):
+        records[int(record["admincomment"].split("/")[2], 16)].append(record)
+    return records
+
+
 def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, object]:
     """Return a workflow of one command."""
     resources = {"tasks": 1, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}

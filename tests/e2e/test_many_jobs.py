@@ -52,20 +52,11 @@ def run_crowd(members):
     return folder, [member.wait_cold(mine, timeout=SETTLED_WITHIN_S) for member, mine in asked]
 
 
-def records_of(lab, jobs):
-    """Return the accounting records of jobs by number, each told by its proof."""
-    names = ",".join(job.id.slurm_name for job in jobs.values())
-    records = {number: [] for number in jobs}
-    for record in lab.sacct(names):
-        records[int(record["admincomment"].split("/")[2], 16)].append(record)
-    return records
-
-
 def check_runs(lab, member, jobs, folder):
     """Each job has one attempt in the accounting, as the wallet's user, and left one trace in its home."""
     user = member.customer.address
     ran = {}
-    for number, attempts in records_of(lab, jobs).items():
+    for number, attempts in crowd.records_of(lab, jobs).items():
         (attempt,) = attempts
         assert (attempt["user"], attempt["state"]) == (user, "COMPLETED")
         ran[number] = attempt
