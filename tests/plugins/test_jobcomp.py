@@ -225,7 +225,7 @@ def test_unset_numbers_are_null(complete, spool):
     assert record["start_s"] is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=C_STRINGS, comment=C_STRINGS, nodes=C_STRINGS)
 def test_every_record_is_one_line_of_json(complete, spool, name, comment, nodes):
     spool.unlink(missing_ok=True)

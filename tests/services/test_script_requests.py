@@ -181,7 +181,7 @@ def test_challenge_has_the_wires_members(scene):
 ONE_SCENE = Scene(input={"s3": STORE})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     script=st.text(max_size=40) | st.just(ONE_SCENE.script_id),
     challenge=st.binary(max_size=300) | st.builds(ONE_SCENE.service.challenge),
@@ -208,7 +208,7 @@ def test_no_request_without_the_providers_signature_is_answered(  # noqa: PLR091
         ONE_SCENE.service.get_sbatch(request)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     script=st.text(max_size=40) | st.just(ONE_SCENE.script_id),
     customer=st.sampled_from(["0x" + "01" * 20, "", "0x", CUSTOMER.upper()]),

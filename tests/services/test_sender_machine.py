@@ -164,5 +164,5 @@ class SenderMachine(RuleBasedStateMachine):
         self.final_calls_stay_done()
 
 
-SenderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+SenderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestSenderMachine = SenderMachine.TestCase

@@ -110,7 +110,7 @@ def test_scripts_that_nobody_could_index_stay_apart(store):
     assert len(store.outbox.open_entries()) == 2
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(script=st.text(max_size=64))
 def test_proof_closes_its_own_entries_whatever_the_script(store, script):
     store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1)])

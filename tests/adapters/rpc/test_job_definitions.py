@@ -310,7 +310,7 @@ class TestWire:
 
         assert stubs[1].GetSBatch(request_).sbatch
 
-    @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.binary(max_size=300))
     def test_any_bytes_get_a_status_and_the_service_lives(self, stubs, grid, ca, data):
         channel = open_channel(Peer(address=grid.address, ca=ca))

@@ -92,7 +92,7 @@ def test_full_size_is_read_in_seconds():
     assert time.monotonic() - started < 20
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=4)), max_size=20).map("".join))
 def test_any_text_is_a_document_or_told_why_not(text):
     refusal(load, text)

@@ -180,6 +180,6 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(st.one_of(pieces, pieces, texts), max_size=30).map("".join))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_anything_makes_a_text_or_is_told_why_not(template):
     refusal(expand, "{{ $x := 1 }}" + template, VALUES)

@@ -227,7 +227,7 @@ def test_text_that_looks_like_a_number_to_yaml_1_2_only_is_read_back():
 
 
 @given(anything)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_anything_is_a_workflow_or_told_why_not(value):
     refusal(parse_workflow, yaml.safe_dump(value))
     refusal(from_graphql, value if isinstance(value, dict) else {"steps": value})

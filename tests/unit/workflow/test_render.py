@@ -42,7 +42,7 @@ def test_recorded_scripts_have_no_complaint():
 
 
 @given(nested_workflows)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_slurm_reads_no_directive_from_a_script(workflow):
     """sbatch reads directives up to the first line that is a command, and refuses DOS line ends."""
     script = render(workflow)
@@ -56,7 +56,7 @@ def test_slurm_reads_no_directive_from_a_script(workflow):
 
 
 @given(nested_workflows)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_same_workflow_is_the_same_script(workflow):
     again = from_graphql(workflow.to_graphql(), modules=text_of)
 
@@ -64,7 +64,7 @@ def test_same_workflow_is_the_same_script(workflow):
 
 
 @given(st.lists(texts, min_size=1, max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_quoted_text_is_that_text_to_bash(locale, some):
     script = "printf '%s\\0' " + " ".join(map(quote, some))

@@ -141,7 +141,7 @@ class TestEnvironment:
         assert precious.is_dir()
         assert node.left == []
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(workflow=workflows)
     def test_hostile_text_reaches_the_step_as_it_is_and_does_nothing(self, tmp_path_factory, workflow):
         node = Node(tmp_path_factory.mktemp("node"))
