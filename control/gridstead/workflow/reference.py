@@ -26,8 +26,10 @@ alias, and a tag. A key that is listed for another place does nothing and is a w
 field without a value is a field that is not there. Numbers and text are told apart as YAML 1.2 does: put `"8"` in
 quotes where text is wanted. Every error of a file is told at once, with its line.
 
-Examples are in `examples/`. Each step is started by `srun` on the provider's nodes. With `enableLogging`, a writer
-runs beside the job on its first node; it takes about 45 MB of the job's memory.
+Examples are in `examples/`. Each step is started by `srun` on the provider's nodes. One that Slurm did not make,
+because slurmctld was away or had just begun, is asked for again for up to three minutes, and the job's output says
+so; one that it made never starts twice. With `enableLogging`, a writer runs beside the job on its first node; it
+takes about 45 MB of the job's memory.
 """
 
 _VARIABLES = """\

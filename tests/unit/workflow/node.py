@@ -15,12 +15,14 @@ from gridstead.workflow.render import Site, render, secrets_of
 NAME = "0x" + "07" * 32
 
 SRUN = r"""#!/bin/bash
-# Records its arguments, takes its options away and runs the rest, once per task. A signal is the task's to bear.
+# Records its arguments, takes its options away and runs the rest, once per task, after the prolog. A signal is the
+# task's to bear.
 printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
 tasks=1
 while [[ $1 == --* ]]; do
   case $1 in
   --ntasks=*) tasks=${1#*=} ;;
+  --prolog=*) "${1#*=}" || exit 1 ;;
   esac
   shift
 done

@@ -89,7 +89,7 @@ class TestLaunch:
 
         text = render(workflow(interrupted, {"launch": {"steps": steps("true")}}, "true"))
 
-        assert text.count("exec srun ") == 4
+        assert text.count("\n  start --job-name=") == 4
         assert text.count(" --quit-on-interrupt ") == 2
 
     def test_launched_step_without_a_signal_is_awaited(self, node):

@@ -34,9 +34,11 @@ class TestSteps:
     def test_step_is_one_srun_with_its_resources(self, node):
         node.run(job("true", resources={"tasks": 2, "cpusPerTask": 1, "memPerCpu": 50}))
 
-        assert node.calls == [
-            ["--job-name=step-1", "--export=ALL", "--immediate=60", "--nodes=1-2", "--ntasks=2", "--cpus-per-task=1",
-             "--mem-per-cpu=50M", "/bin/sh", "-c", "true"],
+        ((prolog, *call),) = node.calls
+        assert prolog.startswith("--prolog=")
+        assert call == [
+            "--immediate=5", "--job-name=step-1", "--export=ALL", "--nodes=1-2", "--ntasks=2", "--cpus-per-task=1",
+            "--mem-per-cpu=50M", "/bin/sh", "-c", "true",
         ]  # fmt: skip
 
     def test_steps_run_in_order_and_the_exit_code_is_that_of_the_failing_one(self, node):
@@ -150,7 +152,7 @@ class TestEnvironment:
         code, output = node.run(workflow)
 
         assert (code, output) == (0, "")
-        assert [(call[0], call[-3], call[-1]) for call in node.calls] == [
+        assert [(call[2], call[-3], call[-1]) for call in node.calls] == [
             (f"--job-name={step.name or f'step-{number}'}", step.run.shell, step.run.command)
             for number, step in enumerate(workflow.steps, 1)
         ]

@@ -12,14 +12,13 @@ from gridstead.workflow.render.words import exports, fill, quote
 from gridstead.workflow.schema import StepRun
 from gridstead.workflow.schema.run import HOST
 
-PATIENCE_S = 60  # how long srun waits for what a step needs; what one node cannot give at all would never come
 SIGINT = 2
 MPI = {
     "none": "none",
     "pmi2": "pmi2",
     "pmix_v4": "pmix",
 }  # whichever version of PMIx the node has: they understand each other
-_SAY_STEP = '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # srun will have this number
+_SAY_STEP = '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # this shell starts srun
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
@@ -31,9 +30,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
         "function": function,
         "surroundings": place.surroundings,
         "exports": exports(run.env),
-        "start": "start" if place.errors else "exec srun",
         "name": quote(name),
-        "patience": PATIENCE_S,
         "options": " ".join(_options(run, place)),
         "network": enter(run, place),
         "said": said,

@@ -20,6 +20,11 @@ from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.words import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
+# How long a step is asked for that waits for what it needs: what one node cannot give at all would never come. How long
+# srun waits at a time: slurmctld does not wake one that came before its nodes did. How long a new slurmctld is given: a
+# node that could not tell it the end of a step, which holds what the next one needs, tells it a minute later.
+ASKING_S = {"patience": 60, "wait": 5, "most": 180}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
@@ -56,6 +61,7 @@ def helpers(workflow: Workflow, *, bore: str) -> str:
     in_containers = any(step.run and step.run.container for step in found)
     names = (
         ("control.sh", True),
+        ("start.sh", any(step.run for step in found)),
         ("condition.sh", any(step.if_ is not None for step in found)),
         ("handlers.sh", any(step.catch or step.finally_ for step in found)),
         ("branch.sh", launches or parallel or workflow.continuous_output_sync or is_networked(workflow)),
@@ -67,7 +73,7 @@ def helpers(workflow: Workflow, *, bore: str) -> str:
         ("container_task.sh", in_containers),
         ("network.sh", has_namespaces(workflow)),
     )
-    return "".join(fill(name, bore=quote(bore)) for name, wanted in names if wanted)
+    return "".join(fill(name, bore=quote(bore), **ASKING_S) for name, wanted in names if wanted)
 
 
 def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:

@@ -1,9 +1,4 @@
 
-# Starts the tasks of a step.
-start() { # options of srun, words
-  exec srun "$@"
-}
-
 # Runs steps that come last, even when the job is to end. A signal that comes meanwhile ends them and the job.
 error=() # the code of the last step with handlers, as a variable for steps
 at_last() { # command

@@ -1,5 +1,6 @@
 %%{function}() (
-%%{network}%%{said}  job_environment%%{surroundings}
-%%{exports}  %%{start} --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
+%%{network}%%{said}  new_step
+  job_environment%%{surroundings}
+%%{exports}  start --job-name=%%{name} --export=ALL %%{options} \
     %%{around}%%{enter}%%{shell} -c %%{command}
 )

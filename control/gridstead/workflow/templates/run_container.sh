@@ -1,7 +1,8 @@
 %%{function}() (
   %%{prepare} || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" %%{cache} %%{env_file}
-%%{network}%%{said}  job_environment%%{surroundings}
-%%{exports}  %%{start} --job-name=%%{name} --export=ALL --immediate=%%{patience} %%{options} \
+%%{network}%%{said}  new_step
+  job_environment%%{surroundings}
+%%{exports}  start --job-name=%%{name} --export=ALL %%{options} \
     "$@" %%{words}
 )

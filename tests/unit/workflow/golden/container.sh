@@ -104,6 +104,47 @@ in_order() { # functions
   return "$ended"
 }
 
+# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
+# as long as it is there, none has run.
+new_step() {
+  gridstead_unmade=$storage/.unmade-$BASHPID
+  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
+    gridstead_unmade='' # a full storage, say
+}
+
+# Whether slurmctld is away, or began after some moment or a little before.
+is_slurmctld_new() { # that moment, in seconds since 1970
+  local gridstead_told
+  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
+  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+}
+
+# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
+# made is asked for again, and so is one that waits for what it needs.
+start() { # options of srun, words
+  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
+  local gridstead_options=("--prolog=$gridstead_unmade" --immediate=5)
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+    gridstead_unmade='' gridstead_options=(--immediate=60)
+  fi
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  while [[ ! $gridstead_ended ]]; do
+    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    srun "${gridstead_options[@]}" "$@" || gridstead_code=$?
+    if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
+      ((EPOCHSECONDS >= gridstead_first + 180)); then
+      break
+    fi
+    if ((EPOCHSECONDS < gridstead_asked + 5 || EPOCHSECONDS >= gridstead_first + 60)); then
+      is_slurmctld_new "$gridstead_first" || break
+    fi
+    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
+    gridstead_said=yes
+    [[ $gridstead_ended ]] || sleep 2 || break
+  done
+  return "$gridstead_code"
+}
+
 # --- Signals: Slurm gives them to the first process of a task alone, which passes them on here ---
 catch_signals() {
   local gridstead_each
@@ -304,15 +345,17 @@ mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/di
 step_1() (
   fetch_image any 1 library/debian:12-slim '' '' || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache env
+  new_step
   job_environment
-  exec srun --job-name='tell the release' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
+  start --job-name='tell the release' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
     "$@" --work-dir=/ --writable -- exec /bin/sh -c 'cat /etc/debian_version >"$DEEPSQUARE_OUTPUT/version"'
 )
 
 # Step 2: look from outside
 step_2() (
+  new_step
   job_environment
-  exec srun --job-name='look from outside' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
+  start --job-name='look from outside' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
     /bin/sh -c 'cat "$DEEPSQUARE_OUTPUT/version"'
 )
 
@@ -320,8 +363,9 @@ step_2() (
 step_3() (
   fetch_image any 1 library/debian:12-slim '' '' || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache env
+  new_step
   job_environment
-  exec srun --job-name='two at once' --export=ALL --immediate=60 --nodes=1-2 --ntasks=2 --cpus-per-task=1 --mem-per-cpu=256M \
+  start --job-name='two at once' --export=ALL --nodes=1-2 --ntasks=2 --cpus-per-task=1 --mem-per-cpu=256M \
     "$@" --work-dir=/deepsquare/output -- exec /bin/sh -c 'echo "task $SLURM_PROCID reads $(cat version)"'
 )
 

@@ -105,6 +105,47 @@ in_order() { # functions
   return "$ended"
 }
 
+# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
+# as long as it is there, none has run.
+new_step() {
+  gridstead_unmade=$storage/.unmade-$BASHPID
+  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
+    gridstead_unmade='' # a full storage, say
+}
+
+# Whether slurmctld is away, or began after some moment or a little before.
+is_slurmctld_new() { # that moment, in seconds since 1970
+  local gridstead_told
+  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
+  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+}
+
+# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
+# made is asked for again, and so is one that waits for what it needs.
+start() { # options of srun, words
+  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
+  local gridstead_options=("--prolog=$gridstead_unmade" --immediate=5)
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+    gridstead_unmade='' gridstead_options=(--immediate=60)
+  fi
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  while [[ ! $gridstead_ended ]]; do
+    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    srun "${gridstead_options[@]}" "$@" || gridstead_code=$?
+    if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
+      ((EPOCHSECONDS >= gridstead_first + 180)); then
+      break
+    fi
+    if ((EPOCHSECONDS < gridstead_asked + 5 || EPOCHSECONDS >= gridstead_first + 60)); then
+      is_slurmctld_new "$gridstead_first" || break
+    fi
+    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
+    gridstead_said=yes
+    [[ $gridstead_ended ]] || sleep 2 || break
+  done
+  return "$gridstead_code"
+}
+
 # Runs a step if its condition holds.
 when() { # the step's number for people, condition, step
   local code=0
@@ -117,11 +158,6 @@ when() { # the step's number for people, condition, step
     return "$((code ? code : 2))"
     ;;
   esac
-}
-
-# Starts the tasks of a step.
-start() { # options of srun, words
-  exec srun "$@"
 }
 
 # Runs steps that come last, even when the job is to end. A signal that comes meanwhile ends them and the job.
@@ -210,8 +246,9 @@ all_of() { # processes
 
 # Step 1.1: measure
 step_1_1() (
+  new_step
   job_environment "${error[@]}" item="$value_1"
-  start --job-name=measure --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=measure --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$(printf "%s" "$item" | wc -c) $item" >"$item.txt"'
 )
 
@@ -231,8 +268,9 @@ step_1() {
 
 # Step 2.1
 step_2_1() (
+  new_step
   job_environment "${error[@]}" index="$value_2"
-  start --job-name=step-2.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-2.1 --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$index. $(cat ./*.txt | sort -k 2 | sed -n "${index}p")"'
 )
 
@@ -245,22 +283,25 @@ step_2() {
 
 # Step 3: may fail
 step_3_body() (
+  new_step
   job_environment "${error[@]}"
-  start --job-name='may fail' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='may fail' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'cat east.txt'
 )
 
 # Step 3 catch 1
 step_3_catch_1() (
+  new_step
   job_environment "${error[@]}"
-  start --job-name=step-3.catch.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-3.catch.1 --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "east was not measured (code $DEEPSQUARE_ERROR_CODE)"'
 )
 
 # Step 3 finally 1
 step_3_finally_1() (
+  new_step
   job_environment "${error[@]}"
-  start --job-name=step-3.finally.1 --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-3.finally.1 --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'rm -- *.txt'
 )
 
@@ -278,8 +319,9 @@ step_3() {
 
 # Step 4: only if nothing is left
 step_4_unguarded() (
+  new_step
   job_environment "${error[@]}"
-  start --job-name='only if nothing is left' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='only if nothing is left' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "all tidy"'
 )
 step_4_if() (

@@ -105,12 +105,54 @@ in_order() { # functions
   return "$ended"
 }
 
+# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
+# as long as it is there, none has run.
+new_step() {
+  gridstead_unmade=$storage/.unmade-$BASHPID
+  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
+    gridstead_unmade='' # a full storage, say
+}
+
+# Whether slurmctld is away, or began after some moment or a little before.
+is_slurmctld_new() { # that moment, in seconds since 1970
+  local gridstead_told
+  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
+  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+}
+
+# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
+# made is asked for again, and so is one that waits for what it needs.
+start() { # options of srun, words
+  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
+  local gridstead_options=("--prolog=$gridstead_unmade" --immediate=5)
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+    gridstead_unmade='' gridstead_options=(--immediate=60)
+  fi
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  while [[ ! $gridstead_ended ]]; do
+    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    srun "${gridstead_options[@]}" "$@" || gridstead_code=$?
+    if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
+      ((EPOCHSECONDS >= gridstead_first + 180)); then
+      break
+    fi
+    if ((EPOCHSECONDS < gridstead_asked + 5 || EPOCHSECONDS >= gridstead_first + 60)); then
+      is_slurmctld_new "$gridstead_first" || break
+    fi
+    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
+    gridstead_said=yes
+    [[ $gridstead_ended ]] || sleep 2 || break
+  done
+  return "$gridstead_code"
+}
+
 # --- Steps ---
 # Step 1: write a letter
 step_1() (
+  new_step
   job_environment
   export 'NAME=dear provider'
-  exec srun --job-name='write a letter' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  start --job-name='write a letter' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/sh -c 'echo "$GREETING, $NAME" >letter
 echo "WORDS=$(wc -w <letter)" >>"$DEEPSQUARE_ENV"
 '
@@ -118,8 +160,9 @@ echo "WORDS=$(wc -w <letter)" >>"$DEEPSQUARE_ENV"
 
 # Step 2: read it
 step_2() (
+  new_step
   job_environment
-  exec srun --job-name='read it' --export=ALL --immediate=60 --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
+  start --job-name='read it' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=128M \
     /bin/bash -c 'cat letter
 echo "$WORDS words in $STORAGE_PATH"
 '
