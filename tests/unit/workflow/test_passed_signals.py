@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that ends while a signal is passed on to it: the code is its own, not that of the signal."""
+"""What passes signals on tells the code of what it ran, whenever a signal comes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,40 @@ from importlib.resources import files
 
 import pytest
 
-TEMPLATES = files("gridstead.workflow") / "templates"
-# The process has ended, and bash knows it, before anybody asks whether it lives.
-SLOW = 'kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
-ENDING = "trap 'exit 9' {signal}; kill -{signal} $PPID; sleep 0.2; exit 9"
+PASSING_ON = (files("gridstead.workflow") / "templates" / "passing_on.sh").read_text()
+# Bash knows that a process has ended before anybody asks whether it lives.
+SLOW = 'export top=$$; kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
 
 
-@pytest.mark.parametrize(
-    ("template", "signal", "words"),
-    [
-        ("passing_on.sh", "INT", "catch_signals; run_passing_on bash -c '{ending}'"),
-        ("passing_on.sh", "TERM", "catch_signals; run_passing_on bash -c '{ending}'"),
-        ("branch.sh", "TERM", "ended=0 storage=/nonexistent; begin_branch; bash -c '{ending}' & end_of $!"),
-    ],
-)
-def test_process_that_ends_while_it_is_told_of_a_signal_keeps_its_code(template, signal, words):
-    ending = ENDING.format(signal=signal).replace("'", "'\\''")
-    script = f"{SLOW}\n{(TEMPLATES / template).read_text()}\n{words.format(ending=ending)}"
-
+def run(words, *, before="", between=""):
+    """Run words in a shell that passes signals on, whose process id they know as ``top``."""
+    script = f"{SLOW}\n{PASSING_ON}\n{before}\ncatch_signals\n{between}\nrun_passing_on {words}"
     ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20, check=False)
+    return ended.returncode, ended.stdout
 
-    assert (ended.returncode, ended.stderr) == (9, "")
+
+@pytest.mark.parametrize("signal", ["HUP", "INT", "QUIT", "USR1", "TERM"])
+def test_process_that_ends_while_it_is_told_of_a_signal_keeps_its_code(signal):
+    assert run(f"""bash -c 'trap "echo told; exit 9" {signal}; kill -{signal} $top; sleep 0.2; exit 8'""") == (
+        9,
+        "told\n",
+    )
+
+
+def test_signal_that_comes_before_the_process_is_passed_on():
+    assert run("sleep 15", between="kill -TERM $$") == (143, "")
+
+
+@pytest.mark.parametrize(("words", "code"), [("true", 0), ("bash -c 'exit 7'", 7), ("bash -c 'kill -TERM $$'", 143)])
+def test_code_is_that_of_the_words(words, code):
+    assert run(words) == (code, "")
+
+
+def test_words_have_nothing_open_but_what_was_open():
+    assert run("bash -c 'echo /proc/self/fd/*'", before="exec 3>&-") == run(
+        "true", before="exec 3>&-; echo /proc/self/fd/*"
+    )
+
+
+def test_words_whose_shell_was_killed_have_failed():
+    assert run("bash -c 'kill -KILL $PPID'") == (137, "")

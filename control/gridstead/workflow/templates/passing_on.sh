@@ -1,11 +1,11 @@
 
 # --- Signals: Slurm gives them to the first process of a task alone, which passes them on here ---
-catch_signals() {
+catch_signals() { # what to do at each, pass_on if not given; its number comes after it
   local gridstead_each
   gridstead_child='' gridstead_early=''
   for gridstead_each in {1..8} {10..16} 18 {20..31}; do # not KILL and STOP, and not CHLD, its own
     # shellcheck disable=SC2064 # this one's number
-    trap "pass_on $gridstead_each" "$gridstead_each"
+    trap "${1-pass_on} $gridstead_each" "$gridstead_each"
   done
 }
 
@@ -13,19 +13,27 @@ pass_on() { # signal
   if [[ $gridstead_child ]]; then kill -s "$1" "$gridstead_child" 2>/dev/null; else gridstead_early=$1; fi
 }
 
-# Runs words after catch_signals; what comes after them is not ended by a signal.
+# Runs words after catch_signals; what comes after them is not ended by a signal. A shell that no signal hurries waits for
+# them and tells their process and their code by a pipe: bash's wait may lose a code when a signal comes just then.
 run_passing_on() { # words
-  local gridstead_code
-  env --default-signal=INT,QUIT -- "$@" <&0 & # which bash takes away from what runs beside it
-  gridstead_child=$!
-  if [[ $gridstead_early ]]; then pass_on "$gridstead_early"; fi
-  while true; do
-    gridstead_code=0
-    wait "$gridstead_child" 2>/dev/null || gridstead_code=$?
-    if ((gridstead_code <= 128)) || ! kill -0 "$gridstead_child" 2>/dev/null; then break; fi
+  local gridstead_code='' gridstead_pipe gridstead_shell gridstead_lives=yes
+  exec {gridstead_pipe}<> <(:)
+  (
+    catch_signals :
+    # INT and QUIT bash takes away from what runs beside it.
+    env --default-signal=INT,QUIT -- /bin/bash -c 'gridstead_pipe=$0; echo "$$" >&"$0"; exec "$@" {gridstead_pipe}>&-' \
+      "$gridstead_pipe" "$@" || gridstead_code=$?
+    echo "${gridstead_code:-0}" >&"$gridstead_pipe"
+  ) <&0 &
+  gridstead_shell=$!
+  until read -r -t 5 -u "$gridstead_pipe" gridstead_child || [[ ! $gridstead_lives ]]; do
+    kill -0 "$gridstead_shell" 2>/dev/null || gridstead_lives=''
   done
-  gridstead_code=0 # that of the words, for the one above can be a signal's that came as they ended
-  wait "$gridstead_child" 2>/dev/null || gridstead_code=$?
+  if [[ $gridstead_early ]]; then pass_on "$gridstead_early"; fi
+  until read -r -t 5 -u "$gridstead_pipe" gridstead_code || [[ ! $gridstead_lives ]]; do
+    kill -0 "$gridstead_shell" 2>/dev/null || gridstead_lives=''
+  done
   trap '' HUP INT QUIT TERM
-  return "$gridstead_code"
+  exec {gridstead_pipe}>&-
+  return "${gridstead_code:-137}" # somebody killed the shell that tells it
 }

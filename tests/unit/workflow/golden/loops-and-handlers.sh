@@ -220,9 +220,8 @@ end_of() { # process
     tell "$1"
     code=0
     wait "$1" 2>/dev/null || code=$? # bash tells there of signals
-    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then break; fi
+    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
   done
-  wait "$1" 2>/dev/null # tells its own code, where the one above can be a signal's that came as it ended
 }
 
 # Waits for processes; the code is that of the first, in their order, that failed. A signal that comes meanwhile goes to
