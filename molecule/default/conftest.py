@@ -17,7 +17,9 @@ def play():
 
     def run(name, *words):
         argv = ["ansible-playbook", f"playbooks/{name}.yml", *words]
-        done = subprocess.run(argv, cwd=CHECKOUT, env=os.environ | PLAIN, capture_output=True, text=True, check=False)
+        # Ansible refuses an input that does not block, as ssh makes ours meanwhile.
+        streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        done = subprocess.run(argv, cwd=CHECKOUT, env=os.environ | PLAIN, check=False, **streams)
         return done.returncode, done.stdout + done.stderr
 
     return run

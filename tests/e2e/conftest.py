@@ -74,7 +74,9 @@ class Lab:
         """Run a command on a host."""
         ssh = ["ssh", "-F", str(self.folder / "ssh_config"), "-o", "ControlMaster=auto", "-o", "ControlPersist=60"]
         ssh += ["-o", f"ControlPath={self.folder}/e2e-%C", host, shlex.join(argv)]
-        return subprocess.run(ssh, check=check, input=input, capture_output=True, text=True, timeout=timeout)
+        # Not our own input, which ssh would make one that does not block, as Ansible beside it refuses.
+        fed = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
+        return subprocess.run(ssh, check=check, capture_output=True, text=True, timeout=timeout, **fed)
 
     def sh(self, host, script, **options):
         """Run a shell script on a host and return what it prints."""
