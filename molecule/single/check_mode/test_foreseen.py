@@ -26,7 +26,7 @@ UNFORESEEN = {
     r"devnet : .*": "there is no server to ask",
     r"directory : (Ensure the (server has its settings|tree), .*|Restart the directory server)": "the same",
     r"directory : Ensure the server knows which numbers it gives": "the same",
-    r"control_plane : Ensure the (release that the files make .*|new release is in use|ssh keys exist)": (
+    r"control_plane : Ensure the ((new )?release (that|is in|has a copy) .*|ssh keys exist)": (
         "a program must run to know"
     ),
     r"control_plane : Ensure the (timer runs|services run what is installed)": "the units are not there",
