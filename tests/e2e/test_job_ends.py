@@ -209,7 +209,7 @@ def may_be(one):
 
 def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someone):
     whole_cluster = {"tasks": 2, "cpus": 64, "memory_mb": 32, "credits_": 1000}
-    blocker = grid.submit(someone, "sleep 60", **whole_cluster)
+    blocker = grid.submit(someone, "sleep 400", **whole_cluster)
     grid.wait(someone, blocker, "RUNNING")
     number = grid.submit(someone, "sleep 300", **whole_cluster)
     grid.wait(someone, number, "SCHEDULED")
