@@ -158,7 +158,7 @@ class TestLaunch:
         code, output = node.run(workflow(outer, "while [ ! -e on ]; do sleep 0.02; done"))
 
         assert code == 0
-        assert output.endswith("inner\n")
+        assert "inner" in output.split()  # bash may tell of processes that the signal ended
 
     @pytest.mark.parametrize("waiting", [False, True])
     def test_cancel_reaches_all_that_was_launched_at_once(self, node, waiting):

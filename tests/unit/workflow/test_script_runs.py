@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from tests.unit.workflow.node import NAME, RECORDER, SECRETS, Node, wait_for
 from tests.unit.workflow.strategies import workflows
 
@@ -144,6 +144,7 @@ class TestEnvironment:
         assert node.left == []
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @example(workflow=job("0", env=[("IFS", "\x01")]))  # which takes apart what bash has quoted
     @given(workflow=workflows)
     def test_hostile_text_reaches_the_step_as_it_is_and_does_nothing(self, tmp_path_factory, workflow):
         node = Node(tmp_path_factory.mktemp("node"))

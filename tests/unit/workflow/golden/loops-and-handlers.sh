@@ -124,14 +124,16 @@ is_slurmctld_new() { # that moment, in seconds since 1970
 # made is asked for again, and so is one that waits for what it needs.
 start() { # options of srun, words
   local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
-  local gridstead_options=("--prolog=$gridstead_unmade" --immediate=5)
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
-    gridstead_unmade='' gridstead_options=(--immediate=60)
+    gridstead_unmade=''
+    set -- --immediate=60 "$@"
+  else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
+    set -- "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
   trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
   while [[ ! $gridstead_ended ]]; do
     gridstead_code=0 gridstead_asked=$EPOCHSECONDS
-    srun "${gridstead_options[@]}" "$@" || gridstead_code=$?
+    srun "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
       ((EPOCHSECONDS >= gridstead_first + 180)); then
       break
