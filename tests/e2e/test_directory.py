@@ -267,3 +267,13 @@ def test_password_of_the_directory_is_readable_by_root_alone(lab):
     for host in CLIENTS:
         answer = lab.run(host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False)
         assert answer.returncode != 0
+
+
+def test_the_server_backs_itself_up_while_it_serves(lab):
+    folder = "/var/lib/dirsrv/slapd-gridstead/bak"
+    before = set(lab.run(SERVER, "ls", folder).stdout.split())
+
+    lab.run(SERVER, "systemctl", "start", "gridstead-directory-backup.service")
+
+    (made,) = set(lab.run(SERVER, "ls", folder).stdout.split()) - before
+    assert lab.run(SERVER, "stat", "--format=%U", f"{folder}/{made}/data.mdb").stdout.strip() == "dirsrv"

@@ -7,7 +7,11 @@ BUDGET = 20  # tenths: 2.0 of 10
 CONTROL = ("anvil", "job-definitions", "ldap-connector", "logger", "meta-scheduler", "supervisor")
 EXPECTED = {
     "controller": {"gridstead-agent.service", "slurmrestd.service"},
-    "infra": {"gridstead-user-directories.service", "gridstead-storage-firewall.service"},
+    "infra": {
+        "gridstead-directory-backup.service",
+        "gridstead-storage-firewall.service",
+        "gridstead-user-directories.service",
+    },
     "login": {"gridstead-authorized-keys.service"},
     "control": {f"gridstead-{name}.service" for name in CONTROL} | {"traefik.service"},
 }
