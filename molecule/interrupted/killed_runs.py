@@ -58,20 +58,20 @@ def wait_for(moment: moments.Moment, run: Popen[str]) -> bool:
     return False
 
 
-def remains(host: str) -> str:
-    """Return what runs on a host that came over ssh, a line for each process; nothing if nothing does."""
+def remains(host: str) -> list[str]:
+    """Return what runs on a host that came over ssh, a line for each process."""
     ssh = ["ssh", "-F", str(CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"), host, "python3", "-"]
     look = (SCENARIO / "remains.py").read_text()
-    return subprocess.run(ssh, input=look, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(ssh, input=look, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def wait_for_quiet(host: str) -> None:
-    """Nothing of a killed run goes on on a host; the next would meet it at its work."""
+def wait_for_quiet(host: str, before: list[str]) -> None:
+    """Nothing goes on on a host but what was there before; the next run would meet a killed one at its work."""
     begun = time.monotonic()
-    told = ""
-    while seen := remains(host):
+    told: list[str] = []
+    while seen := [line for line in remains(host) if line not in before]:
         if seen != told:
-            print(f"  {host} after {time.monotonic() - begun:.1f} s: {seen}")
+            print(f"  {host} after {time.monotonic() - begun:.1f} s: {'; '.join(seen)}")
             told = seen
         if time.monotonic() - begun > REMAINS_S:
             sys.exit(f"{host} still runs what a killed run began")
@@ -83,12 +83,14 @@ def main() -> None:
     seed = os.environ.get("GRIDSTEAD_SEED") or str(random.SystemRandom().randrange(10**6))
     run = moments.tasks((NOTES / "ansible.log").read_text())
     print(f"seed {seed}; {len(run)} tasks in {run[-1].start_s + run[-1].length_s:.0f} s")
+    # The play that this is a task of keeps its connections.
+    before = {host: remains(host) for host in HOSTS}
     chosen = moments.choose(run, RUNS, random.Random(seed))  # noqa: S311  # moments are no secrets
     for number, moment in enumerate(chosen, start=1):
         print(f"{number}: {moment.banner}, {moment.count}., after {moment.after_s:.2f} s")
         run_until(moment, number)
         for host in HOSTS:
-            wait_for_quiet(host)
+            wait_for_quiet(host, before[host])
 
 
 if __name__ == "__main__":
