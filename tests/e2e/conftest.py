@@ -40,6 +40,13 @@ FOLDERS = (
     "find /opt/cache/shared -maxdepth 2 -name '*{name}*'"  # where the shared storage is: it hides them from nodes' root
 )
 
+# Why a job did not get where it should: what the cluster has of it, and what was last done for it.
+STORY = """
+squeue --name={name} --steps --states=all; scontrol show job --details | grep -A 40 {name} || test $? = 1
+sacct --allusers --duplicates --starttime=now-1days --name={name} --format=jobid,state%20,exitcode,start,end
+journalctl --quiet --no-pager --lines=40 --unit=gridstead-agent --unit=slurmctld
+"""
+
 
 class Lab:
     """The hosts of the standing lab, over ssh as root."""
@@ -187,7 +194,11 @@ class Grid:
             assert job["state"] not in COLD, f"job {number} ended as {job['state']}: {job['last_error']}"
             return None
 
-        return wait_until(reached, timeout=timeout)
+        try:
+            return wait_until(reached, timeout=timeout)
+        except AssertionError as error:
+            error.add_note(self.lab.sh(self.lab.controller, STORY.format(name=f"0x{number:064x}"), check=False))
+            raise
 
     def history(self, who, number):
         """Return what happened to a job as `gridstead job history --json` has it, oldest first."""
