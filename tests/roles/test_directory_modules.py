@@ -215,7 +215,17 @@ def write_certificate(path, body):
 
 
 @pytest.fixture
-def module(tmp_path):
+def settings(tmp_path):
+    """The file of settings of a server whose unit has begun it."""
+    path = tmp_path / "etc/slapd-t/dse.ldif"
+    path.parent.mkdir(parents=True)
+    path.write_text("cn: config\nnsslapd-backend-opt-level: 0\nnsslapd-backend-implement: mdb\n")
+    return path
+
+
+@pytest.fixture
+def module(tmp_path, settings, monkeypatch):
+    monkeypatch.setattr(instance, "CONFIGURATION", settings.parents[1])
     fake = FakeModule(tmp_path)
     write_certificate(fake.params["certificate"], "AAA")
     write_certificate(fake.params["ca_certificate"], "BBB")
@@ -223,12 +233,13 @@ def module(tmp_path):
 
 
 @pytest.fixture
-def existing(module, monkeypatch):
-    monkeypatch.setattr(instance.Instance, "exists", lambda self: True)
+def existing(module):
     return instance.Instance(module)
 
 
-def test_instance_is_created_once_with_its_certificates(module):
+def test_instance_is_created_once_with_its_certificates(module, monkeypatch):
+    monkeypatch.setattr(instance.Instance, "exists", lambda self: False)
+
     assert instance.ensure(instance.Instance(module), module) == ["instance", "authority", "certificate"]
     assert module.called[0] == ["dscreate", "from-file"]
 
@@ -255,7 +266,21 @@ def test_renewed_certificate_is_taken_over(existing, module):
     assert module.noted_first
 
 
-def test_check_mode_creates_no_instance(module):
+@pytest.mark.parametrize("check", [True, False])
+def test_instance_that_forgets_changes_is_to_begin_anew(existing, module, settings, check):
+    module.check_mode = check
+    module.store = {
+        instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
+        instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
+    }
+    settings.write_text("cn: config\nnsslapd-backend-opt-level: 1\n")
+
+    assert instance.ensure(existing, module) == ["start"]
+    assert Path(module.params["unsettled"]).exists() is not check
+
+
+def test_check_mode_creates_no_instance(module, settings):
+    settings.unlink()
     module.check_mode = True
 
     assert instance.ensure(instance.Instance(module), module) == ["instance"]

@@ -18,6 +18,7 @@ SHARES = {"ldap1": range(200001, 600000), "ldap2": range(600000, 1000000)}
 OF_BEFORE = "0x" + 40 * "1"
 # A client that waits that long for a directory waits for ever; docs/howto/directory.md tells how long it does wait.
 FOR_EVER_S = 30
+KILL = "systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead"
 
 
 def until(probe, *, seconds=60):
@@ -62,7 +63,7 @@ def number(on):
 @pytest.fixture
 def first_dead(on):
     """The first supplier was killed and stays away; afterwards it is back."""
-    on("ldap1").check_output("systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead")
+    on("ldap1").check_output(KILL)
     yield
     on("ldap1").check_output("systemctl start dirsrv@gridstead")
 
@@ -73,6 +74,18 @@ def first_frozen(on):
     on("ldap1").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
     yield
     on("ldap1").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
+
+
+@pytest.fixture
+def second_frozen(on):
+    """The second supplier takes no change until the returned function is called."""
+
+    def back():
+        on("ldap2").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
+
+    on("ldap2").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
+    yield back
+    back()
 
 
 def test_the_second_came_without_a_restart_of_the_first(on):
@@ -99,7 +112,6 @@ def test_a_new_user_is_known_at_once(on, add):
     assert on("client").check_output(f"id --user {add('ldap1')}")
 
 
-# Killed last: a supplier killed just after a change may send nothing until `rotate.yml` or `site.yml` mends it.
 @pytest.mark.parametrize("how", ["first_frozen", "first_dead"])
 def test_a_dead_first_supplier_keeps_nobody_waiting(request, on, add, number, how):
     """The user is one that the client never asked for, while it is connected to the first."""
@@ -112,8 +124,18 @@ def test_a_dead_first_supplier_keeps_nobody_waiting(request, on, add, number, ho
     assert on("client").run(f"timeout {FOR_EVER_S} id --user {address}").rc == 0
 
 
+def test_what_a_supplier_had_not_sent_when_it_was_killed_comes_to_the_other(on, add, number, second_frozen):
+    """It is killed at once after its change, which the other could not take."""
+    address = add("ldap1")
+    on("ldap1").check_output(f"{KILL} && systemctl start dirsrv@gridstead")
+
+    second_frozen()
+
+    assert until(lambda: number("ldap2", address), seconds=90) in SHARES["ldap1"]
+
+
 def test_what_the_second_got_meanwhile_comes_to_the_first(on, add, number):
-    on("ldap1").check_output("systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead")
+    on("ldap1").check_output(KILL)
 
     address = add("ldap2")
 

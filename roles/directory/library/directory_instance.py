@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import tempfile
 from pathlib import Path
@@ -16,6 +17,7 @@ description:
   - Creates the instance with an empty suffix, once. The manager's password is random and kept nowhere; the local root
     user is the manager over the local socket.
   - Takes the certificate of the server and of its authority into the instance's key store whenever they differ.
+  - Tells of a server that does not write with each change which changes it has. Its unit sees to it at the next start.
 options:
   name:
     description: Name of the instance.
@@ -62,14 +64,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What changed, any of instance, certificate, authority.
+  description: What changed, any of instance, certificate, authority; start for what the next start changes.
   type: list
   elements: str
   returned: always
 """
 
+CONFIGURATION = Path("/etc/dirsrv")
 SERVER_NICKNAME = "Server-Cert"
 CA_NICKNAME = "Gridstead CA"
+# As in the file of a server that began without the drop-in of its unit.
+FORGETFUL = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
@@ -108,7 +113,7 @@ class Instance:
     def __init__(self, module: AnsibleModule) -> None:
         self._module = module
         self._name = module.params["name"]
-        self._folder = Path("/etc/dirsrv") / f"slapd-{self._name}"
+        self._folder = CONFIGURATION / f"slapd-{self._name}"
         self._note = Path(module.params["unsettled"])
 
     def exists(self) -> bool:
@@ -131,7 +136,7 @@ class Instance:
 
     def trust(self, path: str) -> None:
         """The key store trusts the authority of the file, and no older one of ours."""
-        self._note_change()
+        self.note_change()
         store = ["-d", str(self._folder), "-n", CA_NICKNAME, "-f", str(self._folder / "pwdfile.txt")]
         # There is none to delete the first time.
         self._module.run_command(["certutil", "-D", *store])
@@ -139,11 +144,16 @@ class Instance:
 
     def identify(self, certificate: str, key: str) -> None:
         """The key store holds the server's certificate and key."""
-        self._note_change()
+        self.note_change()
         command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
         self._module.run_command(command, check_rc=True)
 
-    def _note_change(self) -> None:
+    def remembers(self) -> bool:
+        """Return whether the server writes with each change which changes it has."""
+        return not FORGETFUL.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
+
+    def note_change(self) -> None:
+        """Handlers know that the server has to begin anew, also those of the next run."""
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.touch()
 
@@ -165,6 +175,10 @@ def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
         changes.append("certificate")
         if not module.check_mode:
             instance.identify(params["certificate"], params["certificate_key"])
+    if not instance.remembers():
+        changes.append("start")
+        if not module.check_mode:
+            instance.note_change()
     return changes
 
 
