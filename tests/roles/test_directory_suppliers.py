@@ -78,10 +78,17 @@ def test_suppliers_hear_each_other_when_their_data_has_one_origin(one, two, same
     assert suppliers.supplier_heard(looks, PAIR) is same
 
 
-def test_a_supplier_that_is_stuck_is_not_heard():
-    looks = {"ldap1": look(generation="a"), "ldap2": look(generation="a", stuck=True)}
+@pytest.mark.parametrize("wrong", [{"stuck": True}, {"lacks": ["uid=0xa"]}])
+def test_suppliers_do_not_hear_each_other_when_one_is_stuck_or_lacks_what_was_forgotten(wrong):
+    looks = {"ldap1": look(generation="a"), "ldap2": look(generation="a") | wrong}
 
     assert suppliers.supplier_heard(looks, PAIR) is False
+    assert suppliers.supplier_heard({name: looks[name] | {key: [] for key in wrong} for name in PAIR}, PAIR)
+
+
+@pytest.mark.parametrize(("looks", "alike"), [({}, True), ("a", True), ("aa", True), ("ab", False)])
+def test_suppliers_are_alike_when_they_have_the_same_entries(looks, alike):
+    assert suppliers.supplier_alike({f"ldap{i}": {"digest": one} for i, one in enumerate(looks, 1)}, PAIR) is alike
 
 
 @pytest.mark.parametrize(("others", "source"), [((), "ldap2"), (("uid=0xa",), "ldap1")])
@@ -168,6 +175,54 @@ def test_a_supplier_must_have_what_the_other_had():
     assert info.objection({"generation": "a", "csns": {}}, mine("6b02")) == "changes made on supplier 1 have not come"
     assert info.objection(mine("6b02"), mine("6b02", "b")).startswith("their data has different origins")
     assert info.objection(mine("6b02"), {}) == ""
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Return a function that looks at a server with entries and deleted ones; ``csn`` is its last change."""
+
+    def looked(names, covers=None, *, deleted=(), csn="6b02"):
+        answers = {
+            info.VECTOR: [("", {"nsds50ruv": ["{replicageneration} a", f"{{replica 1 ldap://l:0}} 6b01 {csn}"]})],
+            "(objectClass=nsTombstone)": [("", {"nscpentrydn": [dn]}) for dn in deleted],
+            "(objectClass=*)": [(dn, {}) for dn in (*names, "cn=repl keep alive 1,dc=x")],
+        }
+        connection = SimpleNamespace(sasl_non_interactive_bind_s=lambda how: None, unbind_s=lambda: None)
+        scopes = {"SCOPE_SUBTREE": 2, "SCOPE_BASE": 0, "initialize": lambda uri: connection}
+        monkeypatch.setattr(info, "ldap", SimpleNamespace(**scopes))
+        monkeypatch.setattr(info, "search", lambda _c, base, _s, pattern, _n: answers.get(pattern, []) if base else [])
+        return info.look({"uri": "", "suffix": "dc=x", "numbers": "", "names": True, "covers": covers})
+
+    return looked
+
+
+def test_suppliers_with_the_same_entries_have_the_same_digest(seen):
+    one = seen(["dc=x", "uid=0xa"])["digest"]
+
+    assert one == seen(["uid=0xa", "dc=x"])["digest"]
+    assert one != seen(["dc=x"])["digest"]
+
+
+def test_a_supplier_lacks_what_never_came_although_all_changes_did(seen):
+    other = seen(["dc=x", "uid=0xa", "uid=0xb"])
+
+    mine = seen(["dc=x", "uid=0xc"], other)
+
+    assert mine["lacks"] == ["uid=0xa", "uid=0xb"]
+    assert info.objection(mine, other) == "2 entries of the other never came, uid=0xa among them"
+
+
+def test_a_supplier_does_not_lack_what_was_deleted_on_it(seen):
+    assert seen(["dc=x"], seen(["dc=x", "uid=0xa"]), deleted=["uid=0xA"])["lacks"] == []
+
+
+def test_a_supplier_lacks_nothing_while_changes_are_under_way(seen):
+    other = seen(["dc=x", "uid=0xa"], csn="6b09")
+
+    mine = seen(["dc=x"], other)
+
+    assert "lacks" not in mine
+    assert info.objection(mine, other) == "changes made on supplier 1 have not come"
 
 
 class FakeSupplier:

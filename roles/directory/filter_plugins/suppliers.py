@@ -48,9 +48,18 @@ def supplier_problem(looks: Mapping[str, Look], suppliers: Sequence[str], first:
 
 
 def supplier_heard(looks: Mapping[str, Look], suppliers: Sequence[str]) -> bool:
-    """Return whether changes go from each supplier to the others: their data comes from one of them, none is stuck."""
+    """Return whether changes go from each supplier to the others, and none has been lost.
+
+    Their data comes from one of them, none is stuck, and none lacks what another forgot to send.
+    """
     found = {looks.get(name, {}).get("generation", "") for name in suppliers}
-    return len(found) == 1 and "" not in found and not any(looks[name].get("stuck") for name in suppliers)
+    wrong = any(looks.get(name, {}).get(what) for name in suppliers for what in ("stuck", "lacks"))
+    return len(found) == 1 and "" not in found and not wrong
+
+
+def supplier_alike(looks: Mapping[str, Look], suppliers: Sequence[str]) -> bool:
+    """Return whether all suppliers that were looked at have the same entries, by name."""
+    return len({looks[name]["digest"] for name in suppliers if name in looks}) <= 1
 
 
 def supplier_source(looks: Mapping[str, Look], suppliers: Sequence[str]) -> str:
@@ -84,6 +93,7 @@ class FilterModule:
             "supplier_numbers": supplier_numbers,
             "supplier_problem": supplier_problem,
             "supplier_heard": supplier_heard,
+            "supplier_alike": supplier_alike,
             "supplier_source": supplier_source,
             "supplier_next": supplier_next,
         }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -21,7 +22,8 @@ DOCUMENTATION = r"""
 module: directory_replica_info
 short_description: What a directory server has of a replicated tree
 description:
-  - Changes nothing. With C(covers) it fails if changes that another supplier had do not come here in time.
+  - Changes nothing. With C(covers) it fails if changes or entries that another supplier had do not come here in time.
+  - An entry does not come if the other forgot that it has to send it. All is well then but for the entry.
   - Without a server to ask, check mode tells nothing of it.
 options:
   uri: {type: str, required: true, description: Address of the server's local socket.}
@@ -29,6 +31,7 @@ options:
   numbers: {type: str, required: true, description: Entry that holds the number which the next user gets.}
   names: {type: bool, default: false, description: Whether to tell the names and numbers of all entries.}
   covers: {type: dict, description: What this module said of another supplier.}
+  demand: {type: bool, default: true, description: Whether to fail then; otherwise C(lacks) tells.}
   wait_s: {type: int, default: 10, description: How long changes may take to come here.}
   retry_s: {type: int, default: 0, description: How long a supplier may try in vain to send its changes.}
 author: Gridstead contributors
@@ -46,8 +49,10 @@ RETURN = r"""
 replica:
   description: >-
     C(id) of the supplier, 0 for none; C(generation) of its data; C(csns), the last change it has of each supplier;
-    C(next) number, 0 for none; whether it is C(stuck), trying in vain to send its changes. With C(names) also the
-    C(names) of all entries and the C(numbers) of users.
+    C(next) number, 0 for none; whether it is C(stuck), trying in vain to send its changes; C(digest), the same for
+    suppliers with the same entries. With C(names) also the C(names) of all entries and the C(numbers) of users. With
+    C(names) in C(covers) also C(lacks), those of them that are not here and were not deleted here, once all changes
+    have come.
   type: dict
   returned: always
 looks: {type: list, returned: with covers, description: What was looked at, as module inspection tells it.}
@@ -70,6 +75,7 @@ HINT = (
     "Run `dsconf INSTANCE repl-agmt list --suffix SUFFIX` on both: it tells why they do not hear each other. "
     "docs/howto/directory.md has what to do."
 )
+GIVE = "Run site.yml: it gives the entries to it, if nothing is lost by it."
 
 
 def vector(values: list[str]) -> dict[str, Any]:
@@ -86,7 +92,15 @@ def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
     if mine["generation"] != other["generation"]:
         return "their data has different origins, and no change goes from one to the other"
     late = [number for number, csn in other["csns"].items() if mine["csns"].get(number, "") < csn]
-    return f"changes made on supplier {', '.join(sorted(late))} have not come" if late else ""
+    if late:
+        return f"changes made on supplier {', '.join(sorted(late))} have not come"
+    lacks = mine.get("lacks", [])
+    return f"{len(lacks)} entries of the other never came, {lacks[0]} among them" if lacks else ""
+
+
+def lacking(mine: list[str], other: list[str], deleted: list[str]) -> list[str]:
+    """Return the names that another supplier has and this one never had, sorted."""
+    return sorted({*other} - {*mine} - {*deleted})
 
 
 def stuck(statuses: list[str]) -> bool:
@@ -128,9 +142,16 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
         "stuck": stuck([status for _, entry in agreements for status in entry.get(STATUS.lower(), [])]),
         "next": int(counters[0][1]["dnanextvalue"][0]) if counters else 0,
     }
+    entries = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=*)", ["uidNumber"])
+    names = sorted(dn for dn, _ in entries if not dn.startswith(OWN))
+    found["digest"] = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    other = asked["covers"] or {}
+    if "names" in other and not objection(found, other):
+        graves = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=nsTombstone)", ["nscpEntryDN"])
+        deleted = [dn.lower() for _, entry in graves for dn in entry.get("nscpentrydn", [])]
+        found["lacks"] = lacking(names, other["names"], deleted)
     if asked["names"]:
-        entries = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=*)", ["uidNumber"])
-        found["names"] = sorted(dn for dn, _ in entries if not dn.startswith(OWN))
+        found["names"] = names
         found["numbers"] = sorted(int(number) for _, entry in entries for number in entry.get("uidnumber", []))
     connection.unbind_s()
     return found
@@ -156,9 +177,10 @@ def run(module: AnsibleModule) -> None:
         if not (seen and waited < asked["wait_s"]) and not (found["stuck"] and waited < asked["retry_s"]):
             break
         time.sleep(PAUSE_S)
-    looks = [{"what": WHAT, "ok": not seen, "seen": seen, "who": "operator", "hint": HINT if seen else ""}]
+    hint = GIVE if found.get("lacks") else HINT
+    looks = [{"what": WHAT, "ok": not seen, "seen": seen, "who": "operator", "hint": hint if seen else ""}]
     told = {"replica": found, **({"looks": looks} if asked["covers"] is not None else {})}
-    if seen:
+    if seen and asked["demand"]:
         module.fail_json(msg=f"{WHAT}: {seen}", **told)
     module.exit_json(changed=False, **told)
 
@@ -172,6 +194,7 @@ def main() -> None:
             "numbers": {"type": "str", "required": True},
             "names": {"type": "bool", "default": False},
             "covers": {"type": "dict"},
+            "demand": {"type": "bool", "default": True},
             "wait_s": {"type": "int", "default": 10},
             "retry_s": {"type": "int", "default": 0},
         },
