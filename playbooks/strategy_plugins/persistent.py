@@ -6,7 +6,12 @@ from __future__ import annotations
 from ansible.plugins.loader import strategy_loader
 
 try:
+    from ansible_mitogen import affinity
     from ansible_mitogen.strategy import StrategyMixin
+
+    # It would bind its processes, and what a task starts on this machine, each to one processor; where there are two,
+    # nearly all of them to the same one.
+    affinity.policy = affinity.Policy()
 except ImportError:  # Ansible from another place, without Mitogen: slower, and nothing else
 
     class StrategyMixin:  # type: ignore[no-redef]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -18,14 +19,17 @@ PLAYBOOK = """\
       register: first
     - ansible.builtin.command: {argv: [sh, -c, "echo $PPID"]}
       register: second
+    - ansible.builtin.command: {argv: [python3, -c, "import os; print(*sorted(os.sched_getaffinity(0)))"]}
+      register: processors
     - ansible.builtin.debug: {msg: "parents {{ first.stdout }} {{ second.stdout }}"}
+    - ansible.builtin.debug: {msg: "processors {{ processors.stdout }};"}
 """
 WITHOUT = "import sys; sys.modules['ansible_mitogen'] = None; "
 MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook'; main()"
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_an_interpreter_stays_where_mitogen_is_installed(tmp_path, installed):
+def test_an_interpreter_stays_where_mitogen_is_installed_and_may_use_the_machine(tmp_path, installed):
     playbook = tmp_path / "playbook.yml"
     playbook.write_text(PLAYBOOK)
     program = ("import sys; " if installed else WITHOUT) + MAIN
@@ -38,3 +42,5 @@ def test_an_interpreter_stays_where_mitogen_is_installed(tmp_path, installed):
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = re.search(r"parents (\d+) (\d+)", done.stdout).groups()
     assert (first == second) is installed
+    (processors,) = re.findall(r"processors ([\d ]+);", done.stdout)
+    assert {int(one) for one in processors.split()} == os.sched_getaffinity(0)
