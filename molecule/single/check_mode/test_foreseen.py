@@ -26,6 +26,7 @@ UNFORESEEN = {
     r"devnet : .*": "there is no server to ask",
     r"directory : (Ensure the (server has its settings|tree), .*|Restart the directory server)": "the same",
     r"directory : Ensure the server knows which numbers it gives": "the same",
+    r"directory : Ensure the host backs the directory up every day": "the unit is not there",
     r"control_plane : Ensure the ((new )?release (that|is in|has a copy) .*|ssh keys exist)": (
         "a program must run to know"
     ),
