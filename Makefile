@@ -16,7 +16,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test check lint up down status shell bench bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
+.PHONY: lock help setup demo test check lint up down status shell bench bench-lab bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench-logs: setup ## Measure the logger and what logging adds to a job; needs no
 
 bench-definitions: setup ## Measure the Job Definition service: rendering, submissions, fetches; needs no lab.
 	@python tests/bench/definitions.py
+
+bench-lab: setup ## Measure how a lab comes up, is asked for again, and goes down.
+	@python tests/bench/labs.py
 
 molecule: setup ## Run the scenarios of molecule, two at a time.
 	@tools/molecule

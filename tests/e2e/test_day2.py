@@ -16,7 +16,6 @@ from tests.e2e.slurm_jobs import SlurmJobs, operator
 
 NEW = "compute3"
 OLD = ("compute1", "compute2")
-JOINED_S = 120
 SITE = {
     "DefMemPerCPU": 32,
     "HealthCheckInterval": 10,
@@ -211,7 +210,6 @@ def test_a_new_node_joins_and_the_others_are_left_alone(daemons, running, jobs, 
         ).code
         == 0
     )
-    assert seconds < JOINED_S * max(1.0, os.getloadavg()[0] / os.cpu_count())
     print(f"{NEW} joined in {seconds:.0f} s")
 
 

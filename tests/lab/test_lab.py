@@ -52,19 +52,16 @@ def test_up_gives_hosts_that_run_and_know_who_they_are(lab):
     assert len(identities) == 2
 
 
-def test_a_second_up_does_nothing_and_takes_less_than_half_a_second(lab):
+def test_a_second_up_does_nothing(lab):
     lab.up()
     before = json.loads(lab.run("status", "--json").stdout)
     boots = lab.on("left", "cat /proc/sys/kernel/random/boot_id /proc/1/stat").stdout
 
-    began = time.monotonic()
     lab.up()
-    seconds = time.monotonic() - began
 
     after = json.loads(lab.run("status", "--json").stdout)
     assert before["hosts"].keys() == after["hosts"].keys()
     assert lab.on("left", "cat /proc/sys/kernel/random/boot_id /proc/1/stat").stdout.split()[23] == boots.split()[23]
-    assert seconds < 0.5 * max(1.0, os.getloadavg()[0] / os.cpu_count())
 
 
 def test_an_up_with_other_hosts_is_refused(lab):
@@ -146,12 +143,9 @@ def test_down_leaves_nothing_and_a_second_down_is_silent(lab):
     lab.up()
     assert traces(lab.names)
 
-    began = time.monotonic()
     lab.run("down")
-    seconds = time.monotonic() - began
 
     assert traces(lab.names) == []
-    assert seconds < 6 * max(1.0, os.getloadavg()[0] / os.cpu_count())
     assert lab.run("down").stdout == ""
 
 
