@@ -179,7 +179,7 @@ def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started
     for name in ("cancelled", "heeds nobody"):
         someone.run("job", "cancel", str(started[name]), check=False)  # unless that was done before
     member = crowd.join(someone)
-    member.wait_cold(started.values(), timeout=180)
+    member.wait_cold(started.values(), timeout=400)
     member.close()
     ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in started.values()]
 
