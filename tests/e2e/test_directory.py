@@ -3,10 +3,10 @@
 
 import json
 import secrets
-import time
 from pathlib import Path
 
 import pytest
+from tests.e2e.conftest import wait_until
 
 SERVER = "infra"
 CLIENTS = ("controller", "login", "compute1", "compute2", "infra")
@@ -254,9 +254,7 @@ def test_user_asked_for_too_early_is_known_soon_after(lab, connector, address):
 
     connector.do("add", dn(address), user(address))
 
-    deadline = time.monotonic() + 5
-    while lab.run("login", "getent", "passwd", address, check=False).returncode != 0:
-        assert time.monotonic() < deadline, "the user is still unknown after 5 s"
+    wait_until(lambda: lab.run("login", "getent", "passwd", address, check=False).returncode == 0, timeout=5)
 
 
 def test_key_of_a_user_reaches_sshd(lab, known):
