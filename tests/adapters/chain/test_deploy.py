@@ -103,6 +103,20 @@ def test_a_development_chain_that_began_anew_gets_a_new_set_and_the_old_file_is_
     assert json.loads(site.path.with_name(aside).read_text()) == old
 
 
+def test_a_development_chain_that_is_back_has_its_contracts_still(site):
+    """Another chain was in its place meanwhile, for which another set was deployed."""
+    addresses = site.run(renew=True)
+    ours = read(site.path)
+    set_aside(site.path, ours)
+    write(site.path, Record(origin=Origin(chain_id=1, genesis="0xff", admin="0xee"), contracts={}, intents=[]))
+    used = site.used()
+
+    assert site.run(renew=True) == addresses
+
+    assert site.used() == used
+    assert read(site.path) == ours
+
+
 def test_every_file_that_is_set_aside_is_kept(site):
     """Also of one chain with several administrators, and of the same administrator once more."""
     origins = [Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40) for digit in "121"]

@@ -15,7 +15,7 @@ from typing import Any
 from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.blueprint import BLUEPRINT, RESIGNATION, address_of, arguments_of, wiring
 from gridstead.adapters.chain.contracts import Contract
-from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alone, read, set_aside, write
+from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alone, last_aside, read, set_aside, write
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.history import search
@@ -43,7 +43,7 @@ class Deployment:
         path: The deployment file.
         tell: Called with a line per transaction that is sent, and one per step that is done.
         renew: On another chain than the file's, or with another admin: keep the file under another name and deploy
-            anew, as is right for a development chain, instead of refusing.
+            anew, as is right for a development chain, instead of refusing. A chain that is back gets its file back.
 
     Raises:
         ConfigError: The file cannot be read or is of another chain or admin.
@@ -132,7 +132,7 @@ class Deployment:
             return found
         if self._renew:
             self._old = found
-            return Record(origin=origin, contracts={}, intents=[])
+            return last_aside(self._path, origin) or Record(origin=origin, contracts={}, intents=[])
         wrong = [key for key in ("chain_id", "genesis", "admin") if getattr(found.origin, key) != getattr(origin, key)]
         detail = ", ".join(f"its {k} is {getattr(found.origin, k)}, here it is {getattr(origin, k)}" for k in wrong)
         hint = "Use the chain and the wallet that it was begun with, or another file to deploy a new set."

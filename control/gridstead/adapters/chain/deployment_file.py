@@ -127,15 +127,30 @@ def write(path: Path, record: Record) -> None:
 
 def set_aside(path: Path, record: Record) -> Path:
     """Keep the file of another chain or admin under a name that tells both and is new, and return that name."""
-    origin = record.origin
-    name = f"{path.name}.{origin.chain_id}-{origin.genesis[2:10]}-{origin.admin[2:10]}"
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    aside = next(one for one in map(path.with_name, names) if not one.exists())
+    aside = next(one for one in _asides(path, record.origin) if not one.exists())
     try:
         path.replace(aside)
     except OSError as err:
         raise ConfigError(f"cannot set the deployment {path} aside", detail=str(err)) from err
     return aside
+
+
+def last_aside(path: Path, origin: Origin) -> Record | None:
+    """Return what was last set aside for a chain and admin, None if nothing was.
+
+    Raises:
+        ConfigError: It cannot be read, or is no deployment file.
+    """
+    there = itertools.takewhile(Path.exists, _asides(path, origin))
+    found = [record for record in map(read, there) if record is not None and record.origin == origin]
+    return found[-1] if found else None
+
+
+def _asides(path: Path, origin: Origin) -> Iterator[Path]:
+    """Return the names that files of a chain and admin are set aside under, the first one first."""
+    name = f"{path.name}.{origin.chain_id}-{origin.genesis[2:10]}-{origin.admin[2:10]}"
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return map(path.with_name, names)
 
 
 @contextmanager
