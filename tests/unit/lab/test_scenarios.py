@@ -17,8 +17,6 @@ OF_A_SITE = [
     if not (own := file.with_name("converge.yml")).exists() or "/site.yml" in own.read_text()
 ]  # fmt: skip
 SCENARIOS = sorted(CHECKOUT.glob("molecule/*/molecule.yml"))
-# Alone, as docs/reference/molecule.md says.
-BY_HAND = {"default": {"rotated"}}
 NAMED_BY_ANSIBLE = {"all", "localhost"}
 # Also empty, by inventory/lab/hosts.py.
 IN_EVERY_LAB = {"slurm_backup_controller"}
@@ -51,4 +49,4 @@ def test_a_scenario_runs_all_its_tests(file):
     steps = [step.split() for step in scenario["scenario"]["test_sequence"]]
 
     run = {(words[1:] or [scenario["verifier"]["directory"]])[0] for words in steps if words[0] == "verify"}
-    assert folders - BY_HAND.get(file.parent.name, set()) == run
+    assert folders == run
