@@ -61,7 +61,8 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
         *cluster.partitions(site),
         *cluster.accounts(site),
     ]
-    found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.authority(site, now)]
+    found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.among_hosts(site)]
+    found += machine.authority(site, now)
     found += roles.variables(site, wanted)
     reported = frozenset[str]().union(*(one.about for one in found))
     found += flows.flows(site, reported)

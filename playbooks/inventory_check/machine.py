@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This machine: where the inventory's secrets are kept, and how long the authority there is good."""
+"""This machine: where the inventory's secrets and backups are kept, and how long the authority there is good."""
 
 from __future__ import annotations
 
@@ -52,6 +52,23 @@ def secrets(site: Site) -> Iterator[Problem]:
             allowed="a folder that .gitignore names, or one outside",
             acts=MACHINE,
         )
+
+
+def among_hosts(site: Site) -> Iterator[Problem]:
+    """Find folders beside the inventory's hosts that Ansible would read too, each line of a file as a host's name."""
+    inventory = Path(str(site.first().value("inventory_dir", "/dev/null")))
+    for where, said in (
+        ("gridstead_secrets_dir", site.secrets_dir),
+        ("archive_dir", site.first().value("archive_dir")),
+    ):
+        folder = Path(str(said))
+        if folder.is_relative_to(inventory) and not folder.relative_to(inventory).parts[0].startswith("."):
+            yield Problem(
+                where=where,
+                found=f"Ansible would read {folder} as a list of hosts, and show what is in it",
+                allowed="a name that begins with a dot, or a folder that is not beside hosts.yml",
+                about=frozenset({where}),
+            )
 
 
 def _would_be_committed(folder: Path, parent: Path) -> bool:

@@ -285,6 +285,17 @@ STATES_APART: Mistakes = {
     ),
 }
 
+AMONG_HOSTS: Mistakes = {
+    "secrets-among-hosts": (
+        lambda i: i.say(inventory_dir=str(i.secrets.parent)),
+        ("gridstead_secrets_dir: Ansible would read", "begins with a dot"),
+    ),
+    "backups-among-hosts": (
+        lambda i: i.say(archive_dir=str(i.secrets.parent / "archives" / "old")),
+        ("archive_dir: Ansible would read", "begins with a dot"),
+    ),
+}
+
 WRONG_GRID: Mistakes = {
     "two-controllers": (
         lambda i: i.group("slurm_controller", "controller", "login"),
@@ -337,7 +348,17 @@ CHAIN_WITHOUT_GRID: Mistakes = {
 
 
 @pytest.mark.parametrize(
-    "mistakes", [WRONG_EVERYWHERE, WRONG_CLUSTER, WRONG_CHAIN, WRONG_GRID, NO_WIRING, CHAIN_WITHOUT_GRID, STATES_APART]
+    "mistakes",
+    [
+        WRONG_EVERYWHERE,
+        WRONG_CLUSTER,
+        WRONG_CHAIN,
+        WRONG_GRID,
+        NO_WIRING,
+        CHAIN_WITHOUT_GRID,
+        STATES_APART,
+        AMONG_HOSTS,
+    ],
 )
 def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
     for spoil, _ in mistakes.values():

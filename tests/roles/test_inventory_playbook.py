@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """playbooks/validate.yml tells all mistakes of an inventory and touches nothing."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
@@ -12,6 +15,11 @@ from tests.roles.catalogue import ROOT
 def validate(folder: Path) -> subprocess.CompletedProcess[str]:
     command = ["ansible-playbook", f"--inventory={folder}", "playbooks/validate.yml"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def ansible_inventory(folder: Path) -> dict[str, Any]:
+    command = ["ansible-inventory", f"--inventory={folder}", "--list"]
+    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
 
 def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
@@ -42,6 +50,24 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
     ):
         assert told.count(words) == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["example", "single"])
+def test_secrets_and_backups_beside_the_hosts_are_not_read_as_hosts(name, tmp_path):
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "inventory" / name, site, symlinks=True)
+    (site / "group_vars/all/00-wiring").unlink()
+    (site / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
+    hosts = ansible_inventory(site)["_meta"]["hostvars"]
+    said = next(iter(hosts.values()))
+    folders = [said["gridstead_secrets_dir"], said["archive_dir"]]
+    for folder in folders:
+        found = tmp_path / "site" / Path(folder).name
+        (found / "pki").mkdir(parents=True)
+        (found / "munge_key").write_text("secret\n")
+        (found / "pki/ca.key").write_text("-----BEGIN PRIVATE KEY-----\nsecret\n")
+
+    assert set(ansible_inventory(site)["_meta"]["hostvars"]) == set(hosts)
 
 
 def test_the_playbook_passes_a_good_inventory():
