@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Role container_runtime on this machine, where nothing of it is."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from ansible.template import trust_as_template
+from tests.roles.catalogue import ROOT, roles
+
+ROLE = next(role for role in roles() if role.name == "container_runtime")
+ENROOT = {"url": "https://packages.example/enroot_3.5.0-1_amd64.deb", "checksum": f"sha256:{'0' * 64}"}
+
+
+def test_a_check_run_fetches_no_package_of_enroot_whose_folder_is_not_there(tmp_path):
+    package = tmp_path / "enroot_3.5.0-1_amd64.deb"
+    package.touch()
+    play = {
+        "hosts": "localhost", "gather_facts": False, "vars": {
+            "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+            "container_runtime_enroot_packages": [ENROOT | {"url": f"file://{package}"}],
+        },
+        "tasks": [{"ansible.builtin.import_role": {"name": "container_runtime", "tasks_from": "install"}}],
+    }  # fmt: skip
+    book, told = tmp_path / "play.yml", tmp_path / "told.yml"
+    book.write_text(yaml.safe_dump([play]))
+    told.write_text(
+        yaml.safe_dump({"__container_runtime_downloads": f"{tmp_path}/none", "__container_runtime_programs": []})
+    )
+
+    argv = ["ansible-playbook", "--inventory=localhost,", "--check", f"--extra-vars=@{told}", book]
+    done = subprocess.run(argv, cwd=ROOT, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}, capture_output=True, text=True,
+                          check=False, timeout=300)  # fmt: skip
+
+    assert done.returncode == 0, done.stdout
+    assert "changed=1 " in done.stdout
+
+
+@pytest.mark.parametrize(("packages", "looked_for"), [([], False), ([ENROOT], True)])
+def test_enroot_is_looked_for_where_it_was_asked_for(packages, looked_for, site):
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0], container_runtime_enroot_packages=packages)
+    task = yaml.safe_load((ROLE.path / "tasks/verify.yml").read_text())[0]
+    programs = templar.template(trust_as_template(task["inspection"]["commands"][0]["argv"]))
+
+    assert ("enroot" in programs) is looked_for
