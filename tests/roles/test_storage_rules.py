@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may reach the shared storage, as the role writes it for the example site."""
 
+import pytest
+import yaml
+from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
 
 ROLE = Role("shared_storage")
@@ -136,6 +139,35 @@ def test_what_the_site_has_is_mounted_as_it_is_told(render):
     assert mounts(render, CLIENT, **(told | {"shared_storage_external": {"source": "/srv/a", "type": "none"}})) == [
         "/usr/bin/mount -t none -o defaults /srv/a /srv/shared"
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ("name=grid,secret=AQBhopefullyNobodySees==", "secret"),
+        ("PASSWORD=hunter2,vers=3.0", "PASSWORD"),
+        ("ro,pass=hunter2,password2=hunter3", "pass, password2"),
+        ("name=grid,secretfile=/etc/ceph/grid.secret", None),
+        ("credentials=/etc/site.smb,passkey_file=/etc/x", None),
+        ("secretive", None),
+        (None, None),
+    ],
+)
+def test_a_secret_among_the_options_of_a_mount_is_refused_by_its_name_and_not_shown(options, refused, site):
+    """The unit is for everybody to read, and so are the arguments of mount(8)."""
+    external = {"source": "a:/", "type": "ceph", "options": options}
+    templar = site.templar(ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external)
+    tasks = yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text())
+    (task,) = (one for one in tasks if "holds no secret" in one["name"])
+
+    holds = templar.evaluate_conditional(trust_as_template(task["ansible.builtin.assert"]["that"]))
+    told = templar.template(trust_as_template(task["ansible.builtin.assert"]["fail_msg"]))
+
+    assert holds is (refused is None)
+    if refused:
+        assert f"has {refused}," in told
+        assert "hunter" not in told
+        assert "AQB" not in told
 
 
 def test_a_teardown_takes_data_of_the_own_back_end_alone(site):
