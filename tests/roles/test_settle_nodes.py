@@ -7,18 +7,27 @@ import pytest
 from tests.roles.catalogue import Role
 
 PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-settle-nodes"
+# Slurm knows no other partition than these lines say, and refuses a change of one.
+SCONTROL = """
+if [[ $* == *"show partition" ]]; then
+  printf '%s' "${PARTITIONS}"
+else
+  echo "scontrol $*" >>"$TOLD"
+  [[ $2 != PartitionName=* || $'\\n'${PARTITIONS} == *$'\\n'"$2 "* ]]
+fi
+"""
 COMMANDS = {
-    "scontrol": 'echo "scontrol $*" >>"$TOLD"; [[ $* != *"show partition" ]] || echo "PartitionName=main x State=UP y"',
+    "scontrol": SCONTROL,
     "scancel": 'echo "scancel $*" >>"$TOLD"',
     "squeue": 'if [[ $* == *PENDING* ]]; then printf "%s\\n" $WAITING; else printf "%s\\n" $BUSY; fi',
-    "sinfo": "echo idle",
+    "sinfo": 'eval "$NODES"',
     "sleep": 'echo "sleep $*" >>"$TOLD"',
 }
 
 
 @pytest.fixture
 def started(tmp_path, monkeypatch):
-    """Returns a function: jobs that wait and busy nodes in, what slurmctld was told out."""
+    """Returns a function: what Slurm has and says in, what slurmctld was told out."""
     state, told, commands = tmp_path / "state", tmp_path / "told", tmp_path / "bin"
     commands.mkdir()
     state.mkdir()
@@ -28,12 +37,16 @@ def started(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
     monkeypatch.setenv("TOLD", str(told))
 
-    def run(*, waiting=(), busy=()):
+    def run(*, waiting=(), busy=(), nodes="echo idle", partitions=(("main", "UP"),)):
         told.write_text("")
+        monkeypatch.setenv("NODES", nodes)
+        monkeypatch.setenv(
+            "PARTITIONS", "".join(f"PartitionName={name} x State={state} y\n" for name, state in partitions)
+        )
         monkeypatch.setenv("WAITING", " ".join(waiting))
         monkeypatch.setenv("BUSY", " ".join(busy))
         subprocess.run([PROGRAM, "started", state, "8"], check=True)
-        return [line for line in told.read_text().splitlines() if "show partition" not in line]
+        return told.read_text().splitlines()
 
     run.state = state
     return run
@@ -84,3 +97,35 @@ def test_an_archive_without_jobs_ends_nothing(started):
 
     assert started() == [DOWN, UP]
     assert [*started.state.iterdir()] == []
+
+
+@pytest.mark.parametrize("nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"])
+def test_nodes_that_are_not_known_to_be_back_are_waited_for(started, nodes):
+    """Also while Slurm does not answer, and when it says so of the first of many nodes."""
+    job(started.state, 20, "script")
+
+    assert started(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]
+
+
+def test_nodes_that_come_back_are_waited_for_no_longer(started):
+    job(started.state, 20, "script")
+
+    assert started(nodes='grep -q "sleep 1" "$TOLD" && echo idle || echo "idle*"') == [DOWN, "sleep 1", "sleep 8", UP]
+
+
+def test_a_start_that_was_cut_off_with_no_partition_up_does_not_keep_slurmctld_from_starting(started):
+    job(started.state, 20, "script")
+    with pytest.raises(subprocess.CalledProcessError):
+        started(partitions=[("closed", "DOWN")], nodes="kill $PPID")
+
+    assert (started.state / "partitions_held").exists()
+    assert started(partitions=[("closed", "DOWN")]) == ["sleep 8"]
+    assert not (started.state / "partitions_held").exists()
+
+
+def test_what_was_held_is_opened_if_it_is_still_there(started):
+    """A partition may have left slurm.conf since."""
+    job(started.state, 20, "script")
+    (started.state / "partitions_held").write_text("gone\nmain\n")
+
+    assert started(partitions=[("main", "DOWN"), ("closed", "DOWN")]) == [DOWN, "sleep 8", UP]
