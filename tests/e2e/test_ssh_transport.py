@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way over ssh: the supervisor's own into Slurm, and its key for wallet users on the login host."""
 
+import subprocess
+
 import pytest
 from tests.e2e.conftest import wait_until
 
@@ -80,6 +82,23 @@ def test_the_supervisors_key_opens_no_terminal_and_no_forwarding(lab, wallet_use
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
     line = lab.run("login", "/usr/lib/gridstead/ssh/gridstead-authorized-keys", wallet_user).stdout
     assert line.startswith("restrict ssh-ed25519 ")
+
+
+def test_a_key_that_a_job_wrote_opens_no_host(grid, lab, someone, tmp_path):
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    own = key.with_suffix(".pub").read_text().strip()
+    command = f"mkdir -p -m 700 ~/.ssh; (umask 077; echo '{own}' >~/.ssh/authorized_keys); cat ~/.ssh/authorized_keys"
+    grid.wait(someone, grid.submit(someone, command), "FINISHED")
+    log_in_as = ["ssh", "-F", lab.folder / "ssh_config", "-i", key, "-o", "BatchMode=yes", "-l", someone.address]
+
+    done = {
+        host: subprocess.run([*log_in_as, host, "id"], check=False, capture_output=True, text=True)
+        for host in lab.hosts
+    }
+
+    assert {host: one.returncode for host, one in done.items()} == dict.fromkeys(lab.hosts, 255)
+    assert [host for host, one in done.items() if "Permission denied (publickey)" not in one.stderr] == []
 
 
 def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
