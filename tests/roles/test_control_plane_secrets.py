@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys and passwords in the addresses of the control plane's settings are neither shown nor recorded."""
+
+import pytest
+import yaml
+from ansible.template import trust_as_template
+from tests.modules import load
+from tests.roles.catalogue import ROOT, roles
+
+ROLE = next(role for role in roles() if role.name == "control_plane")
+KEY = "3f9c0ffee"
+RPC = f"http://127.0.0.1:1/v3/{KEY}"
+STATE = f"postgresql+psycopg://grid:{KEY}@db/scripts"
+
+secret_filter = load(ROOT / "roles/control_plane/filter_plugins/secret.py")
+
+
+@pytest.mark.parametrize(
+    ("settings", "holds"),
+    [
+        ({"state_url": STATE}, True),
+        ({"state_url": f"postgresql+psycopg://grid:{KEY}/@db/scripts"}, True),
+        ({"state_url": f"postgresql+psycopg:///scripts?password={KEY}"}, True),
+        ({"chain": {"rpc_url": RPC}}, True),
+        ({"chain": {"rpc_url": f"https://rpc.grid.example?key={KEY}"}}, True),
+        ({"peers": ["https://ash", {"url": f"https://{KEY}@birch"}]}, True),
+        ({"chain": {"rpc_url": "https://[rpc"}}, True),
+        ({"state_url": "sqlite:////var/lib/gridstead/agent/state.db"}, False),
+        ({"chain": {"rpc_url": "http://127.0.0.1:8545/"}}, False),
+        ({"url": "ldaps://infra", "web_origins": ["https://grid.example"]}, False),
+        ({"queue_url": "https://grid.example/queue"}, False),
+        ({"listen": "0.0.0.0:8443", "labels": {"zone": "a"}, "retries": 3, "proxies": None}, False),
+    ],
+)  # fmt: skip
+def test_an_address_with_a_user_a_query_or_the_path_of_a_node_may_hold_a_secret(settings, holds):
+    assert secret_filter.holds_secret(settings) is holds
+
+
+@pytest.mark.parametrize(
+    ("state", "rpc", "asked", "shown"),
+    [
+        (None, None, True, {"job-definitions", "supervisor"}),
+        (None, None, False, set()),
+        (STATE, None, True, {"supervisor"}),
+        (None, RPC, True, set()),
+    ],
+)
+def test_differences_are_shown_of_settings_without_a_secret_alone(state, rpc, asked, shown, site):
+    tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
+    (task,) = (one for one in tasks if one.get("register") == "__control_plane_settings_result")
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_diff_mode=asked)
+    known = templar.available_variables
+    if rpc:
+        known["gridstead_chain"] = {**known["gridstead_chain"], "rpc_url": rpc}
+    settings = templar.template(known["control_plane_settings"])
+    if state:
+        settings["job-definitions"]["state_url"] = state
+    known["control_plane_settings"] = settings
+
+    found = set()
+    for name in ("job-definitions", "supervisor"):
+        known["__control_plane_item"] = name
+        found |= {name} if templar.template(trust_as_template(task["diff"])) else set()
+
+    assert found == shown
