@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys and passwords in the addresses of the control plane's settings are neither shown nor recorded."""
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 from ansible.template import trust_as_template
@@ -63,3 +66,32 @@ def test_differences_are_shown_of_settings_without_a_secret_alone(state, rpc, as
         found |= {name} if templar.template(trust_as_template(task["diff"])) else set()
 
     assert found == shown
+
+
+def test_whoever_lists_processes_while_the_chain_is_asked_sees_no_key(site):
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
+    known = templar.available_variables
+    known["gridstead_chain"] = {**known["gridstead_chain"], "rpc_url": RPC}
+    known["ansible_search_path"] = [str(ROLE.path)]
+
+    asked = templar.template(known["__control_plane_chain_answers"])
+
+    assert KEY not in str(asked)
+    assert asked["argv"][-1] == "/etc/gridstead/supervisor.toml"
+
+
+def test_the_chain_is_asked_at_the_endpoint_that_the_service_reads_and_it_is_not_told(tmp_path):
+    settings = tmp_path / "supervisor.toml"
+    settings.write_text(f'[chain]\nrpc_url = "{RPC}"\n')
+
+    argv = [sys.executable, ROLE.path / "files/ask-chain.py", settings]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
+
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no answer: ConnectError\n")
+
+
+def test_settings_that_are_not_there_are_told(tmp_path):
+    argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
+
+    assert (done.returncode, done.stderr) == (1, f"cannot read {tmp_path}/supervisor.toml: FileNotFoundError\n")
