@@ -135,6 +135,14 @@ def test_a_release_is_beside_the_one_in_use_until_it_is_taken(host, wheels):
     assert (host.says(), host.says("former")) == ("two locked", "one locked")
 
 
+def test_a_release_is_named_as_it_will_be_before_it_is_made(host, wheels):
+    named = host.script("install-environment.sh", host.lock, "", wheels["one"], "name")
+
+    assert not list(host.root.glob("release-*"))
+    host.install(wheels["one"])
+    assert str((host.root / "next").readlink()) == named
+
+
 def test_the_way_back_has_the_settings_and_units_with_which_the_former_release_last_worked(host, wheels):
     host.run(wheels["one"], "of the first days", "agent", "logger")
     host.switch("works", "agent", "logger")

@@ -167,7 +167,8 @@ def test_the_plays_come_in_slurms_order_after_the_backup():
     plays = yaml.safe_load((ROOT / "playbooks/upgrade.yml").read_text())
     names = [play.get("hosts") or play["ansible.builtin.import_playbook"] for play in plays]
 
-    assert [name for name in names if name.startswith(("upgrade_", "backup"))] == [
+    assert [name for name in names if name.startswith(("upgrade_", "wheel", "backup"))] == [
+        "wheel.yml",  # hosts are asked whether they have it
         "backup.yml",
         *(f"upgrade_{stage}" for stage in filters.STAGES),
     ]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an upgrade of Slurm makes of a cluster that does not answer, run by Ansible with stand-ins for Slurm."""
+"""What an upgrade makes of a cluster that does not answer, and when it makes an archive, with stand-ins for Slurm."""
 
+import hashlib
 import json
 import os
 import re
@@ -113,6 +114,47 @@ def test_a_host_that_failed_ends_the_upgrade_where_no_node_is_lost(cluster):
 
     assert code == 2
     assert "birch failed. Later hosts were left alone." in told
+
+
+@pytest.fixture
+def releases(cluster):
+    """Where the release of this checkout would be, and another; whoever backs up says so."""
+    (cluster.folder / "new.whl").write_text("wheel")
+    (cluster.folder / "lock.txt").write_text("lock")
+    told = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
+    backup = [{"hosts": "localhost", "gather_facts": False, "tasks": [told]}]
+    (cluster.folder / "backup.yml").write_text(json.dumps(backup))
+    digest = hashlib.sha256(b"lockwheel").hexdigest()
+    return {"own": f"release-{digest[:12]}", "another": "release-0123456789ab"}
+
+
+@pytest.mark.parametrize(
+    ("used", "newer", "words", "is_backed_up"),
+    [
+        ("own", [], (), False),
+        ("another", [], (), True),
+        ("another", [], ("--check",), False),
+        ("own", ["birch"], (), True),
+    ],
+)
+def test_an_upgrade_makes_an_archive_first_if_slurm_or_the_control_plane_is_newer(
+    cluster, releases, used, newer, words, is_backed_up
+):
+    root = cluster.folder
+    (root / "venv").symlink_to(root / releases[used])
+    given = {"__control_plane_root": str(root), "__control_plane_venv": str(root / "venv")}
+    given |= {"control_plane_wheel": str(root / "new.whl"), "control_plane_requirements": str(root / "lock.txt")}
+    turn = {"ansible.builtin.add_host": {"name": "{{ item }}", "groups": ["upgrade"]}, "changed_when": False}
+    turns = {"hosts": "localhost", "gather_facts": False, "tasks": [turn | {"loop": newer}]}
+    plays = upgrade()
+
+    looks = [turns, plays["Look which control plane the hosts have"], plays["Back the site up"]]
+    code, told = cluster.run(looks, f"--extra-vars={json.dumps(given)}", *words)
+
+    assert code == 0, told
+    assert ("the site is backed up" in told) is is_backed_up
+    assert ("The control plane of ash is not the release of this checkout" in told) is (used != "own")
+    assert set(re.findall(r"changed=(\d+)", told)) == {"0"}
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 # Makes a release of the control plane beside the one in use: ROOT/next. It is an environment with a wheel, and sees another
 # with what the lock file names, which releases share. Without a wheel that other one is all it makes. Prints "changed" if
 # ROOT/next is not in use, or not noted to work.
-# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL]; an empty WHEELHOUSE means the package index.
+# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]]; an empty WHEELHOUSE means the package index. With "name"
+# it makes nothing, and prints where the release is or would be.
 set -euo pipefail
 shopt -s nullglob
 
-readonly root=$1 lock=$2 wheelhouse=$3 wheel=${4:-}
+readonly root=$1 lock=$2 wheelhouse=$3 wheel=${4:-} what=${5:-environment}
 
 # An environment is named after what is in it, and whole when it says so: one that was cut off is made anew.
 place() {
@@ -22,6 +23,10 @@ note_whole() {
     touch "$1/.whole"
 }
 
+if [[ $what == name ]]; then
+    place release "$lock" "$wheel"
+    exit
+fi
 locked=$(place lock "$lock")
 readonly locked
 install=("$locked/bin/uv" --quiet pip install --compile-bytecode)
