@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
-from inventory_check import cluster, flows, grid, layout, machine, roles, settings
+from inventory_check import cluster, flows, grid, keys, layout, machine, roles, settings
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
 
@@ -56,6 +56,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
     found += [*layout.groups(site), *layout.memberships(site), *layout.names(site), *layout.addresses(site)]
     found += [
         *cluster.nodes(site),
+        *keys.files(site),
         *cluster.state(site),
         *cluster.devices(site),
         *cluster.partitions(site),

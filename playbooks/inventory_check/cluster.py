@@ -3,29 +3,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, product
 from typing import Any
 
+from inventory_check import keys
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site, whole
 
-NODE = (
-    "NodeHostname", "NodeAddr", "BcastAddr", "Boards", "CoreSpecCount", "CoresPerSocket", "CpuBind", "CPUs",
-    "CpuSpecList", "Features", "Gres", "MemSpecLimit", "Port", "Procs", "RealMemory", "Reason", "Sockets",
-    "SocketsPerBoard", "State", "ThreadsPerCore", "TmpDisk", "TopologyAddr", "Weight",
-)  # fmt: skip
-PARTITION = (
-    "AllocNodes", "AllowAccounts", "AllowGroups", "AllowQos", "Alternate", "CpuBind", "Default", "DefaultTime",
-    "DefCpuPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode", "DenyAccounts", "DenyQos",
-    "DisableRootJobs", "ExclusiveUser", "ExclusiveTopo", "GraceTime", "Hidden", "JobDefaults", "LLN",
-    "MaxCPUsPerNode", "MaxCPUsPerSocket", "MaxMemPerCPU", "MaxMemPerNode", "MaxNodes", "MaxTime", "MinNodes",
-    "Nodes", "OverSubscribe", "OverTimeLimit", "PowerDownOnIdle", "PreemptMode", "PriorityJobFactor",
-    "PriorityTier", "QOS", "ReqResv", "ResumeTimeout", "RootOnly", "SelectTypeParameters", "State",
-    "SuspendTime", "SuspendTimeout", "Topology", "TRESBillingWeights",
-)  # fmt: skip
 OWN_DISK = "/var/lib/slurm/slurmctld"  # where Debian's slurmctld keeps its state
 FIRST_FREE_ID = 65536  # below are the system's own
 
@@ -51,18 +37,8 @@ def nodes(site: Site) -> Iterator[Problem]:
                     allowed=f"a whole number{unit} above 0, as slurmd -C prints it on the host",
                     about=about,
                 )
-        yield from _unknown(where, said, NODE)
+        yield from keys.unknown(where, said, keys.NODE)
         yield from _cores(where, said)
-
-
-def _unknown(where: str, said: Mapping[str, Any], known: Iterable[str]) -> Iterator[Problem]:
-    lower = {name.lower(): name for name in known}
-    for key in said:
-        if key.lower() not in lower:
-            near = difflib.get_close_matches(key.lower(), lower, n=1)
-            meant = f"did you mean {lower[near[0]]}? " if near else ""
-            allowed = f"{meant}slurm.conf(5) has them"
-            yield Problem(where=f"{where}.{key}", found="Slurm knows no such parameter", allowed=allowed)
 
 
 def _cores(where: str, said: Mapping[str, Any]) -> Iterator[Problem]:
@@ -144,7 +120,7 @@ def partitions(site: Site) -> Iterator[Problem]:
         for device in sorted(_devices(said) - has):
             allowed = f"Gres: {device}:COUNT in slurm_node of one of its hosts"
             yield Problem(where=where, found=f'speaks of "{device}", which no node of it declares', allowed=allowed)
-        yield from _unknown(where, said, PARTITION)
+        yield from keys.unknown(where, said, keys.PARTITION)
     defaults = [name for name, said in table.items() if str(said.get("Default", "NO")).upper() in {"YES", "TRUE"}]
     if len(defaults) > 1:
         yield Problem(where="slurm_partitions", found=f"Default in {', '.join(defaults)}", allowed="Default in one")

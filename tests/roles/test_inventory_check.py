@@ -229,6 +229,14 @@ WRONG_CLUSTER: Mistakes = {
         lambda i: None,
         ('slurm_partitions.gpu: speaks of "gpu", which no node of it declares', "Gres: gpu:COUNT"),
     ),
+    "slurm-conf-mistyped": (
+        lambda i: i.say(slurm_config_site={"KilWait": 60, "slurmdtimeout": 60}),
+        ("slurm_config_site.KilWait", "no such parameter", "did you mean KillWait? slurm.conf(5)"),
+    ),
+    "slurmdbd-conf-mistyped": (
+        lambda i: i.say(slurm_accounting_config={"PurgeJobsAfter": "30days", "StoragePass": "hunter2"}),
+        ("slurm_accounting_config.PurgeJobsAfter", "did you mean PurgeJobAfter? slurmdbd.conf(5)"),
+    ),
     "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
     "uids-upside-down": (
         lambda i: i.say(gridstead_wallet_uid_max=200000),
