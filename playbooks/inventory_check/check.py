@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
-from inventory_check import cluster, flows, grid, keys, layout, machine, roles, settings
+from inventory_check import authority, cluster, flows, grid, keys, layout, machine, roles, settings
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
 
@@ -63,7 +63,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
         *cluster.accounts(site),
     ]
     found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.among_hosts(site)]
-    found += machine.authority(site, now)
+    found += authority.authority(site, now)
     found += roles.variables(site, wanted)
     reported = frozenset[str]().union(*(one.about for one in found))
     found += flows.flows(site, reported)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This machine: where the inventory's secrets and backups are kept, and how long the authority there is good."""
+"""This machine: where the inventory's secrets and backups are kept."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-
-from cryptography import x509
 
 from inventory_check.problem import MACHINE, Problem
 from inventory_check.site import Site
@@ -76,42 +74,6 @@ def _would_be_committed(folder: Path, parent: Path) -> bool:
         ["git", "-C", str(parent), "check-ignore", "--quiet", str(folder / "secret")], capture_output=True, check=False
     )
     return asked.returncode == 1  # 0: ignored; 128: no work tree
-
-
-def authority(site: Site, now: datetime) -> Iterator[Problem]:
-    """Find times of certificates that contradict each other, and an authority that ends before what it signs."""
-    host = site.first()
-    valid, own = host.number("pki_valid_days"), host.number("pki_authority_valid_days")
-    renew = host.number("pki_renew_before_days")
-    if valid and own and valid > own:
-        yield Problem(
-            where="pki_valid_days",
-            found=f"{valid}, and the authority's own certificate ends after pki_authority_valid_days, {own}",
-            allowed="no certificate outlives its authority",
-            about=frozenset({"pki_valid_days"}),
-        )
-    if valid and renew and renew >= valid:
-        yield Problem(
-            where="pki_renew_before_days",
-            found=f"{renew}, and a certificate is valid for pki_valid_days, {valid}",
-            allowed="less than that, or every run renews everything",
-            about=frozenset({"pki_renew_before_days"}),
-        )
-    file = Path(str(host.value("pki_authority_dir", ""))) / "ca.crt"
-    if not file.is_file():
-        return
-    try:
-        ends = x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc
-    except ValueError as error:
-        yield Problem(where=str(file), found=f"no certificate: {error}", allowed="PEM", acts=MACHINE)
-        return
-    if ends < now + timedelta(days=renew or 0):
-        yield Problem(
-            where=str(file),
-            found=f"the authority ends on {ends:%Y-%m-%d}, within pki_renew_before_days, {renew}",
-            allowed="an authority that outlives a run; move ca.key and ca.crt away, and the next run makes another",
-            acts=MACHINE,
-        )
 
 
 def today() -> datetime:

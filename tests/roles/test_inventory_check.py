@@ -19,7 +19,7 @@ from ansible.vars.manager import VariableManager
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.roles.catalogue import ROOT
 
 from inventory_check.check import check
@@ -104,9 +104,12 @@ def in_a_work_tree(inventory: Inventory) -> None:
 def ending_authority(inventory: Inventory) -> None:
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     made = x509.CertificateBuilder(name, name, key.public_key(), 1)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     made = made.not_valid_before(NOW - 300 * DAY).not_valid_after(NOW + 20 * DAY).sign(key, hashes.SHA256())
     (inventory.secrets / "pki").mkdir(parents=True)
     (inventory.secrets / "pki" / "ca.crt").write_bytes(made.public_bytes(Encoding.PEM))
+    written = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (inventory.secrets / "pki" / "ca.key").write_bytes(written)
 
 
 def with_local_chain(inventory: Inventory, **grid: Any) -> None:
@@ -249,7 +252,7 @@ WRONG_CLUSTER: Mistakes = {
     "secrets-open": (open_secrets, ("others may enter", "chmod 0700")),
     "secret-readable": (lambda i: None, ("others may read", "munge_key", "chmod 0600")),
     "secrets-committed": (in_a_work_tree, ("gridstead_secrets_dir", "git work tree that does not ignore it")),
-    "authority-ends": (ending_authority, ("ca.crt: the authority ends on 2030-01-21", "pki_renew_before_days, 60")),
+    "authority-ends": (ending_authority, ("pki/ca.crt: the authority ends on 2030-01-21", "2030-03-02")),
 }
 
 WRONG_CHAIN: Mistakes = {
