@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""playbooks/drain.yml as Ansible runs it, with stand-ins for Slurm's programs."""
+
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT
+
+PLAYBOOKS = ROOT / "playbooks"
+JOB = "12 of ada on gpu1 until 2026-01-02T03:04:05"
+
+
+class Cluster:
+    """A controller that is this machine, with one node, gpu1. Half a minute takes no time there."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.says("scontrol", '[ "$1" != show ] || echo gpu1')
+        self.says("sinfo", "echo 'gpu1|idle|none'")
+        here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        hosts = {"slurm_controller": {"hosts": {"ash": here}}}
+        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
+        for path in (PLAYBOOKS / "drain.yml", *(PLAYBOOKS / "tasks").glob("*.yml")):
+            copy = folder / path.relative_to(PLAYBOOKS)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(re.sub(r"pause: .*", "pause: 0", path.read_text()))
+
+    def says(self, program, script):
+        """Have a program of Slurm do something."""
+        path = self.folder / program
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def has_a_job(self, looks):
+        """Have a job on the node that is there that many times when one looks."""
+        told = f'[ $(wc -l <{self.folder}/looks) -gt {looks} ] || echo "{JOB}"'
+        self.says("squeue", f"echo >>{self.folder}/looks; {told}")
+
+    def looks(self):
+        """Return how often one looked."""
+        return (self.folder / "looks").read_text().count("\n")
+
+    def drain(self, *words):
+        """Run the playbook and return how it ended, and what it said."""
+        environment = os.environ | {
+            "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
+            "PATH": f"{self.folder}:{os.environ['PATH']}",
+        }
+        command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.yml'}", self.folder / "drain.yml", *words]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    return Cluster(tmp_path)
+
+
+def test_waiting_for_hours_ends_when_the_jobs_do_and_tells_every_half_minute_which_are_left(cluster):
+    cluster.has_a_job(looks=260)
+
+    code, said = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=86400")
+
+    assert code == 0, said[-2000:]
+    assert said.count(f"1 jobs: {JOB}") == 260
+    assert cluster.looks() == 261
+
+
+@pytest.mark.parametrize(("wait_s", "looks"), [(1, 2), (31, 3)])
+def test_jobs_that_outlast_the_wait_are_named_and_the_nodes_stay_drained(cluster, wait_s, looks):
+    cluster.has_a_job(looks=1000)
+
+    code, said = cluster.drain("-e", f"nodes=gpu1 reason=disks wait_s={wait_s}")
+
+    assert code == 2
+    assert f"1 jobs still run after {wait_s} s: {JOB}. The nodes stay drained." in " ".join(said.split())
+    assert cluster.looks() == looks
+
+
+def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
+    cluster.says("squeue", f"echo >>{cluster.folder}/looks; echo 'Unable to contact slurm controller' >&2; exit 1")
+
+    code, said = cluster.drain("-e", "nodes=gpu1 reason=disks")
+
+    assert code == 2
+    assert "Unable to contact slurm controller" in said
+    assert cluster.looks() == 1
+
+
+def test_no_file_of_tasks_includes_itself():
+    """Ansible runs an included file deeper than the one that includes it, and some 246 deep is its end."""
+    files = [*PLAYBOOKS.glob("tasks/*.yml"), *ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("molecule/**/*.yml")]
+    including = re.compile(r"(?:include|import)_tasks:\s+(?:file:\s+)?(\S+)")
+
+    assert [
+        path for path in files if path.name in [name.rpartition("/")[2] for name in including.findall(path.read_text())]
+    ] == []
