@@ -11,9 +11,11 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
+VALIDATING = [path.name for path in sorted((ROOT / "playbooks").glob("*.yml")) if ": validate.yml" in path.read_text()]
 
-def validate(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = ["ansible-playbook", f"--inventory={folder}", "playbooks/validate.yml"]
+
+def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["ansible-playbook", f"--inventory={folder}", f"playbooks/{name}", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -22,10 +24,20 @@ def ansible_inventory(folder: Path) -> dict[str, Any]:
     return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
 
-def test_the_playbook_tells_all_mistakes_and_touches_nothing(tmp_path):
-    site = tmp_path / "site"
-    shutil.copytree(ROOT / "inventory/example", site, ignore=shutil.ignore_patterns("00-wiring"))
-    (site / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
+def validate(folder: Path) -> subprocess.CompletedProcess[str]:
+    return run(folder, "validate.yml")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A copy of the example inventory."""
+    folder = tmp_path / "site"
+    shutil.copytree(ROOT / "inventory/example", folder, ignore=shutil.ignore_patterns("00-wiring"))
+    (folder / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
+    return folder
+
+
+def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
     hosts = yaml.safe_load((site / "hosts.yml").read_text())
     children = hosts["all"]["children"]
     children["slurm_compute"]["hosts"] |= {"Compute_3": {"ansible_host": "192.0.2.22"}}
@@ -73,3 +85,21 @@ def test_secrets_and_backups_beside_the_hosts_are_not_read_as_hosts(name, tmp_pa
 def test_the_playbook_passes_a_good_inventory():
     done = validate(ROOT / "inventory/single")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", VALIDATING)
+def test_no_tag_keeps_a_playbook_from_checking_the_inventory_first(name):
+    done = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")
+
+    assert done.returncode == 0, done.stderr
+    assert "Ensure that the inventory is one that site.yml can build" in done.stdout
+
+
+def test_a_mistake_ends_a_run_of_some_tags_before_it_touches_anything(site):
+    (site / "group_vars/all/more.yml").write_text("slurm_partition: {}\n")
+
+    done = run(site, "site.yml", "--tags=base_configure")
+
+    assert done.returncode == 2
+    assert "The inventory has 1 mistake; nothing was touched." in done.stdout
+    assert done.stdout.count("TASK [") == 1
