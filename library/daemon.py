@@ -34,6 +34,11 @@ options:
     elements: path
     default: []
     description: Files that it reads again when it is reloaded.
+  beside:
+    type: list
+    elements: str
+    default: []
+    description: Other units that it brings files for; systemd reads theirs anew too, and nothing more happens to them.
   restart: {type: bool, default: false, description: Restart it also if no file is younger.}
   reload: {type: bool, default: false, description: Reload it also if no file is younger.}
 """
@@ -83,6 +88,19 @@ def due(told: dict[str, str], options: dict[str, Any]) -> tuple[str, list[str]]:
     return "", []
 
 
+def told_of(text: str) -> dict[str, str]:
+    r"""Return what systemd tells of the first unit; units need a daemon-reload if one of them does.
+
+    Example:
+        >>> told_of("ActiveState=active\nNeedDaemonReload=no\n\nActiveState=failed\nNeedDaemonReload=yes\n")
+        {'ActiveState': 'active', 'NeedDaemonReload': 'yes'}
+    """
+    first, *others = (dict(line.split("=", 1) for line in unit.splitlines()) for unit in text.split("\n\n"))
+    if any(other["NeedDaemonReload"] == "yes" for other in others):
+        first["NeedDaemonReload"] = "yes"
+    return first
+
+
 def what_to_do(told: dict[str, str], options: dict[str, Any]) -> tuple[list[list[str]], list[str]]:
     """Return the commands after which the daemon is as it must be, without program and unit, and why they are due."""
     commands, why = [], []
@@ -107,15 +125,16 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "reads": {"type": "list", "elements": "path", "required": True},
             "rereads": {"type": "list", "elements": "path", "default": []},
+            "beside": {"type": "list", "elements": "str", "default": []},
             "restart": {"type": "bool", "default": False},
             "reload": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     name = module.params["name"]
-    look = ["systemctl", "show", "--property=" + ",".join(STATES + MOMENTS), "--", name]
+    look = ["systemctl", "show", "--property=" + ",".join(STATES + MOMENTS), "--", name, *module.params["beside"]]
     _, text, _ = module.run_command(look, check_rc=True)
-    told = dict(line.split("=", 1) for line in text.splitlines())
+    told = told_of(text)
     if told["LoadState"] != "loaded" and not module.check_mode:
         module.fail_json(msg=f"cannot run {name}: its unit is {told['LoadState']}")
     commands, why = what_to_do(told, module.params)

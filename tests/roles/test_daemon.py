@@ -76,6 +76,14 @@ def test_units_are_read_anew_before_anything_starts(written):
     assert commands == [["daemon-reload"], ["enable"], ["restart"]]
 
 
+@pytest.mark.parametrize(("beside", "needed"), [("no", []), ("yes", [["daemon-reload"]])])
+def test_units_are_read_anew_where_files_of_another_one_came_too(beside, needed):
+    of_it, of_another = ("\n".join(f"{name}={text}" for name, text in (TOLD | more).items())
+                         for more in ({}, {"ActiveState": "failed", "NeedDaemonReload": beside}))  # fmt: skip
+
+    assert what_to_do(daemon.told_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
+
+
 def test_a_file_that_it_rereads_is_known_from_a_reload_on(written):
     between, after = written("between", RELOADED - 1), written("after", RELOADED + 1)
     reloaded = TOLD | {"StateChangeTimestampMonotonic": told_at(RELOADED)}
