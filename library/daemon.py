@@ -39,6 +39,7 @@ options:
     elements: str
     default: []
     description: Other units that it brings files for; systemd reads theirs anew too, and nothing more happens to them.
+  no_block: {type: bool, default: false, description: Do not wait until it has started; systemd goes on trying.}
   restart: {type: bool, default: false, description: Restart it also if no file is younger.}
   reload: {type: bool, default: false, description: Reload it also if no file is younger.}
 """
@@ -126,6 +127,7 @@ def main() -> None:
             "reads": {"type": "list", "elements": "path", "required": True},
             "rereads": {"type": "list", "elements": "path", "default": []},
             "beside": {"type": "list", "elements": "str", "default": []},
+            "no_block": {"type": "bool", "default": False},
             "restart": {"type": "bool", "default": False},
             "reload": {"type": "bool", "default": False},
         },
@@ -139,7 +141,8 @@ def main() -> None:
         module.fail_json(msg=f"cannot run {name}: its unit is {told['LoadState']}")
     commands, why = what_to_do(told, module.params)
     for command in () if module.check_mode else commands:
-        argv = ["systemctl", *command, *([] if command == ["daemon-reload"] else ["--", name])]
+        asked = ["--no-block"] * (module.params["no_block"] and command[0] in DONE)
+        argv = ["systemctl", *asked, *command, *([] if command == ["daemon-reload"] else ["--", name])]
         code, _, err = module.run_command(argv)
         if code != 0:
             module.fail_json(msg=f"could not {command[0]} {name}: {err.strip()}; read journalctl --unit={name}")

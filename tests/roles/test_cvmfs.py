@@ -6,6 +6,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import roles
 
@@ -63,6 +64,20 @@ def test_groups_say_who_keeps_and_who_mounts(site, host, provider, components, s
 
     assert templar.template(given["cvmfs_components"]) == components
     assert templar.template(given["cvmfs_servers"]) == servers
+
+
+@pytest.mark.parametrize(
+    ("component", "unit"), [("replica", "gridstead-cvmfs"), ("client", f"gridstead-cvmfs-mount@{NAME}")]
+)
+def test_what_is_older_than_its_settings_or_its_unit_is_restarted_by_any_run(site, component, unit):
+    """Keys have files named by what is in them, so another key is another setting."""
+    templar = site.templar(ROLE, "infra", cvmfs_components=[component])
+    (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
+    tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())
+
+    told = {templar.template(trust_as_template(one["daemon"]["name"])): one["daemon"]["reads"] for one in tasks}
+
+    assert told[unit] == [f"/etc/gridstead/{part['settings']}.toml", f"/etc/systemd/system/{part['unit']}"]
 
 
 def test_the_unit_that_mounts_has_no_mounts_of_its_own_and_few_rights(written):

@@ -120,3 +120,16 @@ def test_a_check_run_tells_what_it_would_do_and_does_nothing(tmp_path, monkeypat
     told = call(ROOT / "library/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True)
 
     assert (told["changed"], told["state"]) == (bool(state), state)
+
+
+def test_one_that_waits_for_others_is_not_waited_for(tmp_path, monkeypatch):
+    says = "".join(
+        f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": "failed", "NeedDaemonReload": "yes"}).items()
+    )
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho $* >> {tmp_path}/asked\n[ $1 = show ] || exit 0\n{says}")
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    call(ROOT / "library/daemon.py", {"name": "x", "reads": [], "no_block": True}, tmp=tmp_path / "tmp")
+
+    assert (tmp_path / "asked").read_text().splitlines()[1:] == ["daemon-reload", "--no-block start -- x"]
