@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every role says the same thing in its specification, its defaults and its README."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 import yaml
-from tests.roles.catalogue import Role, flat, roles, with_table
+from tests.roles.catalogue import ROOT, Role, flat, roles, with_table
 
 from gridstead.domain.playbook import VERBS
+
+INCLUDES = ("ansible.builtin.import_role", "ansible.builtin.include_role")
 
 every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name)
 
@@ -69,3 +75,26 @@ def test_the_first_word_of_a_handler_says_what_it_costs(role: Role):
     handlers = yaml.safe_load(path.read_text()) if path.exists() else []
 
     assert [one["name"] for one in handlers if one["name"].split()[0] not in VERBS] == []
+
+
+def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
+    """Yield the role, the entry point and the file of each call of a role in what a file of Ansible says."""
+    if isinstance(said, list):
+        for one in said:
+            yield from calls(one, path)
+    elif isinstance(said, dict):
+        for key, value in said.items():
+            if key in INCLUDES:
+                yield value["name"], value.get("tasks_from", "main"), path.relative_to(ROOT)
+            else:
+                yield from calls(value, path)
+
+
+def test_every_entry_point_that_is_called_has_a_specification():
+    """Ansible checks what such a call is given, and says nothing where there is none."""
+    files = [path for part in ("playbooks", "roles", "molecule") for path in (ROOT / part).rglob("*.yml")]
+    called = [one for path in files for one in calls(yaml.safe_load(path.read_text()), path)]
+    known = {(role.name, point) for role in roles() for point in role.entry_points}
+
+    assert len(called) > len(roles())
+    assert sorted({f"{role}, {point}: {path}" for role, point, path in called if (role, point) not in known}) == []
