@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
@@ -395,3 +396,13 @@ def test_what_is_there_to_be_copied_is_good_and_looking_at_it_makes_no_secret(na
 
 def test_a_lab_is_good_once_it_has_addresses(loader, tmp_path):
     assert read(loader, "lab", tmp_path / "secrets").problems() == []
+
+
+def test_what_the_example_says_of_file_systems_of_a_site_is_good(inventory):
+    text = (ROOT / "inventory/example/group_vars/all/example.yml").read_text()
+    told = [yaml.safe_load(line[2:]) for line in text.splitlines() if line.startswith("# shared_storage_external:")]
+
+    for one in told:
+        inventory.say(shared_storage_backend="external", **one)
+        assert inventory.problems() == []
+    assert {one["shared_storage_external"]["type"] for one in told} == {"beegfs", "lustre", "ceph"}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may reach the shared storage, as the role writes it for the example site."""
 
+from ipaddress import ip_network
+
 import pytest
 import yaml
 from ansible.template import trust_as_template
@@ -8,11 +10,12 @@ from tests.roles.catalogue import Role
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
+MOOSEFS = {"shared_storage_backend": "moosefs"}
 ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.15", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
 
 
 def lines(render, template, host, **variables):
-    text = render(ROLE, ROLE.path / "templates" / template, host, **variables)
+    text = render(ROLE, ROLE.path / "templates" / template, host, **(MOOSEFS | variables))
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
@@ -178,3 +181,19 @@ def test_a_teardown_takes_data_of_the_own_back_end_alone(site):
     assert data("nfs") == ["/srv/nfs"]
     assert data("external") == []
     assert "/srv/nfs" not in data("moosefs")
+    assert {"/srv/moosefs", "/var/lib/mfs/metadata.mfs"} <= set(data("moosefs"))
+
+
+def test_nfs_is_the_back_end_of_the_role_and_of_the_example(site):
+    assert ROLE.defaults["shared_storage_backend"] == "nfs"
+    assert site.templar(ROLE, SERVER).available_variables["shared_storage_backend"] == "nfs"
+
+
+def test_a_storage_host_takes_nfs_from_its_clients_alone(render):
+    base = Role("base")
+    rules = render(base, base.path / "templates/etc/gridstead/firewall.nft.j2", SERVER).splitlines()
+
+    (rule,) = [line for line in rules if "2049" in line]
+
+    told = rule.partition("{ ")[2].partition(" }")[0].split(", ")
+    assert {str(one) for network in told for one in ip_network(network)} == ADDRESSES

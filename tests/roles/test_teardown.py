@@ -27,7 +27,8 @@ NAMES = {
 # What a role touches and does not own.
 STAYS = {
     ("devnet", "/var/lib/private"): "systemd's",
-    ("shared_storage", "/srv/nfs"): "data, where the back end is NFS; tests/roles/test_storage_rules.py",
+    ("shared_storage", "/srv/moosefs"): "data, where the back end is MooseFS; tests/roles/test_storage_rules.py",
+    ("shared_storage", "/var/lib/mfs/metadata.mfs"): "the same",
     ("container_runtime", "/dev/net/tun"): "the kernel's device has its rights anew after each boot",
     ("slurm", "/srv/slurm/state"): "a folder on storage of the site's; what is in it goes",
     ("slurm", "slurm"): "the package's account; a group of ours that it joins is removed",
