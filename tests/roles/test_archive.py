@@ -179,20 +179,6 @@ def test_a_journal_is_copied_as_of_one_moment_while_it_is_written(tmp_path):
         assert database.execute("SELECT reason FROM journal").fetchall() == [("written",)]
 
 
-def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(begun):
-    """The machine that runs Ansible is in no inventory, and has the site's name all the same."""
-    (begun.parent / "backup-key").touch()
-    given = {"archive_dir": str(begun.parent), "archive_name": HEAD["name"]}
-    given |= {"archive_identity_file": str(begun.parent / "backup-key"), "gridstead_secrets_dir": str(begun.parent)}
-
-    command = ["ansible-playbook", "-i", "inventory/example", "playbooks/restore.yml", "-e", json.dumps(given)]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-
-    assert done.returncode != 0
-    assert "is no archive: it has no manifest.json" in " ".join(done.stdout.split())
-    assert "unreachable=1" not in done.stdout
-
-
 def script(role, name, *arguments, **given):
     subprocess.run(["bash", ROOT / f"roles/{role}/files/{name}.sh", *map(str, arguments)], check=True, **given)
 
@@ -356,16 +342,3 @@ def test_whoever_refers_is_backed_up_before_what_it_refers_to():
     order = [task["ansible.builtin.import_role"]["name"] for play in plays for task in play["tasks"]]
 
     assert order == ["archive", "control_plane", "slurm", "database", "directory", "devnet", "archive"]
-
-
-def test_no_host_is_touched_before_all_have_been_looked_at():
-    plays = yaml.safe_load((ROOT / "playbooks/restore.yml").read_text())
-    kinds = [
-        "import"
-        if "ansible.builtin.import_playbook" in play
-        else play["tasks"][0]["ansible.builtin.import_role"].get("tasks_from")
-        for play in plays[:-1]
-    ]
-
-    assert kinds[:8] == ["check", "import", *["vacant"] * 5, "secrets"]
-    assert "vacant" not in kinds[8:]

@@ -21,6 +21,7 @@ description:
   - C(written) lists every part with its checksum in C(manifest.json) and gives the folder its name, in this order, so
     that a folder with that name is whole.
   - C(checked) reads the manifest, every part, and opens each, and fails at the first thing that is not as it should be.
+    Parts that hosts want and it lacks are told all at once.
 options:
   state:
     description: What is to be true.
@@ -51,6 +52,10 @@ options:
   identity_file:
     description: The key that opens the parts. Needed for C(checked).
     type: path
+  wanted:
+    description: Hosts that each part will be restored to, for C(checked). HOST in a part's name stands for the host's.
+    type: dict
+    default: {}
 author: Gridstead contributors
 """
 
@@ -184,6 +189,26 @@ def checked(folder: Path, site: str) -> dict[str, Any]:
     return manifest
 
 
+def complete(folder: Path, manifest: dict[str, Any], wanted: dict[str, list[str]]) -> None:
+    """Nothing happens if an archive has every part that hosts want.
+
+    Args:
+        folder: Where the parts are.
+        manifest: Of an archive that is whole.
+        wanted: Hosts by part. ``HOST`` in a part's name stands for the host's.
+
+    Raises:
+        Refusal: If it lacks some; the text names all of them, and their hosts.
+    """
+    asked = {(name.replace("HOST", host), host) for name, hosts in wanted.items() for host in hosts}
+    lacking = [f"{part} of host {host}" for part, host in sorted(asked) if part not in manifest["parts"]]
+    if lacking:
+        raise Refusal(
+            f"archive {folder.name} lacks {', '.join(lacking)}; it has {', '.join(sorted(manifest['parts']))}."
+            " Restore with the inventory that the site had when the archive was made"
+        )
+
+
 def opened(folder: Path, manifest: dict[str, Any], identity_file: str, run: Run) -> None:
     """Nothing happens if the key opens every part.
 
@@ -223,6 +248,7 @@ def main() -> None:
             "recipient": {"type": "str"},
             "parts": {"type": "list", "elements": "dict"},
             "identity_file": {"type": "path"},
+            "wanted": {"type": "dict", "default": {}},
         },
         required_if=[
             ("state", "written", ("name", "began_at", "recipient", "parts")),
@@ -238,6 +264,7 @@ def main() -> None:
             manifest = written(folder, head, params["parts"], time.time)
         else:
             manifest = checked(folder, params["site"])
+            complete(folder, manifest, params["wanted"])
             opened(folder, manifest, params["identity_file"], module.run_command)
     except Refusal as refusal:
         module.fail_json(msg=str(refusal))

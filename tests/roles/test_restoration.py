@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a restoration looks at before it touches a host, and what it says then."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+from tests.modules import load
+from tests.roles.catalogue import ROOT
+
+manifest = load(ROOT / "roles/archive/library/archive_manifest.py")
+HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
+PLAYS = yaml.safe_load((ROOT / "playbooks/restore.yml").read_text())
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """An archive with two parts."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    parts = [{"name": name, "host": "db", "packages": {}} for name in ("database", "slurm")]
+    for part in parts:
+        (begun / f"{part['name']}.age").write_text("sealed")
+    manifest.written(begun, HEAD, parts, lambda: 1_007.9)
+    return tmp_path / HEAD["name"]
+
+
+def restoration(folder, **given):
+    """Restore the example out of a folder's archive, and return what Ansible said; it has reached no host."""
+    (folder / "backup-key").touch()
+    given |= {"archive_dir": str(folder), "archive_name": HEAD["name"], "gridstead_secrets_dir": str(folder)}
+    given |= {"archive_identity_file": str(folder / "backup-key")}
+    command = ["ansible-playbook", "-i", "inventory/example", "playbooks/restore.yml", "-e", json.dumps(given)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "unreachable=1" not in done.stdout
+    return " ".join(done.stdout.split())
+
+
+def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(tmp_path):
+    """The machine that runs Ansible is in no inventory, and has the site's name all the same."""
+    assert "is no archive: it has no manifest.json" in restoration(tmp_path)
+
+
+def test_a_restoration_names_the_parts_that_the_archive_lacks_before_it_reaches_a_host(archive):
+    """As where a host had another name when the archive was made."""
+    told = restoration(archive.parent, archive_site="mysite")
+
+    assert (
+        "lacks control_plane-control of host control, control_plane-controller of host controller,"
+        " control_plane-infra of host infra, directory of host infra, secrets of host localhost; it has database, slurm"
+    ) in told
+
+
+def test_an_archive_with_every_part_that_hosts_ask_for_is_not_refused(archive):
+    read = manifest.checked(archive, "mysite")
+
+    manifest.complete(archive, read, {"slurm": ["db"], "devnet": [], "control_plane-HOST": []})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lacking"),
+    [
+        ({"slurm": ["db"], "devnet": ["chain"]}, "devnet of host chain"),
+        ({"kept-HOST": ["ash", "birch"], "slurm": ["db"]}, "kept-ash of host ash, kept-birch of host birch"),
+    ],
+)
+def test_an_archive_that_lacks_a_part_that_hosts_ask_for_is_refused(archive, wanted, lacking):
+    read = manifest.checked(archive, "mysite")
+
+    with pytest.raises(manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"):
+        manifest.complete(archive, read, wanted)
+
+
+def test_the_archive_is_asked_for_what_the_plays_take():
+    taken = {"secrets": ["localhost"]}
+    for play in PLAYS:
+        for task in play.get("tasks", []):
+            role = task.get("ansible.builtin.import_role", {})
+            if role.get("tasks_from") == "restore":
+                (block,) = yaml.safe_load((ROOT / f"roles/{role['name']}/tasks/restore.yml").read_text())
+                part = block["block"][0]["vars"]["archive_part"].replace("{{ inventory_hostname }}", "HOST")
+                taken[part] = f"{{{{ query('ansible.builtin.inventory_hostnames', '{play['hosts']}') }}}}"
+
+    assert PLAYS[0]["tasks"][0]["vars"]["archive_wanted"] == taken
+
+
+def test_no_host_is_touched_before_all_have_been_looked_at():
+    kinds = [
+        "import"
+        if "ansible.builtin.import_playbook" in play
+        else play["tasks"][0]["ansible.builtin.import_role"].get("tasks_from")
+        for play in PLAYS[:-1]
+    ]
+
+    assert kinds[:8] == ["check", "import", *["vacant"] * 5, "secrets"]
+    assert "vacant" not in kinds[8:]
