@@ -100,6 +100,16 @@ def test_only_the_admin_makes_the_top_directories(render):
     assert made[CLIENT] == []
 
 
+@pytest.mark.parametrize(("backend", "made"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
+def test_the_root_of_what_a_site_has_keeps_its_mode(render, backend, made):
+    """Sites have it 1777 or 2775."""
+    told = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
+    unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **told)
+
+    assert unit.count("ExecStartPost=/usr/bin/install --directory --mode=0755 /srv/shared") == made
+    assert len([line for line in unit if "/usr/bin/install" in line]) == 4 + made
+
+
 def test_rules_stand_before_anything_is_mounted(render):
     unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", CLIENT)
 
