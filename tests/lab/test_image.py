@@ -18,7 +18,7 @@ BUILD = """
 import dataclasses, pathlib, sys
 from gridstead_lab import image, inputs, names
 mine = names.names(pathlib.Path(sys.argv[1]), sys.argv[2])
-wanted = dataclasses.replace(inputs.look(mine.checkout), packages=("jq", sys.argv[3]), locks=())
+wanted = dataclasses.replace(inputs.look(mine.checkout), packages=("jq", sys.argv[3]), lock="")
 image.ensure(wanted, mine, print)
 """
 
@@ -34,7 +34,7 @@ def _start(lab):
 
 
 def test_a_killed_build_is_not_taken_for_complete_and_leaves_nothing_after_down(lab):
-    wanted = dataclasses.replace(inputs.look(lab.names.checkout), packages=("jq", "acl"), locks=())
+    wanted = dataclasses.replace(inputs.look(lab.names.checkout), packages=("jq", "acl"), lock="")
     folder = image.layers(wanted)[1].folder
     place = lab.names.build(folder.name)
     assert not folder.exists()

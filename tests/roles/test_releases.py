@@ -4,6 +4,7 @@
 import base64
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tests.roles.catalogue import ROOT
 
 FILES = ROOT / "roles/control_plane/files"
 UV = Path(sys.executable).with_name("uv")
-METADATA = "Metadata-Version: 2.1\nName: gridstead\nVersion: {}\n"
+METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 ENTRY = "[console_scripts]\ngridstead = gridstead_double:main\n"
 MAIN = "import locked_double\n\n\ndef main():\n    print({!r}, locked_double.WORD)\n"
@@ -50,7 +51,7 @@ class Host:
         text = (FILES / name).read_text().replace("/etc/", f"{self.folder}/etc/")
         environment = os.environ | {"UV_NO_CACHE": "1", "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
         argv = ["bash", "-c", text, name, self.root, *words]
-        return subprocess.run(argv, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+        return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.strip()
 
     def install(self, wheel):
         """Make a wheel's release, as the role does."""
@@ -94,18 +95,25 @@ def wheel(folder, version):
     """Return a wheel whose command says its version."""
     path = folder / version / "gridstead-0.1.0-py3-none-any.whl"
     path.parent.mkdir()
-    files = {
-        "gridstead_double.py": MAIN.format(version),
-        "gridstead-0.1.0.dist-info/METADATA": METADATA.format("0.1.0"),
-        "gridstead-0.1.0.dist-info/WHEEL": WHEEL,
-        "gridstead-0.1.0.dist-info/entry_points.txt": ENTRY,
+    files = {"gridstead_double.py": MAIN.format(version), "gridstead-0.1.0.dist-info/entry_points.txt": ENTRY}
+    return packed(path, files)
+
+
+def packed(path, files):
+    """Return a wheel of the name that its path says, with these files."""
+    project, version, _ = path.name.split("-", 2)
+    files |= {
+        f"{project}-{version}.dist-info/METADATA": METADATA.format(project, version),
+        f"{project}-{version}.dist-info/WHEEL": WHEEL,
     }
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in files.items()}
     rows = [f"{name},sha256={base64.urlsafe_b64encode(one).decode().rstrip('=')},\n" for name, one in digests.items()]
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
-            archive.writestr(name, text)
-        archive.writestr("gridstead-0.1.0.dist-info/RECORD", "".join(rows))
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o100755 << 16
+            archive.writestr(entry, text)
+        archive.writestr(f"{project}-{version}.dist-info/RECORD", "".join(rows))
     return path
 
 
@@ -274,3 +282,52 @@ def test_two_releases_are_kept_and_an_environment_of_before_gives_way(host, whee
     assert len(list(host.root.glob("release-*"))) == 2
     assert len(list(host.root.glob("lock-*"))) == 1
     assert (host.says(), host.says("former")) == ("three locked", "two locked")
+
+
+@pytest.fixture
+def installed_with(host):
+    """Returns a function: entries of the lock file in, what the uv that was installed is called with out."""
+    wheelhouse = host.folder / "wheels"
+    wheelhouse.mkdir()
+    uv = packed(
+        wheelhouse / "uv-0.0.1-py3-none-any.whl",
+        {"uv-0.0.1.data/scripts/uv": f'#!/bin/sh\necho "$*" >>{host.folder}/uv-told\n'},
+    )
+    # An environment whose pip is this one's.
+    pip = f'#!/bin/bash\nexec {sys.executable} -I -m pip --isolated "$@" --target "${{0%/*}}/pip-has"\n'
+    (host.folder / "pip").write_text(pip)
+    host.has(
+        "python3",
+        f'bin=${{@: -1}}/bin; mkdir -p "$bin"; ln -s pip-has/bin/uv "$bin"; install -m 755 {host.folder}/pip "$bin"',
+    )
+
+    def run(*entries):
+        host.lock.write_text(
+            "".join(entry.format(sha=hashlib.sha256(uv.read_bytes()).hexdigest()) for entry in entries)
+        )
+        host.script("install-environment.sh", host.lock, wheelhouse)
+        return (host.folder / "uv-told").read_text()
+
+    return run
+
+
+OTHERS = ["other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha256:00\n"]
+
+
+def test_what_installs_the_lock_file_is_the_one_that_the_lock_file_names(installed_with):
+    told = installed_with(OTHERS[0], "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n", OTHERS[1])
+
+    assert "--require-hashes --requirement" in told
+
+
+@pytest.mark.parametrize("entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""])
+def test_no_other_installs_anything(host, installed_with, entry):
+    """Not one that was exchanged, nor one whose hash nobody knows, nor the newest."""
+    with pytest.raises(subprocess.CalledProcessError):
+        installed_with(OTHERS[0], entry, OTHERS[1])
+
+    assert not (host.folder / "uv-told").exists()
+
+
+def test_the_lock_file_of_the_control_plane_names_its_installer():
+    assert re.search(r"^uv==\S+ \\\n +--hash=sha256:", (ROOT / "requirements/control.txt").read_text(), re.MULTILINE)

@@ -59,12 +59,9 @@ def build(kind: str, place: Path, *, below: str, inputs: Inputs, log: Path) -> P
             shutil.copy(SUITES, place / "files")
             _build_in_root(place, below, f"layer_{kind}.sh", inputs.packages, log)
         case _:
-            copies = []
-            for name, text in inputs.locks:
-                (place / "files" / name).write_text(text)
-                copies.append(f"/mnt/{name}")
+            (place / "files/requirements.txt").write_text(inputs.lock)
             shutil.copy(INSTALLER, place / "files")
-            _build_in_root(place, below, "layer_wheels.sh", tuple(copies), log)
+            _build_in_root(place, below, "layer_wheels.sh", ("/mnt/requirements.txt",), log)
             _keep_only(place / "upper", {"opt", "var"})  # not the mount points of the pip settings
     return place / "upper"
 

@@ -62,9 +62,8 @@ def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
         Layer(kind="base", digest=base),
         Layer(kind=kind, digest=_digest(base, inputs.packages, building.recipe(kind))),
     ]
-    if inputs.locks:
-        texts = tuple(text for _, text in inputs.locks)
-        found.append(Layer(kind="wheels", digest=_digest(base, texts, building.recipe("wheels"))))
+    if inputs.lock:
+        found.append(Layer(kind="wheels", digest=_digest(base, inputs.lock, building.recipe("wheels"))))
     return tuple(found)
 
 

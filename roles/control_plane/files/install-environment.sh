@@ -38,8 +38,9 @@ if [[ ! -e $locked/.whole ]]; then
         pip_options=()
     fi
     python3 -m venv --clear "$locked"
-    # uv installs in seconds what takes pip a minute.
-    "$locked/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" uv
+    # uv installs in seconds what takes pip a minute. It is the one that the lock file names.
+    "$locked/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" --require-hashes \
+        --requirement <(sed --quiet '/^uv==/,/[^\]$/p' "$lock")
     "${install[@]}" --python "$locked/bin/python" "${source_options[@]}" --require-hashes --requirement "$lock"
     note_whole "$locked"
 fi

@@ -12,7 +12,7 @@ INPUTS = inputs.Inputs(
     sources=("deb http://mirror.example/debian trixie main",),
     apt_conf=(("99x", 'A "b";'),),
     packages=("acl", "curl"),
-    locks=(("control.txt", "a==1 --hash=sha256:00\n"),),
+    lock="a==1 --hash=sha256:00\n",
 )
 DEB822 = """\
 # a comment
@@ -44,7 +44,7 @@ def _kinds(wanted):
         ({"sources": ("deb http://other.example/debian trixie main",)}, {"base", "packages", "wheels"}),
         ({"apt_conf": ()}, {"base", "packages", "wheels"}),
         ({"packages": ("acl",)}, {"packages"}),
-        ({"locks": (("control.txt", "a==2 --hash=sha256:11\n"),)}, {"wheels"}),
+        ({"lock": "a==2 --hash=sha256:11\n"}, {"wheels"}),
     ],
 )
 def test_a_changed_input_moves_the_layers_that_depend_on_it_and_no_others(change, moved):
@@ -53,8 +53,8 @@ def test_a_changed_input_moves_the_layers_that_depend_on_it_and_no_others(change
     assert {kind for kind in before if before[kind] != after[kind]} == moved
 
 
-def test_without_locks_there_is_no_wheelhouse():
-    assert set(_kinds(dataclasses.replace(INPUTS, locks=()))) == {"base", "packages"}
+def test_without_a_lock_file_there_is_no_wheelhouse():
+    assert set(_kinds(dataclasses.replace(INPUTS, lock=""))) == {"base", "packages"}
 
 
 def test_a_plain_image_has_the_packages_ready_and_not_installed():
@@ -66,13 +66,6 @@ def test_a_plain_image_has_the_packages_ready_and_not_installed():
 
 def test_package_lists_may_have_comments_and_repetitions():
     assert inputs.read_packages("# all\nsudo\n\nacl  # used by x\nsudo\n") == ("acl", "sudo")
-
-
-def test_a_pin_is_taken_with_all_its_hashes_and_nothing_else():
-    lock = "uvicorn==1 \\\n    --hash=sha256:aa\nuv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\nx==3\n"
-
-    assert inputs.pinned(lock, "uv") == "uv==2 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n"
-    assert inputs.pinned(lock, "absent") == ""
 
 
 def test_a_machine_without_a_debian_source_is_refused():
