@@ -158,7 +158,7 @@ class RepositoryUntrusted(Rejected):
 
 
 class RepositoryIncomplete(Rejected):
-    """A CVMFS server does not have what its own repository names: its publisher must act."""
+    """A CVMFS server does not have what its own repository names: its publisher must act, or a replica's operator."""
 
     code = "repository-incomplete"
 

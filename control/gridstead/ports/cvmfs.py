@@ -125,7 +125,8 @@ class Catalog(Protocol):
 class Databases(Protocol):
     """Objects that are databases. Bounded in size and time, whatever they hold.
 
-    Every method may raise RepositoryUntrusted: it is not a database of its kind.
+    Every method may raise RepositoryUntrusted: it is not a database of its kind; and RepositoryIncomplete: it is not
+    here, or cannot be read.
     """
 
     def catalog(self, name: ObjectName) -> AbstractContextManager[Catalog]:

@@ -12,7 +12,7 @@ from tests.adapters.cvmfs.conftest import KEEP_S
 from tests.fakes.cvmfs import DAY_S, TREE, Chunks, Nested
 from tests.fakes.stratum0 import refusing
 
-from gridstead.errors import InvalidInput, ReplicaBusy, RepositoryUnavailable, RepositoryUntrusted
+from gridstead.errors import InvalidInput, ReplicaBusy, RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
 
 OTHER = {"new": b"new\n", "v2": Nested({"lib": b"n" * 3000, "big": Chunks(b"0123456789" * 9000)})}
 
@@ -112,6 +112,21 @@ def test_nothing_is_removed_when_a_catalog_cannot_be_read(two):
         scene.replica().sweep()
 
     assert scene.objects() == first | second
+
+
+@pytest.mark.parametrize("leave", [Path.unlink, lambda catalog: (catalog.unlink(), catalog.mkdir())])
+def test_a_catalog_that_is_gone_or_cannot_be_opened_is_not_told_as_a_full_or_broken_disk(two, leave):
+    scene, first, second = two
+    scene.clock.at += KEEP_S
+    catalog = next(path for path in second if path.endswith("C"))
+    leave(scene.here / catalog)
+
+    with pytest.raises(RepositoryIncomplete) as failure:
+        scene.replica().sweep()
+
+    assert catalog.removeprefix("data/").replace("/", "") in str(failure.value)
+    assert "snapshot --check" in failure.value.hint
+    assert (scene.objects() | {catalog}) == first | second
 
 
 def test_after_a_sweep_that_died_the_next_pull_trusts_no_catalog(two, monkeypatch):

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from gridstead.adapters.cvmfs.disk import PART, writing
 from gridstead.adapters.cvmfs.objects import DiskObjects, blocks
 from gridstead.domain.cvmfs.objects import Kind, ObjectName, from_digest, inflated, parse_hash
-from gridstead.errors import RepositoryUntrusted
+from gridstead.errors import RepositoryIncomplete, RepositoryUntrusted
 
 STEPS = 1_000_000  # of SQLite's machine between two counts
 MAX_COUNTS = 5_000  # some minutes
@@ -60,11 +60,18 @@ class CompressedDatabases:
         with tempfile.NamedTemporaryFile(suffix=PART, dir=self._objects.txn) as file:
             path = Path(file.name)
             with writing(path):
-                for block in inflated(name, blocks(self._objects.content(name)), limit=self._max_bytes):
+                for block in inflated(name, self._stored(name), limit=self._max_bytes):
                     file.write(block)
                 file.flush()
             with closing(connect(path, name)) as database:
                 yield database
+
+    def _stored(self, name: ObjectName) -> Iterator[bytes]:
+        try:
+            yield from blocks(self._objects.content(name))
+        except OSError as error:
+            hint = "Run `gridstead cvmfs snapshot --check`, which fetches what is missing or broken."
+            raise RepositoryIncomplete(f"cannot read object {name} here", detail=str(error), hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True)
