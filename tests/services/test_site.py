@@ -178,6 +178,15 @@ def test_plan_that_was_interrupted_asks_for_nothing(site, playbooks):
     assert site.plan(ORDER, WATCH)[1] is None
 
 
+def test_plan_that_was_interrupted_while_it_asked_for_jobs_tells_none(site, playbooks):
+    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=Outcome.CHANGED)
+    playbooks.answers = [run(restarted), run(outcome=RunOutcome.INTERRUPTED)]
+
+    record, found = site.plan(ORDER, WATCH)
+
+    assert (record.outcome, found) == (RunOutcome.INTERRUPTED, None)
+
+
 def test_plan_that_failed_says_so(site, playbooks):
     failed = (ended("a", Outcome.FAILED, "x"), RunEnded(failed=frozenset({"a"})))
     playbooks.answers = [run(*failed, outcome=RunOutcome.FAILED)]

@@ -121,6 +121,8 @@ class Site:
         asked = self._playbooks.run(
             replace(order, playbook=PLAN, limit=None, tags=None), tell=watch.tell, stop=watch.stop
         )
+        if asked.outcome is RunOutcome.INTERRUPTED:
+            return replace(record, outcome=asked.outcome), None
         return record, plan(run.events, None if asked.report is None else to_jobs(asked.report))
 
     def drift(
