@@ -96,6 +96,18 @@ def errors(*numbers):
     return {"errors": [{"error_number": number, "error": "no", "description": "why not"} for number in numbers]}
 
 
+def test_a_refusal_says_what_and_why(bench):
+    """As slurmrestd 24.11.5 told of a job over its QOS' limit."""
+    why = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    told = {"description": "Batch job submission failed", "error_number": 2050, "error": why}
+    bench.answers((200, {"errors": [told]}))
+
+    with pytest.raises(SubmitRejected) as raised:
+        bench.rest.submit(SUBMISSION)
+
+    assert raised.value.detail == f"slurmrestd: 2050 Batch job submission failed: {why}"
+
+
 def test_submit_names_user_and_group_and_everything_else(bench):
     bench.answers((200, {"job_id": 7, "errors": []}))
 

@@ -152,9 +152,9 @@ class Slurmrestd:
 
 
 def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> GridsteadError:
-    told = [
-        f"{error.get('error_number')} {error.get('description') or error.get('error')}" for error in answer["errors"]
-    ]
+    # What could not be done, and why not.
+    words = [(error.get("error_number"), error.get("description"), error.get("error")) for error in answer["errors"]]
+    told = [f"{number} {': '.join(filter(None, told))}" for number, *told in words]
     message = str(answer.get("job_submit_user_msg") or "").strip()
     detail = "slurmrestd: " + "; ".join([*told, *([message] if message else [])])[:500]
     if numbers == {_UNKNOWN_ASSOCIATION} and not answer.get("job_id"):
