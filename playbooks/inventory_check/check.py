@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
-from inventory_check import authority, cluster, flows, grid, keys, layout, machine, roles, settings
+from inventory_check import authority, cluster, flows, grid, keys, layout, limits, machine, roles, settings
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
 
@@ -61,6 +61,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
         *cluster.devices(site),
         *cluster.partitions(site),
         *cluster.accounts(site),
+        *limits.limits(site),
     ]
     found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.among_hosts(site)]
     found += authority.authority(site, now)

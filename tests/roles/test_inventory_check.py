@@ -219,7 +219,7 @@ WRONG_CLUSTER: Mistakes = {
     "partition-for-wallets": (
         lambda i: i.say(
             slurm_partitions={
-                "cpu": {"Nodes": "compute[1-3]", "Default": "YES"},
+                "cpu": {"Nodes": "compute[1-3]", "Default": "YES", "AllowQos": "normal,Long,lang"},
                 "gpu": {"Nodes": "compute[1-2]", "TRESBillingWeights": "GRES/gpu=2.0", "Default": "YES"},
             }
         ),
@@ -242,6 +242,20 @@ WRONG_CLUSTER: Mistakes = {
         ("slurm_accounting_config.PurgeJobsAfter", "did you mean PurgeJobAfter? slurmdbd.conf(5)"),
     ),
     "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
+    "partition-qos": (
+        lambda i: i.say(slurm_qos={"long": {"MaxWal": "1-0"}, "short": {"MaxWall": "a day"}}),
+        ('slurm_partitions.cpu.AllowQos: there is no QOS "lang"', "long, normal, short"),
+    ),
+    "qos-setting": (
+        lambda i: None,
+        ("slurm_qos.long.MaxWal: there is no such setting", "MaxWall? one of Flags, GraceTime"),
+    ),
+    "qos-time": (lambda i: None, ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS")),
+    "account-limit": (
+        lambda i: i.say(slurm_accounts_site=[{"name": "grid", "settings": {"GrpTRES": 64, "DefaultQOS": "lang"}}]),
+        ('slurm_accounts "grid".GrpTRES: "64"', "cpu=4"),
+    ),
+    "account-qos": (lambda i: None, ('slurm_accounts "grid".DefaultQOS: there is no QOS "lang"',)),
     "uids-upside-down": (
         lambda i: i.say(gridstead_wallet_uid_max=200000),
         ("gridstead_wallet_uid_min: 200001, and gridstead_wallet_uid_max is 200000",),

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QOS and limits of accounts: settings that sacctmgr does not know, and QOS that nobody makes."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from inventory_check.problem import Problem
+from inventory_check.site import CHECKOUT, Site
+
+spec = importlib.util.spec_from_file_location("slurm_limits", CHECKOUT / "roles/slurm/module_utils/slurm_limits.py")
+_limits = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(_limits)
+
+SLURMS_OWN = "normal"  # which every cluster has
+_OF_PARTITIONS = ("AllowQos", "DenyQos", "QOS")
+_OF_ACCOUNTS = ("DefaultQOS", "QOS")
+
+
+def limits(site: Site) -> Iterator[Problem]:
+    """Find settings of QOS and accounts that are not there or make no sense, and QOS that are named and never made."""
+    controllers = site.members("slurm_controller")
+    if not controllers:
+        return
+    made = _table(controllers[0].value("slurm_qos"))
+    partitions = _table(controllers[0].value("slurm_partitions"))
+    accounts = controllers[0].value("slurm_accounts")
+    accounts = [one for one in accounts if isinstance(one, Mapping)] if isinstance(accounts, list) else []
+    of_accounts = {f'slurm_accounts "{one.get("name")}"': _table(one.get("settings")) for one in accounts}
+    for where, known, asked in [
+        *((f"slurm_qos.{name}", _limits.QOS, _table(one)) for name, one in made.items()),
+        *((where, _limits.ACCOUNT, one) for where, one in of_accounts.items()),
+    ]:
+        for name, found, allowed in _limits.faults(known, asked):
+            yield Problem(where=f"{where}.{name}", found=found, allowed=allowed)
+    names = {name.lower() for name in made} | {SLURMS_OWN}
+    for where, keys, asked in [
+        *((f"slurm_qos.{name}", ("Preempt",), _table(one)) for name, one in made.items()),
+        *((where, _OF_ACCOUNTS, one) for where, one in of_accounts.items()),
+        *((f"slurm_partitions.{name}", _OF_PARTITIONS, _table(one)) for name, one in partitions.items()),
+    ]:
+        yield from _unmade(where, keys, asked, names)
+
+
+def _unmade(where: str, keys: tuple[str, ...], asked: Mapping[str, Any], names: set[str]) -> Iterator[Problem]:
+    wanted = {key.lower() for key in keys}
+    for key, value in asked.items():
+        named = _limits.written(value).lower().split(",") if key.lower() in wanted else []
+        for name in named:
+            if name not in {"", "all", *names}:
+                allowed = f"one of slurm_qos and Slurm's own: {', '.join(sorted(names))}"
+                yield Problem(where=f"{where}.{key}", found=f'there is no QOS "{name}"', allowed=allowed)
+
+
+def _table(said: Any) -> Mapping[str, Any]:
+    return said if isinstance(said, Mapping) else {}

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QOS and accounts with their limits: what sacctmgr is told, and that it is told no more."""
+
+from types import SimpleNamespace
+
+import pytest
+from tests.modules import load
+from tests.roles.catalogue import Role
+
+ROLE = Role("slurm").path
+# Where Ansible puts it for the module.
+limits = load(ROLE / "module_utils/slurm_limits.py", "ansible.module_utils.slurm_limits")
+accounting = load(ROLE / "library/slurm_accounting.py")
+
+NEW_QOS = dict.fromkeys(limits.QOS, "") | {
+    "GraceTime": "00:00:00",
+    "PreemptMode": "cluster",
+    "Priority": "0",
+    "UsageFactor": "1.000000",
+}
+NEW_ACCOUNT = dict.fromkeys(limits.ACCOUNT, "") | {"Fairshare": "1", "QOS": "normal"}
+
+
+class Sacctmgr:
+    """Slurm's accounting, and what it was told. What it is told is shown from then on."""
+
+    check_mode = False
+
+    def __init__(self):
+        self.qos = {"normal": dict(NEW_QOS)}
+        self.accounts = {"root": dict(NEW_ACCOUNT), "grid": dict(NEW_ACCOUNT)}
+        self.told = []
+        self.answers = True
+
+    def run_command(self, argv, check_rc):
+        assert check_rc or self.answers or self.check_mode
+        if "show" in argv:
+            assert argv[:4] == ["sacctmgr", "--noheader", "--parsable2", "show"]
+            fields = argv[-1].removeprefix("format=").split(",")[1:]
+            rows = self.qos if argv[4] == "qos" else self.accounts
+            lines = ["|".join([name, *(row[field] for field in fields)]) for name, row in rows.items()]
+            return 0, "\n".join(lines) if self.answers else "", ""
+        self.told.append(" ".join(argv[2:]))
+        kind, new = (self.qos, NEW_QOS) if argv[3] == "qos" else (self.accounts, NEW_ACCOUNT)
+        if argv[2] == "add":
+            kind[argv[4]] = dict(new)
+        else:
+            name = argv[5].removeprefix("name=")
+            for one in argv[argv.index("set") + 1 :]:
+                key, _, value = one.partition("=")
+                kept = dict(limits.tres(kind[name][key])) if value.endswith("=-1") else {}
+                gone = [part.partition("=")[0] for part in value.split(",") if part.endswith("=-1")]
+                left = [f"{key}={amount}" for key, amount in kept.items() if key not in gone]
+                kind[name][key] = ",".join(left) if gone else "" if value == "-1" else value
+        return 0, "", ""
+
+    def keep(self, qos=None, accounts=()):
+        """Bring it about and return what it was told for that."""
+        self.told = []
+        kept = accounting.Accounting(self)
+        kept.has_qos(qos or {})
+        filled = [{"description": None, "settings": None} | one for one in accounts]
+        kept.has_accounts(filled, "gridstead")
+        return SimpleNamespace(told=self.told, changes=kept.changes)
+
+
+@pytest.fixture
+def sacctmgr():
+    return Sacctmgr()
+
+
+LONG = {
+    "MaxWall": "7-00:00:00",
+    "MaxTRESPerUser": "cpu=4,gres/gpu=1",
+    "Flags": ["DenyOnLimit", "NoReserve"],
+    "Priority": 5,
+}
+MORE = "Flags=DenyOnLimit,NoReserve MaxTRESPerUser=cpu=4,gres/gpu=1 MaxWall=7-00:00:00 Priority=5"
+
+
+def test_a_new_qos_is_made_and_gets_its_settings(sacctmgr):
+    assert sacctmgr.keep({"long": LONG}).told == ["add qos long", f"modify qos where name=long set {MORE}"]
+
+
+def test_a_second_run_tells_nothing(sacctmgr):
+    asked = {"qos": {"long": LONG, "Bare": None}, "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}]}
+    sacctmgr.keep(**asked)
+
+    kept = sacctmgr.keep(**asked)
+
+    assert (kept.told, kept.changes) == ([], [])
+
+
+def test_only_what_differs_is_told(sacctmgr):
+    sacctmgr.keep({"long": LONG})
+
+    kept = sacctmgr.keep({"long": LONG | {"Priority": 6}})
+
+    assert kept.told == ["modify qos where name=long set Priority=6"]
+    assert kept.changes == ["qos long: Priority=6"]
+
+
+def test_what_is_not_asked_any_more_is_taken_back(sacctmgr):
+    sacctmgr.keep({"long": LONG | {"Preempt": "normal", "PreemptMode": "requeue"}})
+
+    kept = sacctmgr.keep({"long": {"MaxTRESPerUser": "cpu=4"}})
+
+    taken_back = "Flags=-1 MaxTRESPerUser=cpu=4,gres/gpu=-1 MaxWall=-1 Preempt= PreemptMode=cluster Priority=-1"
+    assert kept.told == [f"modify qos where name=long set {taken_back}"]
+
+
+def test_a_qos_that_nobody_asks_for_stays_as_it_is(sacctmgr):
+    sacctmgr.qos["mine"] = NEW_QOS | {"MaxWall": "01:00:00"}
+
+    assert sacctmgr.keep({"normal": {}}).told == []
+
+
+def test_an_account_that_asks_for_nothing_keeps_what_somebody_gave_it(sacctmgr):
+    sacctmgr.accounts["grid"]["MaxJobs"] = "3"
+
+    assert sacctmgr.keep(accounts=[{"name": "grid"}, {"name": "new"}]).told == [
+        "add account new Cluster=gridstead Description=new"
+    ]
+
+
+def test_an_account_gets_its_limits_in_this_cluster(sacctmgr):
+    told = sacctmgr.keep(accounts=[{"name": "grid", "settings": {"GrpTRES": "cpu=64", "QOS": ["normal", "long"]}}]).told
+
+    assert told == ["modify account where name=grid cluster=gridstead set GrpTRES=cpu=64 QOS=normal,long"]
+
+
+def test_an_account_without_a_qos_of_its_own_has_those_of_the_account_above(sacctmgr):
+    sacctmgr.accounts["grid"]["QOS"] = "long,normal"
+    sacctmgr.accounts["root"]["QOS"] = "normal"
+
+    (told,) = sacctmgr.keep(accounts=[{"name": "grid", "settings": {}}]).told
+
+    assert told == "modify account where name=grid cluster=gridstead set QOS=normal"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_check_run_tells_nothing_and_says_what_would_be_new(sacctmgr, answers):
+    sacctmgr.check_mode, sacctmgr.answers = True, answers
+
+    kept = sacctmgr.keep({"long": {"MaxWall": 90}}, [{"name": "new", "settings": {"MaxJobs": 3}}])
+
+    assert kept.told == []
+    assert kept.changes == ["qos long", "qos long: MaxWall=90", "account new", "account new: MaxJobs=3"]
+
+
+SAME = [
+    ("MaxWall", "90", "01:30:00"),
+    ("MaxWall", "30:30", "00:31:00"),
+    ("MaxWall", "1-2", "1-02:00:00"),
+    ("GrpWall", "100:00:00", "4-04:00:00"),
+    ("GraceTime", 120, "00:02:00"),
+    ("MaxTRESPerUser", "mem=2048,CPU=4", "cpu=4,mem=2G"),
+    ("GrpTRES", "gres/gpu=2000,mem=2500", "gres/gpu=2000,mem=2500M"),
+    ("GrpTRES", "mem=1T", "mem=1048576M"),
+    ("Flags", "noreserve,DenyOnLimit", "DenyOnLimit,NoReserve"),
+    ("UsageFactor", 0.5, "0.500000"),
+    ("UsageFactor", "-1", "1.000000"),
+    ("MaxJobsPerUser", None, ""),
+    ("Priority", 0, "0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "asked", "shown"), SAME)
+def test_two_ways_to_write_a_value_are_no_difference(name, asked, shown):
+    """As sacctmgr 24.11.5 showed what it had been told."""
+    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {}
+
+
+OTHER = [
+    ("MaxWall", "90", "00:01:30"),
+    ("MaxTRESPerUser", "mem=2048", "mem=2048G"),
+    ("GrpTRESMins", "cpu=1000", "cpu=1"),
+    ("MaxJobsPerUser", 0, ""),
+    ("Flags", "DenyOnLimit", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "shown"), OTHER)
+def test_two_values_are_a_difference(name, asked, shown):
+    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: limits.written(asked)}
+
+
+WRONG = [
+    ({"MaxWal": 1}, "MaxWal", "there is no such setting", "did you mean MaxWall? one of Flags, GraceTime"),
+    ({"MaxJobs": 1}, "MaxJobs", "there is no such setting", "one of Flags"),
+    ({"MaxWall": "a week"}, "MaxWall", '"a week"', "minutes"),
+    ({"MaxTRESPerUser": "4"}, "MaxTRESPerUser", '"4"', "such as cpu=4"),
+    ({"MaxTRESPerUser": "cpu=4G=2"}, "MaxTRESPerUser", '"cpu=4G=2"', "such as cpu=4"),
+    ({"MaxJobsPerUser": "many"}, "MaxJobsPerUser", '"many"', "a whole number"),
+]
+
+
+@pytest.mark.parametrize(("asked", "name", "found", "allowed"), WRONG)
+def test_a_setting_that_sacctmgr_could_not_read_is_found(asked, name, found, allowed):
+    ((where, what, may_be),) = limits.faults(limits.QOS, asked)
+
+    assert (where, what) == (name, found)
+    assert may_be.partition(allowed)[1]
