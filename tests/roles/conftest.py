@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example inventory as Ansible sees it, without a host."""
+"""The inventories as Ansible sees them, without a host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def roles_of(play: dict[str, Any]) -> set[str]:
 
 @dataclass(frozen=True)
 class Site:
-    """The example inventory with a place for its secrets."""
+    """An inventory with a place for its secrets."""
 
     loader: DataLoader
     inventory: InventoryManager
@@ -55,7 +55,7 @@ class Site:
         return [play["hosts"].partition("{{")[0] for play in plays if role.name in roles_of(play)]
 
     def hosts_of(self, role: Role) -> list[str]:
-        """Return the hosts of these plays, sorted. A role of the lab alone has none."""
+        """Return the hosts of these plays, sorted. A role of a chain of one's own may have none."""
         return sorted({host.name for pattern in self.patterns_of(role) for host in self.inventory.get_hosts(pattern)})
 
     def templar(self, role: Role, host: str, **more: object) -> Templar:
@@ -73,6 +73,24 @@ class Site:
         }
         return Templar(loader=self.loader, variables=variables)
 
+    def render(self, role: Role, template: Path, host: str, **more: object) -> str:
+        """Return a template as the role writes it on a host whose inventory says more."""
+        text = trust_as_template(template.read_text())
+        return str(self.templar(role, host, **more).template(text, convert_data=False))
+
+
+def read_site(name: str, secrets: Path) -> Site:
+    """Return an inventory of the repository."""
+    loader = DataLoader()
+    loader.set_basedir(str(ROOT))
+    inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
+    variables = VariableManager(loader=loader, inventory=inventory)
+    variables._extra_vars = {"gridstead_secrets_dir": str(secrets), "playbook_dir": str(ROOT / "playbooks")}
+    for host in inventory.get_hosts():
+        variables.set_host_facts(host.name, FACTS)
+    HostVars(inventory=inventory, variable_manager=variables, loader=loader)
+    return Site(loader, inventory, variables)
+
 
 @pytest.fixture(scope="session")
 def plugins() -> None:
@@ -84,26 +102,23 @@ def plugins() -> None:
 
 @pytest.fixture(scope="session")
 def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    loader = DataLoader()
-    loader.set_basedir(str(ROOT))
-    inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory/example")])
-    variables = VariableManager(loader=loader, inventory=inventory)
-    variables._extra_vars = {
-        "gridstead_secrets_dir": str(tmp_path_factory.mktemp("secrets")),
-        "playbook_dir": str(ROOT / "playbooks"),
-    }
-    for host in inventory.get_hosts():
-        variables.set_host_facts(host.name, FACTS)
-    HostVars(inventory=inventory, variable_manager=variables, loader=loader)
-    return Site(loader, inventory, variables)
+    """The example inventory."""
+    return read_site("example", tmp_path_factory.mktemp("secrets"))
+
+
+@pytest.fixture(scope="session")
+def site_of(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Role], Site]:
+    """Return the inventory in which a role has hosts: the example, or else the single host with a chain of its own."""
+    single = read_site("single", tmp_path_factory.mktemp("secrets"))
+
+    def found(role: Role) -> Site:
+        (first, *_) = [one for one in (site, single) if one.hosts_of(role)]
+        return first
+
+    return found
 
 
 @pytest.fixture
 def render(site: Site) -> Callable[..., str]:
-    """Return a template as a role writes it on a host; with more variables if the inventory is to say more."""
-
-    def rendered(role: Role, template: Path, host: str, **more: object) -> str:
-        text = trust_as_template(template.read_text())
-        return str(site.templar(role, host, **more).template(text, convert_data=False))
-
-    return rendered
+    """Return a template as a role writes it on a host of the example, whose inventory says more."""
+    return site.render

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every template renders for every host of the example inventory, and what it writes can be read by its reader.
+"""Every template renders for every host of an inventory, and what it writes can be read by its reader.
 
 A template that needs what only a task knows (a loop's item, a registered result) finds it in samples/<role>.yml.
 """
@@ -65,9 +65,10 @@ def test_some_play_uses_the_role(role: Role, site: Site):
 
 
 @pytest.mark.parametrize("role", [role for role in roles() if "main" in role.entry_points], ids=lambda role: role.name)
-def test_the_example_inventory_gives_the_role_what_it_needs(role: Role, site: Site):
+def test_an_inventory_gives_the_role_what_it_needs(role: Role, site_of: Callable[[Role], Site]):
     options = role.entry_points["main"]["options"]
     validator = ArgumentSpecValidator(options)
+    site = site_of(role)
     for host in site.hosts_of(role):
         templar = site.templar(role, host)
         given = {
@@ -80,10 +81,11 @@ def test_the_example_inventory_gives_the_role_what_it_needs(role: Role, site: Si
 
 
 @every_template
-def test_a_template_renders_and_can_be_read(role: Role, template: Path, site: Site, render: Callable[..., str]):
+def test_a_template_renders_and_can_be_read(role: Role, template: Path, site_of: Callable[[Role], Site]):
     read = reader(template)
+    site = site_of(role)
     for host in site.hosts_of(role):
-        text = render(role, template, host)
+        text = site.render(role, template, host)
 
         assert "{{" not in text
         if read:

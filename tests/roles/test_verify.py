@@ -90,8 +90,9 @@ def test_what_a_role_looks_at_is_found_by_the_report():
 
 
 @pytest.mark.parametrize("role", INSPECTED, ids=lambda role: role.name)
-def test_what_a_role_looks_at_is_well_asked_on_every_host_of_the_example(role, site):
+def test_what_a_role_looks_at_is_well_asked_on_every_host(role, site_of):
     task = first_task(role)
+    site = site_of(role)
     for host in site.hosts_of(role):
         templar = site.templar(role, host)
         templar.available_variables |= task.get("vars", {}) | {"ansible_search_path": [str(role.path)]}
