@@ -42,7 +42,7 @@ def _open(node: Node, settings: config.Chain) -> Chain:
     chain_id = int(node.ask("eth_chainId"), 16)
     if chain_id != settings.chain_id:
         raise ConfigError(
-            f"{settings.rpc_url} serves chain {chain_id}",
+            f"chain.rpc_url serves chain {chain_id}",
             detail=f"chain.chain_id is {settings.chain_id}",
             hint="Set chain.rpc_url to an endpoint of the chain that holds the contracts.",
         )

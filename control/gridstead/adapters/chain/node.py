@@ -118,6 +118,10 @@ class Node:
             response = self._send(body)
             response.raise_for_status()
             answers = response.json()
+        except httpx.HTTPStatusError as err:
+            # Its own words have the address, which may hold a key.
+            told = f"the node answers {err.response.status_code} {err.response.reason_phrase}"
+            raise ChainUnavailable("could not reach the chain", detail=told) from err
         except (httpx.HTTPError, ValueError) as err:
             raise ChainUnavailable("could not reach the chain", detail=f"{type(err).__name__}: {err}") from err
         if not isinstance(answers, list):

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node's endpoint holds is told to nobody: whoever runs it for others has a key in its path."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from gridstead import config
+from gridstead.adapters.chain.node import Node
+from gridstead.errors import ChainUnavailable, ConfigError
+from gridstead.wiring.chain import open_chain
+
+KEY = "3f9c0ffee"
+
+
+class Answer(BaseHTTPRequestHandler):
+    """Answers 429 on one path, and with a chain's id on any other."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b'[{"jsonrpc": "2.0", "id": 1, "result": "0x7"}]'
+        self.send_response(429 if self.path.startswith("/busy") else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Keep quiet."""
+
+
+@pytest.fixture
+def endpoint():
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_node_that_refuses_is_told_by_its_status_and_not_by_its_address(endpoint):
+    with pytest.raises(ChainUnavailable) as refused:
+        Node(f"{endpoint}/busy/{KEY}").ask("eth_chainId")
+
+    assert refused.value.detail == "the node answers 429 Too Many Requests"
+
+
+def test_an_endpoint_of_another_chain_is_told_by_its_setting_and_not_by_its_address(endpoint):
+    settings = config.Chain(rpc_url=f"{endpoint}/{KEY}", chain_id=8, contract=f"0x{'12' * 20}", confirmations=1)
+
+    with pytest.raises(ConfigError) as refused:
+        open_chain(settings)
+
+    assert str(refused.value).startswith("chain.rpc_url serves chain 7")
+    assert KEY not in f"{refused.value} {refused.value.detail} {refused.value.hint}"
