@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a role puts on a host is in its footprint, so that its teardown takes it off."""
 
+import subprocess
 from fnmatch import fnmatchcase
 
 import pytest
@@ -174,3 +175,18 @@ def test_the_page_tells_what_a_teardown_leaves():
     rows = [line.strip("| ").split(" | ") for line in page.partition("## What stays")[2].splitlines() if "|" in line]
 
     assert rows[2:] == [[one["what"], one["why"]] for one in declared]
+
+
+@pytest.mark.parametrize(("said", "code"), [("yes", 2), ("lab", 2), ("example", 0)])
+def test_a_site_is_taken_off_by_its_name_alone(said, code, tmp_path):
+    """A word that is good for every site would be good for the one that ansible.cfg names, where -i was forgotten."""
+    confirming = yaml.safe_load((ROOT / "playbooks/teardown.yml").read_text())[:1]
+    (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming))
+    argv = ["ansible-playbook", "--inventory=inventory/example", tmp_path / "teardown.yml"]
+
+    done = subprocess.run(
+        [*argv, "-e", f"gridstead_teardown={said}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == code, done.stdout
+    assert ("Say so with -e gridstead_teardown=example." in " ".join(done.stdout.split())) is (code != 0)
