@@ -114,7 +114,7 @@ def by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
 def why(release: Mapping[str, Any]) -> str:
     """Return why nothing is known of a host."""
     if release.get("unreachable") or "problem" not in release:
-        return "does not answer, or this run is limited to others; -e without=HOST leaves out a compute or login host"
+        return "does not answer; -e without=HOST leaves out a compute or login host"
     return "has no package of Slurm from Debian"
 
 

@@ -32,4 +32,7 @@ def test_no_play_of_it_names_the_nodes_that_are_there():
     named = {part.strip("&!") for play in plays(ADD_NODE) for part in play["hosts"].split(":")}
 
     assert named.isdisjoint({"slurm_compute", "slurm", "storage_clients", "sssd_clients"})
-    assert [play["name"] for play in plays(ADD_NODE) if play["hosts"].startswith("all")] == ["Check the inventory"]
+    assert [play["name"] for play in plays(ADD_NODE) if play["hosts"].startswith("all")] == [
+        "Make sure that no host is left out",
+        "Check the inventory",
+    ]

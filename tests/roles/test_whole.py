@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which playbooks --limit would make do less than they say, and that they refuse it."""
+
+import subprocess
+
+import pytest
+from tests.roles.catalogue import ROOT
+
+INVENTORY = "inventory/example"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("add_node", "gpu1"),
+        ("drain", "gpu1"),
+        ("plan", "gpu1"),
+        ("backup", "gpu1"),
+        ("restore", "gpu1"),
+        ("upgrade", "gpu1"),
+        ("rotate", "gpu1"),
+        ("authority", "localhost,gpu1"),
+    ],
+)
+def test_what_goes_from_host_to_host_leaves_none_out(name, limit):
+    argv = ["ansible-playbook", f"--inventory={INVENTORY}", f"playbooks/{name}.yml", f"--limit={limit}"]
+    argv += ["-e", "nodes=gpu1 reason=disks"]
+
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2, said
+    assert f'--limit is "{limit}"; ' in said
+    assert "so there must be none. Nothing was touched." in said
+    tasks = [line.partition("[")[2].partition("]")[0] for line in done.stdout.splitlines() if line.startswith("TASK")]
+    assert tasks[-1] == "Assert that the run is not limited"
+    assert set(tasks[:-1]) <= {"Assert that it is known what is meant"}
