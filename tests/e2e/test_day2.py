@@ -89,6 +89,10 @@ class Daemons:
         lines = self.lab.sh("controller", "sinfo --noheader --Node '--format=%N %T'").splitlines()
         return dict(line.split() for line in lines)
 
+    def reason(self, node):
+        """Return why a node is drained."""
+        return self.lab.sh("controller", f"sinfo --noheader --nodes={node} --format=%E").strip()
+
     def show(self, node, key):
         """Return what slurmctld says of a node."""
         return re.search(rf"\b{key}=(\S+)", self.lab.sh("controller", f"scontrol show node {node}"))[1]
@@ -218,12 +222,12 @@ def test_nodes_drain_and_resume(daemons, jobs, new_node):
     wait_until(lambda: daemons.nodes()[NEW] != "idle", timeout=30)
 
     refused = play("playbooks/drain.yml", nodes="compute9,compute[1-2]", reason="new disks", check=False)
-    drained = play("playbooks/drain.yml", nodes=NEW, reason="new disks", wait_s=60)
+    drained = play("playbooks/drain.yml", "-e", f"nodes={NEW} reason='new disks'", wait_s=60)
 
     assert "Slurm has no compute9. Its nodes are compute1, compute2, compute3." in " ".join(refused.split())
     assert "changed=1" in drained
     assert daemons.nodes()[NEW] == "drained"
-    assert daemons.show(NEW, "Reason") == "new"
+    assert daemons.reason(NEW) == "new disks"
     assert jobs.wait(job).output.endswith("done\n")
     assert "changed=0" in play("playbooks/drain.yml", nodes=NEW, reason="new disks")
 

@@ -3,10 +3,13 @@
 
 import os
 import re
+import shlex
 import subprocess
+from itertools import pairwise
 
 import pytest
 import yaml
+from ansible.parsing.splitter import parse_kv
 from tests.roles.catalogue import ROOT
 
 PLAYBOOKS = ROOT / "playbooks"
@@ -88,6 +91,26 @@ def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
     assert code == 2
     assert "Unable to contact slurm controller" in said
     assert cluster.looks() == 1
+
+
+def test_words_that_no_variable_has_are_refused(cluster):
+    """Of -e reason='new disks' the shell takes the quotes, and Ansible gives reason its first word alone."""
+    code, said = cluster.drain("-e", "nodes=gpu1", "-e", "reason=new disks")
+
+    assert code == 2
+    assert 'reason "new"' in said
+    assert 'no variable has "disks"' in " ".join(said.split())
+
+
+def test_what_pages_and_playbooks_say_of_variables_comes_whole_through_the_shell_and_ansible():
+    pages = [*ROOT.glob("docs/**/*.md"), *PLAYBOOKS.glob("*.yml"), ROOT / "README.md", ROOT / "inventory/README.md"]
+    command = re.compile(r"ansible-playbook .*?(?=`|   |$)", re.MULTILINE)
+    commands = [found for page in pages for found in command.findall(page.read_text()) if " -e " in found]
+    words = [pair for found in commands for pair in pairwise(shlex.split(found))]
+    said = [parse_kv(given) for option, given in words if option == "-e"]
+
+    assert [one for one in said if "_raw_params" in one] == []
+    assert [one["reason"] for one in said if "reason" in one] == ["new disks"] * 2
 
 
 def test_no_file_of_tasks_includes_itself():
