@@ -46,7 +46,7 @@ looks: {type: list, returned: always, description: What was looked at, and who m
 """
 
 STARTS_NOT = {"disabled", "masked"}
-RUNS = {"active", "reloading"}
+RUNS = {"active", "reloading", "refreshing"}
 COMMAND_TIMEOUT_S = 30
 PAUSE_S = 0.5
 STARTING_S = 10

@@ -37,7 +37,9 @@ def test_a_unit_that_does_not_run_or_will_not_after_a_boot_is_wrong(properties, 
     assert "x.service" in look.hint
 
 
-@pytest.mark.parametrize("properties", [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}])
+@pytest.mark.parametrize(
+    "properties", [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}, {"ActiveState": "refreshing"}]
+)
 def test_a_unit_that_runs_is_right(properties):
     look = inspection.unit("x.service", RUNNING | properties)
 
