@@ -14,7 +14,6 @@ from gridstead_lab.errors import LabError
 
 STORE = Path("/var/lib/gridstead-lab").resolve()  # mount tables show real paths
 MARK = "GRIDSTEAD_LAB"
-INTERFACE_NAME_MAX = 15  # IFNAMSIZ less the closing zero
 _LAB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
