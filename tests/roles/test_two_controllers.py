@@ -4,6 +4,7 @@
 import subprocess
 
 import pytest
+import yaml
 from tests.roles.catalogue import Role
 
 ROLE = Role("slurm")
@@ -70,6 +71,15 @@ def test_a_start_of_the_second_in_standby_notes_nothing_and_holds_nothing(render
 
     assert first == ["ExecStartPost", "ExecStopPost"]
     assert second == []
+
+
+@pytest.mark.parametrize("component", ["controller", "backup_controller"])
+def test_a_slurmctld_older_than_the_key_of_tokens_learns_it_whichever_run_wrote_it(component):
+    tasks = yaml.safe_load((ROLE.path / f"tasks/{component}.yml").read_text())
+    (task,) = [task for task in tasks if "slurmctld" in str(task.get("daemon", "")) + str(task.get("loop", ""))]
+
+    assert "__slurm_jwt_key_file" in str(task)
+    assert "daemon" in task
 
 
 @pytest.fixture
