@@ -10,6 +10,7 @@ from tests.roles.catalogue import Role
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
+HOSTS = ("controller", "controller2", SERVER, CLIENT)
 MOOSEFS = {"shared_storage_backend": "moosefs"}
 ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.15", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
 
@@ -39,16 +40,13 @@ def test_root_stays_root_only_where_user_directories_are_made(render):
 
 
 def test_root_of_the_controllers_stays_root_where_their_state_is_on_the_storage(render):
-    told = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, slurm_state_directory="/srv/shared/slurm")
-    unit = lines(
-        render,
-        "etc/systemd/system/gridstead-shared-storage.service.j2",
-        SERVER,
-        slurm_state_directory="/srv/shared/slurm",
-    )
+    state = {"slurm_state_directory": "/srv/shared/slurm"}
+    told = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, **state)
+    unit = "etc/systemd/system/gridstead-shared-storage.service.j2"
+    waits = {host: "slurmctld.service" in " ".join(lines(render, unit, host, **state)) for host in HOSTS}
 
     assert {one.split()[0] for one in told if "maproot=0:0" in one} == {"192.0.2.10", "192.0.2.13", "192.0.2.15"}
-    assert any(one.startswith("Before=") and "slurmctld.service" in one for one in unit)
+    assert waits == {"controller": True, "controller2": True, SERVER: False, CLIENT: False}
 
 
 def test_every_export_asks_for_a_password_and_admins_for_another_one(render):
@@ -92,7 +90,7 @@ def test_server_takes_connections_of_clients_only(render):
 def test_only_the_admin_makes_the_top_directories(render):
     template = "etc/systemd/system/gridstead-shared-storage.service.j2"
     made = {
-        host: [line for line in lines(render, template, host) if "/usr/bin/install" in line]
+        host: [line for line in lines(render, template, host) if "install --directory" in line]
         for host in (SERVER, CLIENT)
     }
 
@@ -107,7 +105,7 @@ def test_the_root_of_what_a_site_has_keeps_its_mode(render, backend, made):
     unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **told)
 
     assert unit.count("ExecStartPost=/usr/bin/install --directory --mode=0755 /srv/shared") == made
-    assert len([line for line in unit if "/usr/bin/install" in line]) == 4 + made
+    assert len([line for line in unit if "install --directory" in line]) == 4 + made
 
 
 def test_rules_stand_before_anything_is_mounted(render):

@@ -50,7 +50,8 @@ def test_a_new_client_mounts_when_the_server_knows_it():
     ]
 
     assert steps.index("{{ shared_storage_backend }}/service.yml") < steps.index("mount.yml")
-    assert "server" not in (ROLE.path / "handlers/main.yml").read_text()
+    (handler,) = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
+    assert handler["name"] == "Remount the file system"
 
 
 def test_a_distribution_s_firewall_learns_to_put_ours_back(site):
@@ -62,3 +63,71 @@ def test_new_rules_are_loaded_without_a_restart_of_what_the_mount_requires():
 
     (start,) = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("ExecStart=")]
     assert f"ExecReload={start}" in unit
+
+
+UNIT = ROLE.path / "templates/etc/systemd/system/gridstead-shared-storage.service.j2"
+
+
+def made_of(site, host="compute1", **more):
+    """Return what a mount of the example site is made of, as the role writes it."""
+    templar = site.templar(ROLE, host, **({"shared_storage_backend": "moosefs"} | more))
+    (told,) = templar.template(templar.available_variables["__shared_storage_mounts"])
+    return told["content"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"shared_storage_client_password": 20 * "x"},
+        {"shared_storage_mount_point": "/srv/other"},
+        {"shared_storage_directories": [{"name": "home", "path": "/home", "mode": "0755"}]},
+        {"shared_storage_admin": True},
+        {"shared_storage_server_address": "192.0.2.99"},
+        {"shared_storage_backend": "nfs"},
+    ],
+)
+def test_another_mount_is_made_of_something_else(site, more):
+    assert made_of(site) != made_of(site, **more)
+
+
+def test_what_a_mount_is_made_of_has_neither_what_waits_for_it_nor_who_else_mounts(site, render):
+    more = {"shared_storage_needed_by": ["other.service"], "shared_storage_client_addresses": ["192.0.2.21"]}
+
+    assert render(ROLE, UNIT, "compute1") != render(ROLE, UNIT, "compute1", **more)
+    assert made_of(site) == made_of(site, **more)
+
+
+def test_slurmctld_s_state_on_the_storage_leaves_the_mounts_of_nodes_alone(site, render):
+    state = {"slurm_state_directory": "/srv/shared/slurm"}
+
+    assert render(ROLE, UNIT, "compute1") == render(ROLE, UNIT, "compute1", **state)
+    assert made_of(site) == made_of(site, **state)
+    assert made_of(site, "controller") != made_of(site, "controller", **state)
+
+
+def test_a_mount_leaves_word_of_what_it_was_started_with(site, render):
+    templar = site.templar(ROLE, "compute1")
+    (told,) = templar.template(templar.available_variables["__shared_storage_mounts"])
+    unit = render(ROLE, UNIT, "compute1").splitlines()
+
+    assert f"ExecStartPost=-/usr/bin/install --mode=0600 {told['path']} {told['in_force']}" in unit
+    assert f"ExecStopPost=-/usr/bin/rm --force {told['in_force']}" in unit
+
+
+def test_a_mount_is_made_anew_for_what_it_is_made_of_and_for_nothing_else():
+    """A plan tells by the handler's name that nodes are to drain."""
+    told = {
+        name: [one for one in tasks(name) if "notify" in one]
+        for name in ("configure_client.yml", "moosefs/configure.yml")
+    }
+
+    (notifying,) = [one for found in told.values() for one in found]
+    assert notifying["file_set"] == {"files": "{{ __shared_storage_mounts }}"}
+
+
+def test_jobs_are_looked_for_before_anything_is_written():
+    steps = [str(one) for one in tasks("main.yml")]
+    (refusal,) = [number for number, step in enumerate(steps) if "remount.yml" in step]
+
+    assert refusal < min(number for number, step in enumerate(steps) if "configure" in step and "remount" not in step)
+    assert all("file_set" not in one or one["check_mode"] is True for one in tasks("remount.yml"))
