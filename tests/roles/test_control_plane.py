@@ -113,3 +113,15 @@ def test_what_a_service_of_the_example_inventory_reads_is_known(service, site):
     assert [path for path in reads if not path.startswith("/etc/")] == []
     assert ("/etc/gridstead/pki/ca.crt" in settings) is ("/etc/gridstead/pki/ca.crt" in reads)
     assert ("certificate_file" in settings) is (f"/etc/gridstead/pki/{service}.crt" in reads)
+
+
+def test_a_timer_of_keys_older_than_its_unit_starts_anew_whichever_run_wrote_it():
+    (task,) = [
+        task for task in yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text()) if "daemon" in task
+    ]
+
+    assert task["daemon"] == {
+        "name": "gridstead-authorized-keys.timer",
+        "reads": ["/etc/systemd/system/gridstead-authorized-keys.timer"],
+        "beside": ["gridstead-authorized-keys.service"],
+    }
