@@ -131,3 +131,14 @@ def test_jobs_are_looked_for_before_anything_is_written():
 
     assert refusal < min(number for number, step in enumerate(steps) if "configure" in step and "remount" not in step)
     assert all("file_set" not in one or one["check_mode"] is True for one in tasks("remount.yml"))
+
+
+@pytest.mark.parametrize("backend", ["nfs", "moosefs", "external"])
+def test_a_client_has_what_jobs_are_looked_for_with(site, backend):
+    """A small Debian may lack pgrep."""
+    templar = site.templar(ROLE, "compute1", shared_storage_backend=backend)
+
+    needed = templar.template(templar.available_variables["__shared_storage_needed"])
+
+    assert "procps" in needed
+    assert len(needed) == len(set(needed))
