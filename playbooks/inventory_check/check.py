@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
-from inventory_check import authority, cluster, flows, grid, keys, layout, limits, machine, roles, settings
+from inventory_check import authority, cluster, flows, grid, keys, layout, limits, machine, roles, settings, vaulted
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
 
@@ -65,6 +65,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
     ]
     found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.among_hosts(site)]
     found += authority.authority(site, now)
+    found += vaulted.secrets(site, wanted[0].wiring)
     found += roles.variables(site, wanted)
     reported = frozenset[str]().union(*(one.about for one in found))
     found += flows.flows(site, reported)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets that an inventory says itself, in Ansible Vault: the same as their files, or refused."""
+
+import re
+import subprocess
+
+import pytest
+from tests.roles.catalogue import ROOT
+
+from inventory_check.problem import Problem
+from inventory_check.site import Host, Site
+from inventory_check.vaulted import secrets
+
+PAGE = (ROOT / "inventory/README.md").read_text()
+SECRET = "Zm9vYmFy"
+WIRING = {
+    "munge_key": "{{ lookup('ansible.builtin.password', gridstead_secrets_dir ~ '/munge_key') }}",
+    "munge_held_port": "6817",
+}
+
+
+def problems(**said):
+    hosts = {name: Host(name, WIRING | said, None) for name in ("ash", "birch")}
+    return list(secrets(Site({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
+
+
+@pytest.mark.parametrize("value", [f"{SECRET}\n", f" {SECRET}", f"{SECRET}\t"])
+def test_a_secret_with_white_space_at_an_end_is_refused_once_and_not_told(value):
+    (problem,) = problems(munge_key=value)
+
+    assert isinstance(problem, Problem)
+    assert str(problem).startswith("variable munge_key of ash: begins or ends in white space")
+    assert SECRET not in str(problem)
+
+
+@pytest.mark.parametrize("said", [{}, {"munge_key": f"{SECRET}\n{SECRET}"}, {"munge_held_port": "6817\n"}])
+def test_a_clean_secret_and_what_is_none_are_not_refused(said):
+    assert problems(**said) == []
+
+
+@pytest.fixture
+def vault(tmp_path, monkeypatch):
+    """A folder whose secrets one may move to Ansible Vault."""
+    (tmp_path / "password").write_text("of the vault")
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(tmp_path / "password"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", [f"{SECRET}\n", f"{SECRET}\nolder\n"])
+def test_a_secret_that_moves_to_a_vault_as_the_page_says_stays_the_same(vault, text):
+    """One of several lines too, as keys of stored scripts are."""
+    (vault / ".secrets").mkdir()
+    (vault / ".secrets/munge_key").write_text(text)
+    (vault / "group_vars/all").mkdir(parents=True)
+    (command,) = re.findall(r"^    (.*ansible-vault encrypt_string .*)$", PAGE, re.MULTILINE)
+
+    subprocess.run(["bash", "-c", command], cwd=vault, check=True, capture_output=True)
+
+    same = "munge_key == lookup('ansible.builtin.password', '.secrets/munge_key')"
+    argv = ["ansible", "-i", "localhost,", "-e", "@group_vars/all/vault.yml", "localhost", "-m", "assert"]
+    done = subprocess.run([*argv, "-a", f'that="{same}"'], cwd=vault, check=False, capture_output=True, text=True)
+    assert "All assertions passed" in done.stdout, done.stdout
+
+
+def test_the_playbook_refuses_a_vaulted_secret_with_the_end_of_its_line_and_does_not_tell_it(vault):
+    moving = ["ansible-vault", "encrypt_string", "--stdin-name", "munge_key"]
+    moved = subprocess.run(moving, input=f"{SECRET}\n", check=True, capture_output=True, text=True)
+    (vault / "vault.yml").write_text(moved.stdout)
+
+    command = ["ansible-playbook", "-i", "inventory/example", "playbooks/validate.yml", "-e", f"@{vault / 'vault.yml'}"]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "The inventory has 1 mistake; nothing was touched." in done.stdout
+    assert "variable munge_key of controller: begins or ends in white space" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
