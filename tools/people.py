@@ -56,12 +56,18 @@ class LabGrid:
     def control(self) -> str:
         """Address of the host with the grid's services."""
         state = json.loads((self.folder / "state.json").read_text())
-        return str(state["hosts"]["control"]["address"])
+        (host,) = state["members"]["devnet"]
+        return str(state["hosts"][host]["address"])
 
     @property
     def contract(self) -> str:
         """Address of the MetaScheduler."""
-        return str(json.loads((self.folder / "deployment.json").read_text())["contracts"]["MetaScheduler"])
+        return str(json.loads((self.chain / "deployment.json").read_text())["contracts"]["MetaScheduler"])
+
+    @property
+    def chain(self) -> Path:
+        """What role devnet left of the chain: the contracts' addresses, and the administrator's wallet."""
+        return self.folder / "secrets" / "chain"
 
     @property
     def rpc_url(self) -> str:
@@ -111,9 +117,9 @@ def lab_grid(name: str | None = None) -> LabGrid:
 
 
 def administrator(grid: LabGrid) -> Person:
-    """Return who owns the contracts; role devnet left the wallet in the lab's folder."""
+    """Return who owns the contracts; role devnet left the wallet beside the lab's secrets."""
     password = grid.folder / "secrets" / "wallet-admin"
-    return _person(grid, "admin", grid.folder / "admin.json", password)
+    return _person(grid, "admin", grid.chain / "admin.json", password)
 
 
 def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:

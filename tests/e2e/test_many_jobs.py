@@ -28,9 +28,9 @@ def members(grid):
         member.close()
 
 
-def everyone(lab, grid, members):
+def everyone(grid, members):
     """Return each address that can hold credits in these tests: people, provider, contracts."""
-    deployment = json.loads((lab.folder / "deployment.json").read_text())
+    deployment = json.loads((grid.where.chain / "deployment.json").read_text())
     return [m.customer.address for m in members] + [
         grid.provider,
         grid.admin.address,
@@ -38,8 +38,8 @@ def everyone(lab, grid, members):
     ]
 
 
-def balances(lab, grid, members):
-    return {address: members[0].customer.balance(address) for address in everyone(lab, grid, members)}
+def balances(grid, members):
+    return {address: members[0].customer.balance(address) for address in everyone(grid, members)}
 
 
 def run_crowd(members):
@@ -85,17 +85,17 @@ def bill(job, seconds):
 
 
 def check_crowd(lab, grid, members):
-    before = balances(lab, grid, members)
+    before = balances(grid, members)
 
     folder, outcomes = run_crowd(members)
 
-    after = balances(lab, grid, members)
+    after = balances(grid, members)
     paid = [
         check_money(lab, member, jobs, check_runs(lab, member, jobs, folder))
         for member, jobs in zip(members, outcomes, strict=True)
     ]
     gained = {address: after[address] - before[address] for address in before if after[address] != before[address]}
-    meta_scheduler = json.loads((lab.folder / "deployment.json").read_text())["contracts"]["MetaScheduler"]
+    meta_scheduler = grid.where.contract
     costs, fees = (sum(column) for column in zip(*paid, strict=True))
     expected = {member.customer.address: -cost for member, (cost, _) in zip(members, paid, strict=True)}
     assert gained == expected | {grid.provider: costs - fees, meta_scheduler: fees}

@@ -117,7 +117,7 @@ def with_local_chain(inventory: Inventory, **grid: Any) -> None:
     inventory.group("devnet", "control")
     inventory.group("grid", "control")
     inventory.grid(rpc_url="http://127.0.0.1:8545", **grid)
-    inventory.say(devnet_anvil=__file__, gridstead_lab_dir="/lab")
+    inventory.say(devnet_anvil=__file__)
 
 
 Mistakes = dict[str, tuple[Callable[[Inventory], object], tuple[str, ...]]]

@@ -19,19 +19,19 @@ UNITS = (
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_service_runs_now_and_after_a_boot(on, unit):
-    service = on("control").service(unit)
+    service = on("grid1").service(unit)
 
     assert service.is_running
     assert service.is_enabled
 
 
 def test_no_unit_has_failed(on):
-    assert on("control").check_output("systemctl list-units --failed --plain --no-legend") == ""
+    assert on("grid1").check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
 def test_slurmd_alone_hands_out_the_configuration(on):
-    assert not on("control").service("sackd").is_running
-    assert on("control").check_output("sinfo --noheader --format=%N:%T") == "control:idle"
+    assert not on("grid1").service("sackd").is_running
+    assert on("grid1").check_output("sinfo --noheader --format=%N:%T") == "grid1:idle"
 
 
 def test_a_job_goes_from_its_workflow_to_its_payment():
