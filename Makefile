@@ -16,7 +16,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test check lint up down status shell bench bench-lab bench-directory bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
+.PHONY: lock help setup demo test check lint up down status shell bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-definitions: setup ## Measure the Job Definition service: rendering, submi
 
 bench-lab: setup ## Measure how a lab comes up, is asked for again, and goes down.
 	@python tests/bench/labs.py
+
+bench-site: setup ## Measure site.yml on new hosts, by phase, and again; ARGS=--plain begins with a bare Debian.
+	@python tests/bench/site_yml.py $(ARGS)
 
 bench-directory: setup ## Measure new users, and look-ups while the directory is dead, on the lab.
 	@python tests/bench/directory.py
