@@ -5,6 +5,7 @@ The newer Slurm is the installed one in packages of a higher revision, because t
 """
 
 import contextlib
+import os
 import re
 import subprocess
 import threading
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import crowd
-from tests.e2e.conftest import wait_until
+from tests.e2e.conftest import CHECKOUT, wait_until
+
+from gridstead_lab import names, processes
 
 REPACK = (Path(__file__).parent / "repack.sh").read_text()
 FOLDER = "/var/tmp/newer"
@@ -31,6 +34,8 @@ opened = sqlite3.connect("file:/var/lib/gridstead/agent/reports.db?mode=ro", uri
 count = "SELECT count(*) FROM report WHERE event = 'end' AND slurm_job_id = ?"
 print(opened.execute(count, sys.argv[1:]).fetchone()[0])
 """
+# What keeps everybody from a host that itself goes on.
+AWAY = "table inet away { chain in { type filter hook input priority -300; tcp dport 22 drop; }; }"
 # A run takes as long as the machine is busy.
 PATIENCE_S = 200
 pytestmark = pytest.mark.timeout(1800)
@@ -102,6 +107,18 @@ def upgrade(play):
     return run
 
 
+@contextlib.contextmanager
+def cut_off(host):
+    """Inside, nobody comes to a host by ssh."""
+    init = processes.init_of(processes.nspawns(names.names(CHECKOUT, os.environ["GRIDSTEAD_LAB_NAME"]))[host])
+    nft = ["nsenter", f"--target={init}", "--net", "nft"]
+    subprocess.run([*nft, AWAY], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*nft, "delete table inet away"], check=True)
+
+
 def test_a_check_tells_what_is_newer_and_changes_nothing(cluster, newer, running, upgrade):
     before = cluster.started(), cluster.versions()
 
@@ -129,6 +146,21 @@ def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(lab, cluster, 
     assert not [one for host in lab.group("slurm_login") for one in cluster.versions()[host] if SUFFIX in one]
 
 
+def test_it_goes_to_its_end_without_a_host_that_is_away(lab, cluster, newer, running, upgrade):
+    away = lab.group("slurm_compute")[-1]
+    before = cluster.started()
+    others = [daemon for daemon in cluster.daemons if daemon != (away, "slurmd")]
+
+    with cut_off(away):
+        code, said = upgrade("-e", f"without={away}")
+
+    assert code == 0, said
+    started, versions = cluster.started(), cluster.versions()
+    assert sorted(started[daemon] for daemon in others) == [started[daemon] for daemon in others]
+    assert started[away, "slurmd"] == before[away, "slurmd"]
+    assert {one for host in versions if host != away for one in versions[host] if SUFFIX not in one} == set()
+
+
 def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(lab, cluster, grid, newer, running, upgrade):
     customer, number, home = running
     before = cluster.started()
@@ -145,7 +177,7 @@ def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(lab, cluster, g
     code, said = ended
     assert code == 0, said
     started = cluster.started()
-    assert sorted(started.values()) == [started[daemon] for daemon in cluster.daemons]
+    assert [daemon for daemon in cluster.daemons if started[daemon] != before[daemon]] == [(broken, "slurmd")]
     assert {one for versions in cluster.versions().values() for one in versions if SUFFIX not in one} == set()
     grid.wait(customer, meanwhile, "FINISHED", timeout=PATIENCE_S)
     lab.sh(lab.group("storage")[0], f"touch {home}/enough")
