@@ -6,63 +6,20 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
-from ansible.vars.hostvars import HostVars
-from ansible.vars.manager import VariableManager
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.roles.catalogue import ROOT
+from tests.roles.inventories import NOW, Inventory, read
 
-from inventory_check.check import check
-
-NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
-
-
-@dataclass
-class Inventory:
-    """The example inventory, to be spoiled."""
-
-    loader: DataLoader
-    groups: dict[str, list[str]]
-    variables: dict[str, dict[str, Any]]
-    secrets: Path
-
-    def say(self, *hosts: str, **values: Any) -> None:
-        """Set variables, of all hosts if none is named."""
-        for host in hosts or self.variables:
-            self.variables[host] = {**self.variables[host], **values}
-
-    def grid(self, **values: Any) -> None:
-        """Set keys of gridstead_grid; None removes one."""
-        changed = {**self.variables["control"]["gridstead_grid"], **values}
-        self.say(gridstead_grid={key: value for key, value in changed.items() if value is not None})
-
-    def node(self, host: str, **values: Any) -> None:
-        """Set keys of a host's slurm_node; None removes one."""
-        changed = {**self.variables[host]["slurm_node"], **values}
-        self.say(host, slurm_node={key: value for key, value in changed.items() if value is not None})
-
-    def group(self, name: str, *hosts: str) -> None:
-        """Set the hosts of a group."""
-        self.groups[name] = list(hosts)
-
-    def problems(self) -> list[str]:
-        """Return what is wrong with it."""
-        for name in self.variables:
-            mine = sorted(group for group, hosts in self.groups.items() if name in hosts and group != "all")
-            self.say(name, groups=self.groups, group_names=mine)
-        return [str(one) for one in check(self.groups, self.variables, self.loader, NOW)]
 
 
 @pytest.fixture(scope="module")
@@ -70,22 +27,6 @@ def loader(plugins):
     found = DataLoader()
     found.set_basedir(str(ROOT / "playbooks"))
     return found
-
-
-def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
-    """Return an inventory of the repository, with a place for its secrets."""
-    found = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
-    for number, host in enumerate(found.get_hosts(), start=11):
-        if "ansible_host" not in host.vars:  # a lab that is not up
-            host.set_variable("ansible_host", f"10.64.0.{number}")
-            host.set_variable("gridstead_lab_gateway", "10.64.0.1")
-            host.set_variable("gridstead_lab_added", "10.64.0.240/28")
-    hostvars = HostVars(found, VariableManager(loader=loader, inventory=found), loader)
-    groups = {group: list(hosts) for group, hosts in found.get_groups_dict().items()}
-    variables = {host: {**hostvars.raw_get(host), "hostvars": hostvars} for host in groups["all"]}
-    inventory = Inventory(loader, groups, variables, secrets)
-    inventory.say(gridstead_secrets_dir=str(secrets))
-    return inventory
 
 
 @pytest.fixture
