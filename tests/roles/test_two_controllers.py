@@ -55,7 +55,7 @@ def test_both_start_beside_their_state_alone(render):
         unit = lines(render, UNITS / "slurmctld.service.d/gridstead.conf.j2", host)
 
         assert "RequiresMountsFor=/srv/slurm/state" in unit
-        assert "ExecStartPre=/usr/bin/test -e /srv/slurm/state/shared_by_controllers" in unit
+        assert "ExecStartPre=/usr/bin/test -e /srv/slurm/state/state_of_this_cluster" in unit
 
 
 def test_a_start_of_the_second_in_standby_notes_nothing_and_holds_nothing(render):

@@ -67,7 +67,7 @@ def cut_off(cluster):
 def test_both_answer_and_keep_their_state_in_one_place(cluster):
     assert cluster.answering() == {FIRST, SECOND}
     for host in (FIRST, SECOND):
-        assert {"clustername", "shared_by_controllers"} <= set(cluster.sh(host, f"ls {STATE}").split())
+        assert {"clustername", "state_of_this_cluster"} <= set(cluster.sh(host, f"ls {STATE}").split())
 
 
 def test_the_second_holds_nothing_while_the_first_is_in_charge(cluster):
