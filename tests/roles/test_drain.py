@@ -102,6 +102,16 @@ def test_words_that_no_variable_has_are_refused(cluster):
     assert 'no variable has "disks"' in " ".join(said.split())
 
 
+def test_a_time_that_is_no_number_is_refused(cluster):
+    cluster.has_a_job(looks=1000)
+
+    code, said = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=1h")
+
+    assert code == 2
+    assert 'wait_s "1h"' in " ".join(said.split())
+    assert "wait_s a number of seconds" in " ".join(said.split())
+
+
 def test_what_pages_and_playbooks_say_of_variables_comes_whole_through_the_shell_and_ansible():
     pages = [*ROOT.glob("docs/**/*.md"), *PLAYBOOKS.glob("*.yml"), ROOT / "README.md", ROOT / "inventory/README.md"]
     command = re.compile(r"ansible-playbook .*?(?=`|   |$)", re.MULTILINE)
