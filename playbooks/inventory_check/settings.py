@@ -23,6 +23,7 @@ from inventory_check.site import CHECKOUT, Host, Site
 
 _VARIABLE = re.compile(r"\s*\{\{ (\w+)\b")
 _UDP = {"report_listen"}
+_PORT = re.compile(r"[0-9]+$")
 # What listens beside the control plane: group, program, first and last port.
 PROGRAMS = (
     ("all", "sshd", 22, 22),
@@ -34,12 +35,17 @@ PROGRAMS = (
     ("directory", "389ds", 636, 636),
     ("storage", "MooseFS", 9419, 9422),
     ("storage", "NFS", 2049, 2049),
-    ("cvmfs_replica", "gridstead cvmfs", 8000, 8000),
     # On the directory's host it leaves 636 alone.
     ("gateway", "Traefik", 80, 80),
     ("gateway", "Traefik", 443, 443),
-    ("gateway", "Traefik", 8081, 8082),
-    ("gateway", "Traefik", 9443, 9443),
+)
+# The same, where a variable says the port, alone or after an address.
+CHOSEN = (
+    ("gateway", "Traefik", "traefik_grpc_port"),
+    ("gateway", "Traefik", "traefik_api_port"),
+    ("gateway", "Traefik", "traefik_metrics_listen"),
+    ("devnet", "devnet", "devnet_port"),
+    ("cvmfs_replica", "gridstead cvmfs", "cvmfs_listen"),
 )
 
 spec = importlib.util.spec_from_file_location("toml", CHECKOUT / "roles/control_plane/filter_plugins/toml.py")
@@ -120,12 +126,8 @@ def ports(site: Site, read_: Read) -> Iterator[Problem]:
     """Find ports that two programs of a host would listen on."""
     for name, host in site.hosts.items():
         claims: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for group, program, first, last in PROGRAMS:
-            if name in site.groups.get(group, []):
-                for port in range(first, last + 1):
-                    claims["tcp", port].append(program)
-        if name in site.groups.get("devnet", []) and host.number("devnet_port"):
-            claims["tcp", host.number("devnet_port")].append("devnet (devnet_port)")
+        for port, program in _beside(host, {group for group, hosts in site.groups.items() if name in hosts}):
+            claims["tcp", port].append(program)
         for service, model in read_.models[name].items():
             for kind, endpoint, place in _listening(model, ""):
                 claims[kind, int(endpoint.rpartition(":")[2])].append(f"{service} ({place})")
@@ -133,6 +135,20 @@ def ports(site: Site, read_: Read) -> Iterator[Problem]:
             if len(set(programs)) > 1:
                 where = f"host {name}, port {port}/{kind}"
                 yield Problem(where=where, found=f"claimed by {' and by '.join(programs)}", allowed="a port for each")
+
+
+def _beside(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield ports of what listens beside the control plane, and its programs."""
+    for group, program, first, last in PROGRAMS:
+        if group in groups:
+            yield from ((port, program) for port in range(first, last + 1))
+    if "cvmfs_replica" in groups and host.value("cvmfs_provider") == "cern":
+        yield 80, "Apache (cvmfs_provider)"
+        groups = groups - {"cvmfs_replica"}
+    for group, program, variable in CHOSEN:
+        # Another check tells if a variable says no port.
+        if group in groups and (port := _PORT.search(str(host.value(variable)))):
+            yield int(port[0]), f"{program} ({variable})"
 
 
 def _listening(model: Settings, place: str) -> Iterator[tuple[str, str, str]]:

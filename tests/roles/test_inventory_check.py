@@ -263,6 +263,19 @@ AMONG_HOSTS: Mistakes = {
     ),
 }
 
+ONE_PORT: Mistakes = {
+    "replica-beside-gateway": (
+        lambda i: (i.group("cvmfs_replica", "control"), i.say(cvmfs_listen="0.0.0.0:9443")),
+        ("host control, port 9443/tcp", "Traefik (traefik_grpc_port) and by gridstead cvmfs (cvmfs_listen)"),
+    ),
+}
+ONE_PORT_OF_CERN: Mistakes = {
+    "replica-of-cern": (
+        lambda i: (i.group("cvmfs_replica", "control"), i.say(cvmfs_provider="cern")),
+        ("host control, port 80/tcp", "Traefik and by Apache (cvmfs_provider)"),
+    ),
+}
+
 WRONG_GRID: Mistakes = {
     "two-controllers": (
         lambda i: i.group("slurm_controller", "controller", "login"),
@@ -325,6 +338,8 @@ CHAIN_WITHOUT_GRID: Mistakes = {
         CHAIN_WITHOUT_GRID,
         STATES_APART,
         AMONG_HOSTS,
+        ONE_PORT,
+        ONE_PORT_OF_CERN,
     ],
 )
 def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
