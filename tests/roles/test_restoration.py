@@ -79,7 +79,8 @@ def test_the_archive_is_asked_for_what_the_plays_take():
         for task in play.get("tasks", []):
             role = task.get("ansible.builtin.import_role", {})
             if role.get("tasks_from") == "restore":
-                (block,) = yaml.safe_load((ROOT / f"roles/{role['name']}/tasks/restore.yml").read_text())
+                tasks = yaml.safe_load((ROOT / f"roles/{role['name']}/tasks/restore.yml").read_text())
+                (block,) = (task for task in tasks if "block" in task)
                 part = block["block"][0]["vars"]["archive_part"].replace("{{ inventory_hostname }}", "HOST")
                 taken[part] = f"{{{{ query('ansible.builtin.inventory_hostnames', '{play['hosts']}') }}}}"
 
