@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action ``inventory_check``: fails with everything that is wrong with the inventory. Takes no arguments."""
+"""Action ``inventory_check``: fails with everything that is wrong with the inventory.
+
+With ``exchanges_authority: true`` the authority may have ended, as the run exchanges it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -18,6 +22,7 @@ from inventory_check.machine import today
 class ActionModule(ActionBase):
     """Compares the inventory with what the roles and services need."""
 
+    _VALID_ARGS = frozenset({"exchanges_authority"})
     _requires_connection = False
     _supports_check_mode = True
 
@@ -27,7 +32,9 @@ class ActionModule(ActionBase):
         hostvars = (task_vars or {})["hostvars"]
         groups = (task_vars or {})["groups"]
         variables = {name: {**hostvars.raw_get(name), "hostvars": hostvars} for name in groups["all"]}
-        found = [str(one) for one in check(groups, variables, self._loader, today())]
+        exchanges = boolean(self._task.args.get("exchanges_authority", False))
+        problems = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
+        found = [str(one) for one in problems]
         if found:
             what = "1 mistake" if len(found) == 1 else f"{len(found)} mistakes"
             lines = "\n".join(f"{number}. {line}" for number, line in enumerate(found, start=1))

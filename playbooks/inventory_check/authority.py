@@ -20,15 +20,21 @@ from inventory_check.site import Host, Site
 Fault = tuple[Path, str, str]
 
 
-def authority(site: Site, now: datetime) -> Iterator[Problem]:
-    """Find times of certificates that contradict each other, and an authority that cannot sign or ends too early."""
+def authority(site: Site, now: datetime, *, exchanged: bool) -> Iterator[Problem]:
+    """Find times of certificates that contradict each other, and an authority that cannot sign or has ended.
+
+    Args:
+        site: The inventory.
+        now: The time.
+        exchanged: Whether the run exchanges the authority, which may have ended then.
+    """
     host = site.first()
     yield from _times(host)
     folder = host.value("pki_authority_dir")
     if isinstance(folder, str) and folder.startswith("/"):
         # The secrets are looked at through links.
         until = now + timedelta(days=host.number("pki_renew_before_days") or 0)
-        for where, found, allowed in faults(Path(folder).resolve(), now, until):
+        for where, found, allowed in faults(Path(folder).resolve(), now, until, exchanged=exchanged):
             yield Problem(where=str(where), found=found, allowed=allowed, acts=MACHINE)
 
 
@@ -51,28 +57,31 @@ def _times(host: Host) -> Iterator[Problem]:
         )
 
 
-def faults(folder: Path, now: datetime, until: datetime) -> Iterator[Fault]:
+def faults(folder: Path, now: datetime, until: datetime, *, exchanged: bool = False) -> Iterator[Fault]:
     """Find what is wrong with the authority in a folder and with the next one beside it: one thing of each at most.
 
     Args:
         folder: Where they are, if there are any.
         now: The time.
-        until: They must be valid until then.
+        until: The next one must be valid until then. The one that signs may end before, which verify.yml tells of;
+            refused for that, no run could exchange it.
+        exchanged: Whether it is about to be exchanged, so that it may have ended.
 
     Yields:
         The file, what is wrong with it, and what may be there.
     """
-    pairs = [(folder / "ca.crt", folder / "ca.key"), (folder / "next.crt", folder / "next.key")]
+    following = (folder / "next.crt", folder / "next.key", until)
+    pairs = [(folder / "ca.crt", folder / "ca.key", None if exchanged else now), following]
     if (folder / "old.crt").is_file() and (folder / "next.crt").is_file() and not (folder / "next.key").is_file():
         # change-authority.sh was cut: the next key is in its place already, its certificate comes last.
-        pairs = [(folder / "next.crt", folder / "ca.key")]
-    for certificate, key in pairs:
+        pairs = [(folder / "next.crt", folder / "ca.key", until)]
+    for certificate, key, end in pairs:
         if certificate.is_file():
-            found = next(_faults(certificate, key, now, until), None)
+            found = next(_faults(certificate, key, now, end), None)
             yield from [found] if found else []
 
 
-def _faults(certificate: Path, key: Path, now: datetime, until: datetime) -> Iterator[Fault]:
+def _faults(certificate: Path, key: Path, now: datetime, until: datetime | None) -> Iterator[Fault]:
     try:
         chain = x509.load_pem_x509_certificates(certificate.read_bytes())
     except ValueError as error:
@@ -125,15 +134,16 @@ def _rights(own: x509.Certificate, file: Path) -> Iterator[Fault]:
         yield file, "it may not sign certificates", allowed
 
 
-def _dates(chain: list[x509.Certificate], file: Path, now: datetime, until: datetime) -> Iterator[Fault]:
+def _dates(chain: list[x509.Certificate], file: Path, now: datetime, until: datetime | None) -> Iterator[Fault]:
     ends, begins = min(one.not_valid_after_utc for one in chain), max(one.not_valid_before_utc for one in chain)
     if begins > now:
         yield file, f"it is valid from {begins:%Y-%m-%d} on", "one that is valid now; look at this machine's clock"
-    if ends < until:
-        word = "ended" if ends < now else "ends"
-        found = f"the authority {word} on {ends:%Y-%m-%d}, and pki_renew_before_days asks for {until:%Y-%m-%d}"
-        allowed = "one that outlives a run: docs/howto/secrets.md tells how to exchange it"
-        yield file, found, allowed
+    if until and ends < now:
+        allowed = "one that has not; playbooks/authority.yml exchanges it, docs/howto/secrets.md tells how"
+        yield file, f"the authority ended on {ends:%Y-%m-%d}", allowed
+    elif until and ends < until:
+        found = f"the authority ends on {ends:%Y-%m-%d}, and pki_renew_before_days asks for {until:%Y-%m-%d}"
+        yield file, found, "one that is worth the exchange"
 
 
 def _signatures(chain: list[x509.Certificate], file: Path) -> Iterator[Fault]:

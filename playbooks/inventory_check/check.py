@@ -17,7 +17,12 @@ from inventory_check.site import Host, Site
 
 
 def check(
-    groups: Mapping[str, list[str]], variables: Mapping[str, Mapping[str, Any]], loader: DataLoader, now: datetime
+    groups: Mapping[str, list[str]],
+    variables: Mapping[str, Mapping[str, Any]],
+    loader: DataLoader,
+    now: datetime,
+    *,
+    exchanges_authority: bool = False,
 ) -> list[Problem]:
     """Return all that is wrong with an inventory; nothing if it is good.
 
@@ -26,13 +31,14 @@ def check(
         variables: The variables of each host as they are written, ``hostvars`` among them.
         loader: What reads the files of templates.
         now: The time.
+        exchanges_authority: Whether the run exchanges the authority, which may have ended then.
     """
     wanted = roles.of_site(loader)
     defaults = {name: value for role in wanted for name, value in role.defaults.items()}
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
         hosts = {name: Host(name, {**defaults, **variables[name]}, loader) for name in groups["all"]}
         site = Site(groups, hosts, next((host.value("gridstead_secrets_dir") for host in hosts.values()), None))
-        return _problems(_apart(site, Path(folder)), wanted, now)
+        return _problems(_apart(site, Path(folder)), wanted, now, exchanges_authority=exchanges_authority)
 
 
 def _apart(site: Site, folder: Path) -> Site:
@@ -47,7 +53,7 @@ def _apart(site: Site, folder: Path) -> Site:
     return Site(site.groups, hosts, site.secrets_dir)
 
 
-def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Problem]:
+def _problems(site: Site, wanted: list[roles.Role], now: datetime, *, exchanges_authority: bool) -> list[Problem]:
     if not site.hosts:
         return [Problem(where="the inventory", found="no hosts", allowed="see inventory/README.md")]
     found = [*layout.wiring(site)]
@@ -64,7 +70,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime) -> list[Probl
         *limits.limits(site),
     ]
     found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.among_hosts(site)]
-    found += authority.authority(site, now)
+    found += authority.authority(site, now, exchanged=exchanges_authority)
     found += vaulted.secrets(site, wanted[0].wiring)
     found += roles.variables(site, wanted)
     reported = frozenset[str]().union(*(one.about for one in found))

@@ -12,6 +12,10 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.roles.catalogue import ROOT
 
 from inventory_check.check import check
@@ -53,6 +57,17 @@ class Inventory:
             mine = sorted(group for group, hosts in self.groups.items() if name in hosts and group != "all")
             self.say(name, groups=self.groups, group_names=mine)
         return [str(one) for one in check(self.groups, self.variables, self.loader, NOW)]
+
+
+def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None:
+    """Make a site's authority in the folder where role pki looks."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(key, hashes.SHA256())
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "ca.crt").write_bytes(made.public_bytes(Encoding.PEM))
+    (folder / "ca.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (folder / "ca.key").chmod(0o600)
 
 
 def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:

@@ -12,12 +12,8 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import NOW, Inventory, read
+from tests.roles.inventories import NOW, Inventory, make_authority, read
 
 DAY = dt.timedelta(days=1)
 
@@ -43,15 +39,8 @@ def in_a_work_tree(inventory: Inventory) -> None:
     subprocess.run(["git", "init", "--quiet", inventory.secrets.parent], check=True)
 
 
-def ending_authority(inventory: Inventory) -> None:
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1)
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    made = made.not_valid_before(NOW - 300 * DAY).not_valid_after(NOW + 20 * DAY).sign(key, hashes.SHA256())
-    (inventory.secrets / "pki").mkdir(parents=True)
-    (inventory.secrets / "pki" / "ca.crt").write_bytes(made.public_bytes(Encoding.PEM))
-    written = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (inventory.secrets / "pki" / "ca.key").write_bytes(written)
+def ended_authority(inventory: Inventory) -> None:
+    make_authority(inventory.secrets / "pki", NOW - 300 * DAY, NOW - 20 * DAY)
 
 
 def with_local_chain(inventory: Inventory, **grid: Any) -> None:
@@ -208,7 +197,7 @@ WRONG_CLUSTER: Mistakes = {
     "secrets-open": (open_secrets, ("others may enter", "chmod 0700")),
     "secret-readable": (lambda i: None, ("others may read", "munge_key", "chmod 0600")),
     "secrets-committed": (in_a_work_tree, ("gridstead_secrets_dir", "git work tree that does not ignore it")),
-    "authority-ends": (ending_authority, ("pki/ca.crt: the authority ends on 2030-01-21", "2030-03-02")),
+    "authority-ended": (ended_authority, ("pki/ca.crt: the authority ended on 2029-12-12", "playbooks/authority.yml")),
 }
 
 WRONG_CHAIN: Mistakes = {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """playbooks/validate.yml tells all mistakes of an inventory and touches nothing."""
 
+import datetime as dt
 import json
 import shutil
 import subprocess
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 import yaml
 from tests.roles.catalogue import ROOT
+from tests.roles.inventories import make_authority
 
 VALIDATING = [path.name for path in sorted((ROOT / "playbooks").glob("*.yml")) if ": validate.yml" in path.read_text()]
 
 
 def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = ["ansible-playbook", f"--inventory={folder}", f"playbooks/{name}", *words]
+    command = ["ansible-playbook", f"--inventory={folder}", ROOT / "playbooks" / name, *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -103,3 +105,18 @@ def test_a_mistake_ends_a_run_of_some_tags_before_it_touches_anything(site):
     assert done.returncode == 2
     assert "The inventory has 1 mistake; nothing was touched." in done.stdout
     assert done.stdout.count("TASK [") == 1
+
+
+@pytest.mark.parametrize(("name", "refuses"), [("site.yml", True), ("authority.yml", False)])
+def test_an_authority_that_has_ended_stops_every_run_but_the_one_that_exchanges_it(name, refuses, site, tmp_path):
+    make_authority(site / ".secrets/pki", *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2021)))
+    (site / ".secrets").chmod(0o700)
+    key = "ansible.builtin.import_playbook"
+    plays = yaml.safe_load((ROOT / "playbooks" / name).read_text())
+    (check,) = (play for play in plays if play.get(key) == "validate.yml")
+    (tmp_path / "book.yml").write_text(yaml.safe_dump([check | {key: str(ROOT / "playbooks/validate.yml")}]))
+
+    done = run(site, str(tmp_path / "book.yml"))
+
+    assert done.returncode == (2 if refuses else 0), done.stdout
+    assert ("the authority ended on 2021-01-01" in done.stdout) is refuses

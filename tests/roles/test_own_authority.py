@@ -62,8 +62,8 @@ class Site:
     def files(self):
         return {path.name: path.read_bytes() for path in self.folder.iterdir()}
 
-    def faults(self):
-        return [f"{where.name}: {found}" for where, found, _ in faults(self.folder, NOW, NOW + 60 * DAY)]
+    def faults(self, **run):
+        return [f"{where.name}: {found}" for where, found, _ in faults(self.folder, NOW, NOW + 60 * DAY, **run)]
 
 
 @pytest.fixture
@@ -187,9 +187,9 @@ MISTAKES = {
     "no-authority": (lambda s: s.renew(ca=False), "ca.crt: it may not sign"),
     "may-not-sign": (lambda s: s.renew(may_sign=False), "ca.crt: it may not sign"),
     "ended": (lambda s: s.renew(ends=NOW - DAY / 2), "ca.crt: the authority ended on"),
-    "ends-soon": (
-        lambda s: s.renew(ends=NOW + 20 * DAY),
-        "ca.crt: the authority ends on",
+    "next-ends-soon": (
+        lambda s: s.write(s.signed(name("Cluster"), s.key, ends=NOW + 20 * DAY), s.root, file="next"),
+        "next.crt: the authority ends on",
     ),
     "begins-later": (
         lambda s: s.renew(begins=NOW + DAY),
@@ -212,6 +212,18 @@ def test_a_useless_one_has_one_message(mistake, site):
 
     (found,) = site.faults()
     assert found.startswith(told)
+
+
+def test_one_that_ends_soon_is_not_refused_as_no_run_could_exchange_it_then(site):
+    site.renew(ends=NOW + DAY)
+
+    assert site.faults() == []
+
+
+def test_one_that_has_ended_is_not_refused_by_the_run_that_exchanges_it(site):
+    site.renew(ends=NOW - DAY / 2)
+
+    assert site.faults(exchanged=True) == []
 
 
 def test_a_key_of_another_kind_has_one_message(site):
