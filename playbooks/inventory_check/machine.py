@@ -53,20 +53,40 @@ def secrets(site: Site) -> Iterator[Problem]:
 
 
 def among_hosts(site: Site) -> Iterator[Problem]:
-    """Find folders beside the inventory's hosts that Ansible would read too, each line of a file as a host's name."""
-    inventory = Path(str(site.first().value("inventory_dir", "/dev/null")))
-    for where, said in (
-        ("gridstead_secrets_dir", site.secrets_dir),
-        ("archive_dir", site.first().value("archive_dir")),
+    """Find folders beside the inventory's hosts that Ansible would read too, each line of a file as a host's name.
+
+    Also such that have a good name and nothing in them, where what the site has is still under the bad one.
+    """
+    host = site.first().with_variables({"gridstead_secrets_dir": site.secrets_dir})
+    inventory = Path(str(host.value("inventory_dir", "/dev/null")))
+    for where, what, else_ in (
+        ("gridstead_secrets_dir", "secrets", "; in a new folder all secrets would be new, and hosts have the old ones"),
+        ("archive_dir", "backups", ""),
     ):
-        folder = Path(str(said))
-        if folder.is_relative_to(inventory) and not folder.relative_to(inventory).parts[0].startswith("."):
-            yield Problem(
-                where=where,
-                found=f"Ansible would read {folder} as a list of hosts, and show what is in it",
-                allowed="a name that begins with a dot, or a folder that is not beside hosts.yml",
-                about=frozenset({where}),
-            )
+        folder = Path(os.path.normpath(str(host.value(where))))
+        if folder == inventory:
+            found = f"it is {inventory} itself, where Ansible reads every file as a list of hosts"
+            allowed = f"a folder such as {inventory / f'.{what}'}"
+            yield Problem(where=where, found=found, allowed=allowed, about=frozenset({where}))
+        elif folder.is_relative_to(inventory):
+            yield from _beside_hosts(where, inventory, folder.relative_to(inventory), else_)
+
+
+def _beside_hosts(where: str, inventory: Path, folder: Path, else_: str) -> Iterator[Problem]:
+    name, *rest = folder.parts
+    plain, dotted = inventory / name.removeprefix("."), inventory / f".{name.removeprefix('.')}"
+    rename = f"rename the folder and say it so here: mv {plain} {dotted}{else_}"
+    if not name.startswith("."):
+        found = f"Ansible would read {inventory / folder} as a list of hosts, and show what is in it"
+        allowed = f"{dotted.joinpath(*rest)}, or a folder that is not beside hosts.yml; {rename}"
+        yield Problem(where=where, found=found, allowed=allowed, about=frozenset({where}))
+    elif _has_any(plain.joinpath(*rest)) and not _has_any(inventory / folder):
+        found = f"{inventory / folder} has nothing, and {plain.joinpath(*rest)} has something"
+        yield Problem(where=where, found=found, allowed=rename, acts=MACHINE, about=frozenset({where}))
+
+
+def _has_any(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _would_be_committed(folder: Path, parent: Path) -> bool:

@@ -35,6 +35,15 @@ def open_secrets(inventory: Inventory) -> None:
     (inventory.secrets / "munge_key").write_text(64 * "k")
 
 
+def only_variables_renamed(inventory: Inventory) -> None:
+    folder = inventory.secrets.parent / "mine"
+    for name in ("secrets", "backups"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "one").write_text("content")
+    (folder / ".secrets").mkdir(mode=0o700)
+    inventory.say(inventory_dir=str(folder), gridstead_secrets_dir=f"{folder}/.secrets")
+
+
 def in_a_work_tree(inventory: Inventory) -> None:
     subprocess.run(["git", "init", "--quiet", inventory.secrets.parent], check=True)
 
@@ -244,11 +253,26 @@ STATES_APART: Mistakes = {
 AMONG_HOSTS: Mistakes = {
     "secrets-among-hosts": (
         lambda i: i.say(inventory_dir=str(i.secrets.parent)),
-        ("gridstead_secrets_dir: Ansible would read", "begins with a dot"),
+        ("gridstead_secrets_dir: Ansible would read", "mv ", "/secrets /", "/.secrets; in a new folder all"),
     ),
     "backups-among-hosts": (
         lambda i: i.say(archive_dir=str(i.secrets.parent / "archives" / "old")),
-        ("archive_dir: Ansible would read", "begins with a dot"),
+        ("archive_dir: Ansible would read", "/.archives/old, or", "/archives /", "/.archives. To mend"),
+    ),
+}
+
+LEFT_AMONG_HOSTS: Mistakes = {
+    "secrets-not-renamed": (
+        only_variables_renamed,
+        ("gridstead_secrets_dir: ", "/.secrets has nothing, and ", "/secrets has something", "mv "),
+    ),
+    "backups-not-renamed": (lambda i: None, ("archive_dir: ", "/.backups has nothing, and ", "mv ")),
+}
+
+HOSTS_THEMSELVES: Mistakes = {
+    "secrets-are-the-inventory": (
+        lambda i: i.say(inventory_dir=str(i.secrets)),
+        ("gridstead_secrets_dir: it is ", "itself", "/.secrets"),
     ),
 }
 
@@ -327,6 +351,8 @@ CHAIN_WITHOUT_GRID: Mistakes = {
         CHAIN_WITHOUT_GRID,
         STATES_APART,
         AMONG_HOSTS,
+        LEFT_AMONG_HOSTS,
+        HOSTS_THEMSELVES,
         ONE_PORT,
         ONE_PORT_OF_CERN,
     ],
