@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts get the control plane of this checkout, whatever hosts a run is limited to."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from tests.roles.catalogue import ROOT
+
+PROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "thing"
+version = "1.0"
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout with the playbook and a package that is built at once."""
+    for folder in ("playbooks", "thing"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "thing/__init__.py").touch()
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    shutil.copy(ROOT / "playbooks/wheel.yml", tmp_path / "playbooks")
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
+def test_a_run_of_some_hosts_builds_it_too_and_reaches_none(checkout, words):
+    argv = ["ansible-playbook", f"--inventory={ROOT / 'inventory/example'}", "playbooks/wheel.yml", *words]
+    environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+
+    done = subprocess.run(argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((checkout / "dist").glob("thing-1.0-*.whl"))) == 1
+
+
+def test_site_builds_it_before_any_host_is_touched():
+    parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+
+    assert [part["ansible.builtin.import_playbook"] for part in parts[:2]] == ["validate.yml", "wheel.yml"]
+
+
+@pytest.mark.parametrize("playbook", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_who_installs_it_has_built_it(playbook):
+    parts = [part.get("ansible.builtin.import_playbook") for part in yaml.safe_load(playbook.read_text())]
+
+    assert "control.yml" not in parts or "wheel.yml" in parts[: parts.index("control.yml")]
