@@ -127,6 +127,6 @@ LOCK := UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-ve
 
 lock: ## Resolve the Python dependencies anew into requirements/.
 	@$(LOCK) -o requirements/control.txt pyproject.toml requirements/control.in
-	@$(LOCK) -o requirements/dev.txt --extra operator pyproject.toml requirements/dev.in
+	@$(LOCK) -o requirements/dev.txt pyproject.toml requirements/dev.in
 	@$(LOCK) -o requirements/slither.txt requirements/slither.in
 	@$(LOCK) -o requirements/traefik.txt requirements/traefik.in

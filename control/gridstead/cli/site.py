@@ -182,7 +182,7 @@ def _path(inventory: str | None) -> str | None:
 
 def _site(checkout: Path | None) -> Site:
     if find_spec("ansible_runner") is None:
-        hint = "Install gridstead[operator] on the machine that runs Ansible."
+        hint = "Run `make setup` in the checkout on the machine that runs Ansible, and use the gridstead of its .venv."
         raise ConfigError("cannot run playbooks: ansible-runner is not installed", hint=hint)
     from gridstead.wiring.site import open_site  # noqa: PLC0415 - only there, see above
 
