@@ -62,10 +62,11 @@ def public_half(key):
 def secrets(lab):
     """Every line of every file in the inventory's folder of secrets that is one."""
     texts = {path: path.read_text() for path in lab.secrets.rglob("*") if path.is_file()}
-    public = [text for path, text in texts.items() if path.name in PUBLIC]
+    known = {path for path in texts if path.name in PUBLIC or path.suffix == ".address"}
+    public = [texts[path] for path in known]
     # A key's file ends with its public half.
     public += [public_half(text) for path, text in texts.items() if path.suffix == ".key"]
-    files = [text for path, text in texts.items() if path.name not in PUBLIC]
+    files = [text for path, text in texts.items() if path not in known]
     lines = {line.strip() for text in files for line in text.splitlines()}
     found = sorted(line for line in lines if len(line) >= LINE and not line.startswith("-----"))
     found = [line for line in found if not any(line in text for text in public)]

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host that has lost its wallet gets no other one unasked; one that never had any gets one."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from tests.modules import load
+from tests.roles.catalogue import ROOT, Role
+from tests.roles.modules import call
+
+ROLE = ROOT / "roles/control_plane"
+wallets = load(ROLE / "filter_plugins/wallets.py")
+OWN, OTHER = "0x" + 40 * "a", "0x" + 40 * "b"
+# Makes a wallet that is another one each time.
+COMMAND = """\
+#!{python}
+import json, pathlib, secrets, sys
+file = pathlib.Path(sys.argv[sys.argv.index("--keystore") + 1])
+file.write_text(json.dumps({{"address": secrets.token_hex(20), "version": 3}}))
+"""
+
+
+class Host:
+    """This machine as a host of role control_plane, and as the one that runs Ansible."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.keystore, self.note = folder / "wallets/supervisor.json", folder / "secrets/wallet-supervisor.address"
+        (folder / "next/bin").mkdir(parents=True)
+        command = folder / "next/bin/gridstead"
+        command.write_text(COMMAND.format(python=sys.executable))
+        command.chmod(0o755)
+        self.keystore.parent.mkdir()
+
+    def has(self, address):
+        """The host has a wallet."""
+        self.keystore.write_text(json.dumps({"address": address.removeprefix("0x"), "version": 3}))
+
+    def noted(self, address):
+        """A run before has noted a wallet."""
+        self.note.parent.mkdir(exist_ok=True)
+        self.note.write_text(f"{address}\n")
+
+    def run(self, *options, tasks_from="secrets"):
+        """Run an entry point, and return what Ansible said."""
+        variables = {
+            "__control_plane_keystores": str(self.keystore.parent),
+            "__control_plane_next": str(self.folder / "next"),
+            "ansible_python_interpreter": sys.executable,
+            "control_plane_wallets": {"supervisor": "supervisor.password"},
+            "control_plane_wallet_notes": {"supervisor": str(self.note)},
+        }
+        tasks = [{"ansible.builtin.import_role": {"name": "control_plane", "tasks_from": tasks_from}}]
+        path = self.folder / "play.yml"
+        path.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+        argv = ["ansible-playbook", "--inventory=localhost,", path, "-e", json.dumps(variables)]
+        argv += ["-e", "ansible_connection=local", *options]
+        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+
+    def files(self):
+        """Return what is in the files that may not change."""
+        return {path.name: path.read_text() for path in (self.keystore, self.note) if path.exists()}
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+@pytest.mark.parametrize("tasks_from", ["wallets", "secrets"])
+@pytest.mark.parametrize("here", [None, OTHER])
+def test_a_host_without_the_wallet_that_is_noted_is_refused(here, tasks_from, host):
+    host.noted(OWN)
+    if here:
+        host.has(here)
+    before = host.files()
+
+    done = host.run(tasks_from=tasks_from)
+
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 2, done.stdout
+    assert f"localhost does not have the wallet that it had, supervisor {OWN}, and" in told
+    assert "docs/howto/backup.md" in told
+    assert "-e control_plane_new_wallets=true" in told
+    assert host.files() == before
+
+
+def test_a_check_run_refuses_it_as_well(host):
+    host.noted(OWN)
+
+    assert host.run("--check").returncode == 2
+
+
+def test_another_wallet_is_made_and_noted_where_that_is_said(host):
+    host.noted(OWN)
+
+    done = host.run("-e", "control_plane_new_wallets=true")
+
+    assert done.returncode == 0, done.stdout
+    made = json.loads(host.keystore.read_text())["address"]
+    assert host.note.read_text() == f"0x{made}\n" != f"{OWN}\n"
+
+
+def test_a_first_run_notes_the_wallet_that_it_makes_and_a_second_one_changes_nothing(host):
+    done = host.run()
+
+    assert done.returncode == 0, done.stdout
+    before = host.files()
+    assert before["wallet-supervisor.address"] == f"0x{json.loads(before['supervisor.json'])['address']}\n"
+    assert host.note.stat().st_mode & 0o777 == 0o600
+    assert host.note.parent.stat().st_mode & 0o777 == 0o700
+    assert "changed=0" in host.run().stdout
+    assert host.files() == before
+
+
+def test_a_run_that_was_cut_between_wallet_and_note_is_gone_on_with(host):
+    host.has(OWN)
+
+    done = host.run()
+
+    assert done.returncode == 0, done.stdout
+    assert json.loads(host.keystore.read_text())["address"] == OWN.removeprefix("0x")
+    assert host.note.read_text() == f"{OWN}\n"
+
+
+def test_a_check_run_on_a_bare_host_foresees_wallet_and_note_and_makes_none(host):
+    done = host.run("--check")
+
+    assert done.returncode == 0, done.stdout
+    assert "changed=3" in done.stdout
+    assert host.files() == {}
+
+
+def test_the_first_playbook_of_site_yml_that_reaches_a_host_looks_for_lost_wallets():
+    parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+
+    names = [part["ansible.builtin.import_playbook"] for part in parts]
+    assert set(names[: names.index("wallets.yml")]) == {"validate.yml", "wheel.yml"}
+
+
+def test_hosts_that_share_a_group_have_a_note_each(site):
+    notes = {}
+    for name in ("control", "infra"):
+        known = site.variables.get_vars(host=site.inventory.get_host(name)) | {"group_names": ["grid"]}
+        templar = site.templar(Role("control_plane"), name, group_names=["grid"])
+        notes[name] = templar.template(templar.available_variables["control_plane_wallet_notes"])
+        assert notes[name].keys() == templar.template(known["control_plane_wallets"]).keys()
+
+    assert notes["control"] != notes["infra"]
+
+
+@pytest.mark.parametrize(("address", "expected"), [(OWN.removeprefix("0x"), OWN), (OWN, OWN), ("0x" + 40 * "A", OWN)])
+def test_a_wallet_is_known_by_its_key_file(address, expected, tmp_path):
+    (tmp_path / "supervisor.json").write_text(json.dumps({"address": address}))
+
+    assert look(tmp_path, "supervisor", "admin")["addresses"] == {"supervisor": expected}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"address": "0x12"}', '{"address": null}', "\0"])
+def test_a_key_file_without_an_address_is_named(text, tmp_path):
+    (tmp_path / "supervisor.json").write_text(text)
+
+    done = look(tmp_path, "supervisor")
+
+    assert done["failed"]
+    assert f"{tmp_path}/supervisor.json is no wallet" in done["msg"]
+
+
+def look(folder, *names):
+    arguments = {"folder": str(folder), "names": list(names)}
+    return call(ROLE / "library/wallet_addresses.py", arguments, tmp=folder / "tmp")
+
+
+def test_a_wallet_that_is_not_noted_yet_is_to_be_noted_and_not_lost(tmp_path):
+    notes = {"supervisor": str(tmp_path / "supervisor"), "admin": str(tmp_path / "admin")}
+    (tmp_path / "admin").write_text(f"{OWN}\n")
+
+    here = {"supervisor": OTHER, "admin": OWN}
+
+    assert wallets.lost_wallets(notes, here) == {}
+    assert wallets.unnoted_wallets(notes, here) == ["supervisor"]
+    assert wallets.unnoted_wallets(notes, {}) == ["supervisor", "admin"]
