@@ -69,7 +69,8 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime, *, exchanges_
         *cluster.accounts(site),
         *limits.limits(site),
     ]
-    found += [*grid.grid(site), *grid.local_chain(site), *machine.secrets(site), *machine.among_hosts(site)]
+    found += [*grid.grid(site), *grid.trust(site, now), *grid.local_chain(site)]
+    found += [*machine.secrets(site), *machine.among_hosts(site)]
     found += authority.authority(site, now, exchanged=exchanges_authority)
     found += vaulted.secrets(site, wanted[0].wiring)
     found += roles.variables(site, wanted)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleError
+from cryptography import x509
 from eth_utils import is_checksum_address, is_hex_address
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,7 +24,8 @@ ABOUT = frozenset({"gridstead_grid"})
 
 _CHAIN = Chain.model_fields
 _PLACES = {"job_definitions": "the Job Definition service", "logger": "the logger"}
-_KEYS = frozenset({*_CHAIN, *_PLACES, "ca_file"})
+_TRUST = ("ca_certificates", "ca_file")
+_KEYS = frozenset({*_CHAIN, *_PLACES, *_TRUST})
 
 
 def with_unborn_contract(host: Host, site: Site) -> Host:
@@ -72,6 +75,39 @@ def _endpoint(said: Any) -> str:
     except ValidationError as error:
         return f"{error.errors()[0]['msg'].removeprefix('Value error, ')}, found {said!r}"
     return ""
+
+
+def trust(site: Site, now: datetime) -> Iterator[Problem]:
+    """Find that nothing, or two things, say who vouches for the grid's services, and certificates that are none."""
+    said = site.first().value("gridstead_grid")
+    if not isinstance(said, Mapping):
+        return
+    given = [key for key in _TRUST if key in said]
+    if len(given) == len(_TRUST):
+        yield _wrong("ca_certificates", "ca_file is there as well", "one of them")
+    elif not given and not site.groups.get("grid"):
+        yield _wrong(
+            "ca_certificates",
+            "missing, and so is ca_file: nobody vouches for the grid's services, which are not this site's",
+            "the certificate of the grid's authority, in PEM; or, for services that it has not signed, "
+            "ca_file: /etc/ssl/certs/ca-certificates.crt",
+        )
+    if "ca_certificates" in given:
+        yield from _uncertified(str(said["ca_certificates"]), now)
+
+
+def _uncertified(text: str, now: datetime) -> Iterator[Problem]:
+    if "PRIVATE KEY" in text:
+        yield _wrong("ca_certificates", "a private key is in it", "certificates alone; the key is its owner's secret")
+        return
+    try:
+        ends = min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(text.encode()))
+    except ValueError as error:
+        allowed = "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives it"
+        yield _wrong("ca_certificates", f"no certificate: {error}", allowed)
+        return
+    if ends < now:
+        yield _wrong("ca_certificates", f"a certificate ended on {ends:%Y-%m-%d}", "those that are good now")
 
 
 def _mistyped(contract: str) -> Iterator[Problem]:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The certificate of a grid's own authority comes from the inventory to the hosts, and is trusted there."""
+
+import datetime as dt
+import subprocess
+import sys
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from tests.roles.catalogue import ROOT, Role
+from tests.roles.conftest import trusted
+from tests.roles.inventories import NOW, read
+
+PKI = Role("pki")
+PLACE = "/etc/gridstead/grid-ca.crt"
+
+
+def certificate(ends=NOW + dt.timedelta(days=300)):
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1)
+    made = made.not_valid_before(NOW - dt.timedelta(days=300)).not_valid_after(ends)
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def write(folder, text):
+    """Run the task that writes the certificates, into a folder."""
+    tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
+    given = {"pki_grid_authority": text, "__pki_grid_authority": str(folder / "grid-ca.crt")}
+    given |= {"ansible_python_interpreter": sys.executable}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": given, "tasks": tasks}
+    path = folder / "play.yml"
+    path.write_text(yaml.safe_dump([play]))
+    argv = ["ansible-playbook", "--inventory=localhost,", path]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_it_is_a_file_that_everybody_may_read_until_the_inventory_has_none(tmp_path):
+    file, text = tmp_path / "grid-ca.crt", certificate()
+
+    write(tmp_path, text.rstrip())
+    assert file.read_text() == text
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert "changed=0" in write(tmp_path, text)
+
+    write(tmp_path, "")
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"ca_certificates": "PEM"}, PLACE),
+        ({"ca_file": "/etc/ssl/certs/ca-certificates.crt"}, "/etc/ssl/certs/ca-certificates.crt"),
+        ({}, "/etc/gridstead/pki/ca.crt"),
+    ],
+)
+def test_the_supervisor_and_its_jobs_believe_it(said, expected, site):
+    grid = site.templar(PKI, "control").available_variables["gridstead_grid"]
+    grid = {key: value for key, value in grid.items() if key != "ca_file"} | said
+    templar = site.templar(Role("control_plane"), "control", gridstead_grid=grid)
+
+    settings = templar.template(templar.available_variables["control_plane_settings"]["supervisor"])
+
+    assert settings["job_definitions"]["ca_file"] == settings["logger_ca_file"] == expected
+
+
+def test_every_host_gets_it_where_the_role_puts_it(site):
+    assert PKI.vars["__pki_grid_authority"] == PLACE
+    for host in ("control", "compute1"):
+        templar = site.templar(PKI, host, gridstead_grid={"ca_certificates": "PEM"})
+        assert templar.template(templar.available_variables["pki_grid_authority"]) == "PEM"
+
+
+def test_a_verification_tells_when_it_is_missing_or_ends(site):
+    (task,) = yaml.safe_load((PKI.path / "tasks/verify.yml").read_text())
+    for text, extra in (("", 0), ("PEM", 1)):
+        templar = site.templar(PKI, "control", pki_grid_authority=text)
+        templar.available_variables |= {"__pki_commands": []}
+        found = templar.template(trusted(task["inspection"]["commands"]))
+        assert [one["argv"][-1] for one in found] == [PLACE] * extra
+
+
+@pytest.fixture
+def inventory(plugins, tmp_path):
+    loader = DataLoader()
+    loader.set_basedir(str(ROOT / "playbooks"))
+    found = read(loader, "example", tmp_path / "secrets")
+    found.grid(ca_file=None)
+    return found
+
+
+def test_a_certificate_that_is_good_is_not_told_of(inventory):
+    inventory.grid(ca_certificates=certificate())
+
+    assert inventory.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (certificate(ends=NOW - dt.timedelta(days=1)), "a certificate ended on 2029-12-31"),
+        (certificate() + certificate(ends=NOW - dt.timedelta(days=2)), "a certificate ended on 2029-12-30"),
+        (certificate() + "-----BEGIN PRIVATE KEY-----", "a private key is in it"),
+        ("", "no certificate: "),
+    ],
+)
+def test_one_that_is_not_has_one_message(text, told, inventory):
+    inventory.grid(ca_certificates=text)
+
+    (line,) = inventory.problems()
+    assert line.startswith(f"gridstead_grid.ca_certificates: {told}")
+
+
+def test_who_vouches_for_the_grid_is_said_once(inventory):
+    (neither,) = inventory.problems()
+    inventory.grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
+    (both,) = inventory.problems()
+
+    assert neither.startswith("gridstead_grid.ca_certificates: missing, and so is ca_file")
+    assert "To mend by whoever writes this inventory, with what the grid's operator tells" in neither
+    assert both.startswith("gridstead_grid.ca_certificates: ca_file is there as well")
+
+
+def test_a_whole_grid_signs_for_itself(inventory):
+    inventory.group("grid", "infra")
+
+    assert inventory.problems() == []
