@@ -28,13 +28,12 @@ def nodes(site: Site) -> Iterator[Problem]:
             found = "missing" if said is None else f"{said!r}"
             yield Problem(where=where, found=found, allowed="a table with CPUs and RealMemory (MB)", about=about)
             continue
-        for key in ("CPUs", "RealMemory"):
+        for key, unit, told_by in (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi")):
             if (whole(said.get(key)) or 0) <= 0:
-                unit = " of MB" if key == "RealMemory" else ""
                 yield Problem(
                     where=f"{where}.{key}",
                     found=f'"{said[key]}"' if key in said else "missing",
-                    allowed=f"a whole number{unit} above 0, as slurmd -C prints it on the host",
+                    allowed=f"a whole number{unit} above 0, as {told_by} tells on the host, later slurmd -C",
                     about=about,
                 )
         yield from keys.unknown(where, said, keys.NODE)
@@ -89,6 +88,15 @@ def devices(site: Site) -> Iterator[Problem]:
             elif name not in described:
                 allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
                 yield Problem(where=where, found=f'no line of slurm_gres describes "{name}"', allowed=allowed)
+    known = {host.name for host in site.members("slurm_compute")}
+    for line in lines:
+        unknown = [node for node in expanded(str(line.get("NodeName") or "")) if node not in {"", *known}]
+        if unknown:
+            yield Problem(
+                where="slurm_gres",
+                found=f"NodeName {line['NodeName']}: {', '.join(unknown)} is no compute host",
+                allowed=f"some of {', '.join(sorted(known))}, as in gpu[1-2]",
+            )
     declared = set(chain.from_iterable(gres(host) for host in site.members("slurm_compute")))
     for name in sorted(described - declared):
         allowed = f"Gres: {name}:COUNT in slurm_node of a compute host, or no such line"

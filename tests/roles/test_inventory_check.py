@@ -86,7 +86,7 @@ WRONG_EVERYWHERE: Mistakes = {
     ),
     "node-without-memory": (
         lambda i: i.node("compute2", RealMemory="256G"),
-        ('host compute2, slurm_node.RealMemory: "256G"', "of MB"),
+        ('host compute2, slurm_node.RealMemory: "256G"', "of MB", "free --mebi"),
     ),
     "gid-among-uids": (
         lambda i: i.say(gridstead_wallet_gid=300000),
@@ -149,7 +149,7 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "node-without-cpus": (
         lambda i: i.node("compute1", CPUs=None),
-        ("host compute1, slurm_node.CPUs: missing", "slurmd -C"),
+        ("host compute1, slurm_node.CPUs: missing", "lscpu", "later slurmd -C"),
     ),
     "node-parameter": (
         lambda i: i.node("compute2", Socket=2),
@@ -296,8 +296,12 @@ WRONG_GRID: Mistakes = {
     ),
     "address-families": (lambda i: i.say("control", ansible_host="2001:db8::14"), ("is IPv6", "one family")),
     "gres-on-no-node": (
-        lambda i: i.say(slurm_gres=[{"AutoDetect": "nvidia"}, {"Name": "shard", "Count": 8}]),
+        lambda i: i.say(slurm_gres=[{"NodeName": "gpu[1-3]", "AutoDetect": "nvidia"}, {"Name": "shard", "Count": 8}]),
         ('slurm_gres: a line for "shard", which no compute host declares',),
+    ),
+    "gres-of-no-node": (
+        lambda i: None,
+        ("slurm_gres: NodeName gpu[1-3]: gpu2, gpu3 is no compute host", "compute1, compute2, gpu1"),
     ),
     "flow-to-nowhere": (
         lambda i: i.say(gridstead_extra_flows=[{"what": "x", "to": ["slurm_computes"], "from": ["anyone"]}, 5]),
