@@ -4,8 +4,10 @@
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from tests.modules import load
 from tests.roles.catalogue import Role
+from tests.roles.conftest import trusted
 
 ROLE = Role("slurm").path
 # Where Ansible puts it for the module.
@@ -113,6 +115,28 @@ def test_a_qos_that_nobody_asks_for_stays_as_it_is(sacctmgr):
     sacctmgr.qos["mine"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
     assert sacctmgr.keep({"normal": {}}).told == []
+
+
+def test_a_qos_that_asks_for_nothing_is_made_and_keeps_what_somebody_gave_it(sacctmgr):
+    sacctmgr.qos["short"] = NEW_QOS | {"MaxWall": "01:00:00"}
+
+    assert sacctmgr.keep({"short": None, "new": None}).told == ["add qos new"]
+
+
+def test_qos_get_their_limits_once_slurmctld_has_told_slurmdbd_of_the_gpus(site):
+    """Until it runs, sacctmgr refuses gres/gpu; and without the QOS it does not start."""
+    templar = site.templar(Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}})
+    tasks = trusted(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
+    names = [task["name"] for task in tasks]
+    starts = names.index("Ensure changed daemons are restarted now"), names.index("Ensure the controller's daemons run")
+
+    said = {n: task["slurm_accounting"]["qos"] for n, task in enumerate(tasks) if "slurm_accounting" in task}
+    made, limited = said.items()
+
+    assert made[0] < min(starts)
+    assert templar.template(made[1]) == {"gpu": None}
+    assert limited[0] > max(starts)
+    assert templar.template(limited[1]) == {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
 
 
 def test_an_account_that_asks_for_nothing_keeps_what_somebody_gave_it(sacctmgr):

@@ -42,6 +42,12 @@ def test_accounting_knows_the_cluster(on):
     assert on("control").check_output("sacctmgr --noheader --parsable2 show cluster format=cluster") == "gridstead"
 
 
+def test_a_qos_limits_gpus_from_the_first_run(on):
+    shown = on("control").check_output("sacctmgr --noheader --parsable2 show qos short format=MaxTRESPerUser,MaxWall")
+
+    assert shown == "cpu=64,gres/gpu=2|04:00:00"
+
+
 def test_slurmrestd_has_no_network_port(on):
     assert not [line for line in on("control").socket.get_listening_sockets() if line.endswith(":6820")]
 

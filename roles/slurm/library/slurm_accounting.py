@@ -17,7 +17,8 @@ DOCUMENTATION = """
 module: slurm_accounting
 short_description: Keep QOS and accounts with their limits
 description:
-  - Each QOS, and each account that has C(settings), is as it is asked here; a setting that is not asked is taken back.
+  - Each QOS and each account that has settings is as it is asked here; a setting that is not asked is taken back.
+  - One without settings is there, and has those that it had.
   - No QOS and no account is removed.
   - The settings and their forms are in C(module_utils/slurm_limits.py).
 options:
@@ -61,7 +62,7 @@ class Accounting:
             self._module.run_command(["sacctmgr", "--immediate", *words], check_rc=True)
 
     def has_qos(self, asked: Mapping[str, Mapping[str, object] | None]) -> None:
-        """Each QOS is there as asked."""
+        """Each QOS is there, and as asked if anything is asked of it."""
         fields = ["Name", *QOS]
         asked = {name.lower(): wanted for name, wanted in asked.items()}
         shown = self.show("qos", fields=fields)
@@ -71,7 +72,9 @@ class Accounting:
         if missing and not self._module.check_mode:
             shown = self.show("qos", fields=fields)
         for name, wanted in asked.items():
-            told = _words(settings(QOS, wanted or {}, shown.get(name, dict.fromkeys(QOS, ""))))
+            if wanted is None:
+                continue
+            told = _words(settings(QOS, wanted, shown.get(name, dict.fromkeys(QOS, ""))))
             if told:
                 self.tell(f"qos {name}: {' '.join(told)}", "modify", "qos", "where", f"name={name}", "set", *told)
 
