@@ -28,20 +28,20 @@ def limits(site: Site) -> Iterator[Problem]:
     partitions = _table(controllers[0].value("slurm_partitions"))
     accounts = controllers[0].value("slurm_accounts")
     accounts = [one for one in accounts if isinstance(one, Mapping)] if isinstance(accounts, list) else []
-    of_accounts = {f'slurm_accounts "{one.get("name")}"': _table(one.get("settings")) for one in accounts}
+    of_accounts = {f'slurm_accounts "{one.get("name")}"': one.get("settings") for one in accounts}
     for where, known, asked in [
-        *((f"slurm_qos.{name}", _limits.QOS, _table(one)) for name, one in made.items()),
+        *((f"slurm_qos.{name}", _limits.QOS, one) for name, one in made.items()),
         *((where, _limits.ACCOUNT, one) for where, one in of_accounts.items()),
     ]:
         for name, found, allowed in _limits.faults(known, asked):
-            yield Problem(where=f"{where}.{name}", found=found, allowed=allowed)
+            yield Problem(where=".".join(filter(None, (where, name))), found=found, allowed=allowed)
     names = {name.lower() for name in made} | {SLURMS_OWN}
     for where, keys, asked in [
-        *((f"slurm_qos.{name}", ("Preempt",), _table(one)) for name, one in made.items()),
+        *((f"slurm_qos.{name}", ("Preempt",), one) for name, one in made.items()),
         *((where, _OF_ACCOUNTS, one) for where, one in of_accounts.items()),
-        *((f"slurm_partitions.{name}", _OF_PARTITIONS, _table(one)) for name, one in partitions.items()),
+        *((f"slurm_partitions.{name}", _OF_PARTITIONS, one) for name, one in partitions.items()),
     ]:
-        yield from _unmade(where, keys, asked, names)
+        yield from _unmade(where, keys, _table(asked), names)
 
 
 def _unmade(where: str, keys: tuple[str, ...], asked: Mapping[str, Any], names: set[str]) -> Iterator[Problem]:

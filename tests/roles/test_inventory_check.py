@@ -182,14 +182,17 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
     "partition-qos": (
-        lambda i: i.say(slurm_qos={"long": {"MaxWal": "1-0"}, "short": {"MaxWall": "a day"}}),
-        ('slurm_partitions.cpu.AllowQos: there is no QOS "lang"', "long, normal, short"),
+        lambda i: i.say(
+            slurm_qos={"long": {"MaxWal": "1-0"}, "short": {"MaxWall": "a day"}, "text": "MaxWall=90", "bare": None}
+        ),
+        ('slurm_partitions.cpu.AllowQos: there is no QOS "lang"', "bare, long, normal, short, text"),
     ),
     "qos-setting": (
         lambda i: None,
         ("slurm_qos.long.MaxWal: there is no such setting", "MaxWall? one of Flags, GraceTime"),
     ),
     "qos-time": (lambda i: None, ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS")),
+    "qos-text": (lambda i: None, ('slurm_qos.text: "MaxWall=90"', "settings by name")),
     "account-limit": (
         lambda i: i.say(slurm_accounts_site=[{"name": "grid", "settings": {"GrpTRES": 64, "DefaultQOS": "lang"}}]),
         ('slurm_accounts "grid".GrpTRES: "64"', "cpu=4"),

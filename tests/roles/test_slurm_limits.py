@@ -195,6 +195,24 @@ def test_two_ways_to_write_a_value_are_no_difference(name, asked, shown):
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {}
 
 
+@pytest.mark.parametrize(("asked", "shown", "told"), [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})])
+def test_an_account_may_have_its_parents_share(asked, shown, told):
+    assert limits.settings(limits.ACCOUNT, {"Fairshare": asked}, {"Fairshare": shown}) == told
+    assert list(limits.faults(limits.ACCOUNT, {"Fairshare": asked})) == []
+
+
+UNREADABLE = [
+    ("Priority", 5, "first", "5"),
+    ("MaxWall", None, "UNLIMITED", "-1"),
+    ("GrpTRES", "cpu=4", "cpu=N/A,1002=2", "cpu=4,1002=-1"),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "shown", "told"), UNREADABLE)
+def test_a_shown_value_that_nobody_here_can_read_is_a_difference(name, asked, shown, told):
+    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: told}
+
+
 OTHER = [
     ("MaxWall", "90", "00:01:30"),
     ("MaxTRESPerUser", "mem=2048", "mem=2048G"),
@@ -215,6 +233,14 @@ WRONG = [
     ({"MaxWall": "a week"}, "MaxWall", '"a week"', "minutes"),
     ({"MaxTRESPerUser": "4"}, "MaxTRESPerUser", '"4"', "such as cpu=4"),
     ({"MaxTRESPerUser": "cpu=4G=2"}, "MaxTRESPerUser", '"cpu=4G=2"', "such as cpu=4"),
+    (
+        {"MaxWall": 43200},
+        "MaxWall",
+        "43200, as YAML reads 12:00:00 too",
+        "[D-]HH:MM:SS in quotes, or minutes in quotes",
+    ),
+    ("MaxWall=04:00:00", "", '"MaxWall=04:00:00"', "settings by name"),
+    ([], "", '"[]"', "settings by name"),
     ({"MaxJobsPerUser": "many"}, "MaxJobsPerUser", '"many"', "a whole number"),
 ]
 
@@ -225,3 +251,9 @@ def test_a_setting_that_sacctmgr_could_not_read_is_found(asked, name, found, all
 
     assert (where, what) == (name, found)
     assert may_be.partition(allowed)[1]
+
+
+@pytest.mark.parametrize("asked", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None])
+def test_what_can_be_meant_one_way_alone_is_no_fault(asked):
+    """A bare number of GraceTime is seconds, as YAML counts them."""
+    assert list(limits.faults(limits.QOS, asked)) == []

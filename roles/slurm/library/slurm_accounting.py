@@ -119,10 +119,10 @@ def main() -> None:
             "accounts": {"type": "list", "elements": "dict", "default": [], "options": account},
         },
     )
-    asked = [(QOS, f"qos {name}", one or {}) for name, one in module.params["qos"].items()]
-    asked += [(ACCOUNT, f"account {one['name']}", one["settings"] or {}) for one in module.params["accounts"]]
+    asked = [(QOS, f"qos {name}", one) for name, one in module.params["qos"].items()]
+    asked += [(ACCOUNT, f"account {one['name']}", one["settings"]) for one in module.params["accounts"]]
     wrong = [
-        f"{where}, {name}: {found}; {allowed}"
+        f"{', '.join(filter(None, (where, name)))}: {found}; {allowed}"
         for known, where, one in asked
         for name, found, allowed in faults(known, one)
     ]

@@ -40,6 +40,11 @@ def _seconds(text: str) -> int:
     return hours * 3600 + minutes * 60 + seconds
 
 
+def _shares(text: str) -> int | str:
+    """Return a share, or that it has its parent's."""
+    return "parent" if text.lower() == "parent" else int(text)
+
+
 def _minutes(text: str) -> int:
     """Return a time in minutes, begun ones as whole: ``30:30`` is 31 for sacctmgr."""
     return -(-_seconds(text) // 60)
@@ -81,6 +86,7 @@ Kind = Callable[[str], Any]
 FORMS: dict[Kind, str] = {
     _number: "a whole number",
     _decimal: "a number",
+    _shares: "a whole number, or parent",
     _minutes: "minutes, or [D-]HH:MM:SS in quotes",
     _grace: "seconds, or [D-]HH:MM:SS in quotes",
     tres: "such as cpu=4,mem=2G,gres/gpu=1",
@@ -126,12 +132,14 @@ QOS: dict[str, Kind] = {
 ACCOUNT: dict[str, Kind] = {
     **_BOTH,
     "DefaultQOS": _word,
-    "Fairshare": _number,
+    "Fairshare": _shares,
     "MaxJobs": _number,
     "MaxJobsAccrue": _number,
     "MaxSubmitJobs": _number,
     "QOS": _names,
 }
+# The least that YAML, which counts by sixty, makes of H:MM:SS without quotes.
+_HOUR = 3600
 # What Slurm shows of a setting that nobody made; nothing of all others.
 UNSET = {"Fairshare": "1", "GraceTime": "0", "PreemptMode": "cluster", "Priority": "0", "UsageFactor": "1"}
 # What takes a setting back; -1 does for all others.
@@ -144,19 +152,35 @@ def written(value: object) -> str:
     return "" if text == "-1" else text
 
 
-def faults(known: Mapping[str, Kind], asked: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """Find settings that sacctmgr does not know or cannot read: the name, what is wrong, and what may be there."""
+def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str, str]]:
+    """Find settings that sacctmgr does not know or cannot read: the name, what is wrong, and what may be there.
+
+    Args:
+        known: ``QOS`` or ``ACCOUNT``.
+        asked: Values by setting, or nothing. What is neither is found without a name.
+    """
+    if asked is None:
+        return
+    if not isinstance(asked, Mapping):
+        yield "", f'"{asked}"', "settings by name, such as {MaxWall: 90}"
+        return
     for name, value in asked.items():
         text = written(value)
         if name not in known:
             near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
             meant = "".join(f"did you mean {one}? " for one in known if one.lower() in near)
             yield name, "there is no such setting", f"{meant}one of {', '.join(sorted(known))}"
+        elif known[name] is _minutes and isinstance(value, int) and value >= _HOUR:
+            yield name, f"{value}, as YAML reads {_clock(value)} too", "[D-]HH:MM:SS in quotes, or minutes in quotes"
         elif text:
             try:
                 known[name](text)
             except ValueError:
                 yield name, f'"{text}"', FORMS[known[name]]
+
+
+def _clock(number: int) -> str:
+    return f"{number // _HOUR}:{number // 60 % 60:02}:{number % 60:02}"
 
 
 def settings(known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapping[str, str]) -> dict[str, str]:
@@ -174,7 +198,7 @@ def settings(known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapp
     for name in sorted(known.keys() & shown.keys()):
         kind = known[name]
         want, have = (text or UNSET.get(name, "") for text in (written(asked.get(name)), shown[name]))
-        if (kind(want) if want else None) == (kind(have) if have else None):
+        if _is_same(kind, want, have):
             continue
         if kind is tres:
             told[name] = ",".join(filter(None, [want, *_without(want, have)]))
@@ -183,6 +207,17 @@ def settings(known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapp
     return told
 
 
+def _is_same(kind: Kind, want: str, have: str) -> bool:
+    if not want or not have:
+        return want == have
+    asked = kind(want)
+    try:
+        return bool(asked == kind(have))
+    except ValueError:  # sacctmgr shows what nobody here knows: it is told again
+        return False
+
+
 def _without(want: str, have: str) -> list[str]:
     kept = {name for name, _ in tres(want)} if want else set()
-    return [f"{name}=-1" for name, _ in (tres(have) if have else ()) if name not in kept]
+    shown = [part.partition("=")[0].lower() for part in have.split(",") if part]
+    return [f"{name}=-1" for name in sorted(shown) if name not in kept]
