@@ -7,7 +7,6 @@ One round trip for all of them: a task for each file is what a run that changes 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = """
 module: file_set
@@ -105,20 +105,8 @@ def difference(wanted: dict[str, Any]) -> dict[str, str]:
 
 
 def write(place: Path, wanted: dict[str, Any]) -> None:
-    """A new file has the content, the mode and the owner; nobody else ever read it."""
-    place.unlink(missing_ok=True)
-    place.touch(mode=0o600)
-    place.write_text(wanted["content"], encoding="utf-8")
-    os.chown(place, 0, 0)
-    place.chmod(int(wanted["mode"], 8))
-
-
-def replace(path: Path, wanted: dict[str, Any]) -> None:
-    """The file is as it is wanted, whole at every moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    write(new, wanted)
-    new.replace(path)
+    """The file at the place has the content, the mode and the owner."""
+    write_whole(place, wanted["content"].encode(), mode=int(wanted["mode"], 8), owner=0, group=0)
 
 
 def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
@@ -129,7 +117,7 @@ def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
     noted = json.loads(content_of(note) or "[]")
     found = [one["path"] for one in module.params["files"] if one["path"] in {*changed, *noted}]
     if changed and not module.check_mode:
-        replace(note, {"path": str(note), "content": json.dumps(found), "mode": "0600"})
+        write_whole(note, json.dumps(found).encode())
     return found
 
 
@@ -164,7 +152,7 @@ def main() -> None:
         module.exit_json(changed=False, changes=[], held=held)
     changes = with_unsettled(module, [wanted["path"] for wanted in changed]) + [str(path) for path in gone]
     for wanted in () if module.check_mode else changed:
-        replace(Path(wanted["path"]), wanted)
+        write(Path(wanted["path"]), wanted)
     for path in () if module.check_mode else gone:
         path.unlink()
     module.exit_json(changed=bool(changes), changes=changes, held=held, diff=differences)

@@ -7,12 +7,12 @@ that an exchange is under way: asked again, the module leaves the new one as it 
 
 from __future__ import annotations
 
-import os
 import secrets
 import string
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = """
 module: secret_exchange
@@ -48,9 +48,10 @@ def begin(path: Path, *, check: bool) -> bool:
     if old(path).exists() and path.read_bytes() != old(path).read_bytes():
         return False
     if not check:
-        now = path.read_text(encoding="utf-8")
-        write(old(path), now)
-        write(path, "".join(secrets.choice(ALPHABET) for _ in now.strip()) + "\n")
+        now = path.read_bytes()
+        write_whole(old(path), now)
+        new = "".join(secrets.choice(ALPHABET) for _ in now.strip())
+        write_whole(path, f"{new}\n".encode())
     return True
 
 
@@ -60,17 +61,6 @@ def end(path: Path, *, check: bool) -> bool:
     if not check:
         old(path).unlink(missing_ok=True)
     return is_left
-
-
-def write(path: Path, text: str) -> None:
-    """The file holds the text, for its owner alone; at no moment half of it."""
-    temporary = path.with_name(f"{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(descriptor)
-    temporary.replace(path)
 
 
 def main() -> None:

@@ -8,6 +8,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import ansible.module_utils
+
+# Where Ansible, too, finds what modules of several roles share.
+SHARED = Path(__file__).resolve().parents[1] / "module_utils"
+ansible.module_utils.__path__.append(str(SHARED))
+
 
 def load(path: Path, name: str | None = None) -> ModuleType:
     """Return a file as a module.

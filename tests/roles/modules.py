@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.modules import SHARED
+
 CALL = """
 import runpy, sys
+import ansible.module_utils as shared
 import ansible.module_utils.basic as basic
+shared.__path__.append(sys.argv[3])
 basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = sys.argv[2].encode(), "legacy"
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
@@ -21,7 +25,7 @@ def call(module: Path, arguments: dict[str, Any], *, tmp: Path, check_mode: bool
     """Run a module and return what it told, also if it failed."""
     tmp.mkdir(exist_ok=True)
     given = {"_ansible_check_mode": check_mode, "_ansible_remote_tmp": str(tmp), "_ansible_keep_remote_files": False}
-    argv = [sys.executable, "-c", CALL, module, json.dumps({"ANSIBLE_MODULE_ARGS": arguments | given})]
+    argv = [sys.executable, "-c", CALL, module, json.dumps({"ANSIBLE_MODULE_ARGS": arguments | given}), SHARED]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     told: dict[str, Any] = json.loads(done.stdout)
     return told

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.footprint_before import Record
+from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = r"""
 module: footprint_packages
@@ -114,7 +115,7 @@ def main() -> None:
         packages |= left - before
     if not module.check_mode:
         if packages:
-            write(note, sorted(packages))
+            write_whole(note, json.dumps(sorted(packages)).encode())
             run("apt-get", "--assume-yes", "purge" if purge else "remove", *sorted(packages))
             note.unlink()
         if purge:
@@ -122,13 +123,6 @@ def main() -> None:
             if not any(record.parent.iterdir()):
                 record.parent.rmdir()
     module.exit_json(changed=bool(packages) or purge, packages=sorted(packages))
-
-
-def write(note: Path, names: list[str]) -> None:
-    """The names are in the note, whole at every moment."""
-    new = note.with_suffix(".new")
-    new.write_text(json.dumps(names), encoding="utf-8")
-    new.rename(note)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.footprint_before import Record
+from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = r"""
 module: footprint_remove
@@ -164,19 +165,12 @@ def remove(path: Path) -> None:
 
 
 def restore(path: Path, member: tarfile.TarInfo, content: bytes) -> None:
-    """The file is as it was, whole at every moment; of a folder that is there the rights are."""
+    """The file is as it was; of a folder that is there the rights are."""
     if path.is_dir() and member.isdir():
         os.chown(path, member.uid, member.gid)
         path.chmod(member.mode)
         return
-    new = path.with_name(f"{path.name}.restored")
-    new.unlink(missing_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new.touch(mode=0o600)
-    new.write_bytes(content)
-    shutil.chown(new, member.uid, member.gid)
-    new.chmod(member.mode)
-    new.rename(path)
+    write_whole(path, content, mode=member.mode, owner=member.uid, group=member.gid)
 
 
 def return_files(paths: list[str], was: Record) -> Iterator[Step]:

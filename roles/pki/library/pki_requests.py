@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import os
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.whole_file import write_whole
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -108,12 +108,7 @@ def ensure_file(module: AnsibleModule, path: Path, content: bytes, owner: str, g
     """Write a file unless it holds this already, set who may read it, and return whether anything changed."""
     changed = not path.exists() or path.read_bytes() != content
     if changed and not module.check_mode:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        temporary = path.with_suffix(".new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        temporary.replace(path)
+        write_whole(path, content)
     return set_access(module, path, owner, group, mode) or changed
 
 

@@ -33,6 +33,7 @@ from ansible.module_utils.traefik_checks import (
     trial_of,
     wrong_keys,
 )
+from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = """
 module: traefik_configuration
@@ -186,15 +187,6 @@ def check_live(options: Mapping[str, Any]) -> None:
         time.sleep(STEP_S)
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a file in one step."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    new = path.with_suffix(".new")  # a suffix that Traefik does not read
-    new.write_text(text)
-    new.chmod(0o644)
-    new.replace(path)
-
-
 def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
     """Make both files what they must be, after the checks, and return the module's answer.
 
@@ -210,7 +202,7 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
         check_keys(options["binary"], options["static_document"])
         check_trial(options)
     for path in () if check_mode else changed:
-        write(path, wanted[path])
+        write_whole(path, wanted[path].encode(), mode=0o644)
     diff = [{"before": before[path], "after": wanted[path], "path": str(path)} for path in changed]
     return {"changed": bool(changed), "static_changed": directory / "traefik.yml" in changed, "diff": diff}
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file that a module writes is whole at every moment, and only those who may read it ever could."""
+
+import os
+import stat
+
+import pytest
+from tests.modules import SHARED, load
+
+whole_file = load(SHARED / "whole_file.py")
+
+
+def test_it_has_content_mode_and_owner_and_nothing_is_beside_it(tmp_path):
+    place = tmp_path / "a/b/file"
+
+    whole_file.write_whole(place, b"new", mode=0o640, owner=1, group=2)
+
+    now = place.stat()
+    assert place.read_bytes() == b"new"
+    assert (stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid) == (0o640, 1, 2)
+    assert list(place.parent.iterdir()) == [place]
+
+
+def test_what_was_there_stays_whole_until_the_new_one_is(tmp_path, monkeypatch):
+    place = tmp_path / "file"
+    place.write_bytes(b"old")
+    seen = []
+
+    def no_room(descriptor):
+        beside = tmp_path / ".file.new"
+        seen.append((beside.read_bytes(), place.read_bytes()))
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", no_room)
+    with pytest.raises(OSError, match="No space left"):
+        whole_file.write_whole(place, b"new")
+
+    assert seen == [(b"new", b"old")]
+    assert place.read_bytes() == b"old"
+
+
+def test_what_was_cut_off_before_and_links_are_in_nobodys_way(tmp_path):
+    place, other = tmp_path / "file", tmp_path / "other"
+    other.write_bytes(b"another's")
+    place.with_name(".file.new").symlink_to(other)
+    place.symlink_to(other)
+
+    whole_file.write_whole(place, b"new")
+
+    assert (place.is_symlink(), place.read_bytes(), other.read_bytes()) == (False, b"new", b"another's")
+
+
+def test_nobody_else_reads_it_before_it_is_whole(tmp_path, monkeypatch):
+    modes = []
+    change = os.fchmod
+    monkeypatch.setattr(os, "fchmod", lambda file, mode: modes.append(os.fstat(file).st_mode) or change(file, mode))
+
+    whole_file.write_whole(tmp_path / "file", b"secret", mode=0o644)
+
+    assert [stat.S_IMODE(mode) for mode in modes] == [0o600]
