@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder for slurmctld's state that is not mounted is not taken for a new one."""
+
+import json
+import subprocess
+
+import pytest
+from tests.roles.catalogue import ROOT, Role
+
+ROLE = Role("slurm")
+NOTE = ROLE.vars["__slurm_state_note"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return what has this machine make a place for a controller's state, given where slurmctld had it before."""
+    for name in ("state.yml", "state_note.yml"):
+        text = (ROLE.path / "tasks" / name).read_text()
+        # Nobody here is called slurm.
+        (tmp_path / name).write_text(text.replace("owner: slurm", "owner: root").replace("group: slurm", "group: root"))
+
+    def run(state, was):
+        known = {
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "slurm_components": ["controller"],
+            "slurm_backup_controller_host": "",
+            "__slurm_config": {"StateSaveLocation": str(state)},
+            "__slurm_change_result": {"state_was": str(was)},
+            **{name: ROLE.vars[name] for name in ("__slurm_state_note", "__slurm_state_was")},
+        }
+        tasks = [{"name": "Have a place", "ansible.builtin.import_tasks": "state.yml"}]
+        play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": known, "tasks": tasks}
+        (tmp_path / "book.yml").write_text(json.dumps([play]))
+        command = ["ansible-playbook", "--inventory=localhost,", tmp_path / "book.yml"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.returncode, " ".join(done.stdout.split())
+
+    return run
+
+
+def test_a_state_that_slurmctld_had_and_that_is_not_there_is_missed(place, tmp_path):
+    state = tmp_path / "mounted/slurm"
+
+    code, told = place(state, was=state)
+
+    assert code != 0
+    assert f"localhost does not see slurmctld's state in {state}" in told
+    assert "Mount what holds it" in told
+    assert not state.parent.exists()
+
+
+def test_a_state_that_is_there_is_left_alone(place, tmp_path):
+    state = tmp_path / "slurm"
+    assert place(state, was="")[0] == 0
+    (state / "job_state").write_text("jobs")
+
+    code, told = place(state, was=state)
+
+    assert (code, "changed=0" in told) == (0, True)
+    assert {path.name for path in state.iterdir()} == {NOTE, "job_state"}
+
+
+@pytest.mark.parametrize("was", ["", "/var/lib/slurm/slurmctld"])
+def test_a_new_place_is_made_and_known(place, tmp_path, was):
+    state = tmp_path / "a/slurm"
+
+    assert place(state, was)[0] == 0
+
+    assert (state / NOTE).exists()
+    assert state.stat().st_mode & 0o777 == 0o700
