@@ -93,6 +93,27 @@ def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
     assert cluster.looks() == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "nodes", "told"),
+    [
+        ("drain", "gpu1,gpu2", "Would drain: gpu1"),
+        ("drain", "gpu2", "Would drain: no node"),
+        ("resume", "gpu1,gpu2", "Would resume: gpu2"),
+        ("resume", "gpu1", "Would resume: no node"),
+    ],
+)
+def test_a_check_run_says_which_nodes_would_change_and_changes_none(state, nodes, told, cluster):
+    cluster.says("scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated')
+    cluster.says("sinfo", "printf '%s\\n' 'gpu1|idle|none' 'gpu2|idle+drain|disks'")
+
+    code, said = cluster.drain("--check", "-e", f"nodes={nodes} reason=disks state={state}")
+
+    assert code == 0, said[-2000:]
+    assert f"{told}\n" in said.replace("'", "")
+    assert ("changed=0" in said) is told.endswith("no node")
+    assert not (cluster.folder / "updated").exists()
+
+
 def test_words_that_no_variable_has_are_refused(cluster):
     """Of -e reason='new disks' the shell takes the quotes, and Ansible gives reason its first word alone."""
     code, said = cluster.drain("-e", "nodes=gpu1", "-e", "reason=new disks")
