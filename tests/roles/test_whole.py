@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which playbooks --limit would make do less than they say, and that they refuse it."""
+"""Which playbooks --limit or --tags would make do less than they say, and that they refuse it."""
 
 import subprocess
 
@@ -35,3 +35,15 @@ def test_what_goes_from_host_to_host_leaves_none_out(name, limit):
     tasks = [line.partition("[")[2].partition("]")[0] for line in done.stdout.splitlines() if line.startswith("TASK")]
     assert tasks[-1] == "Assert that the run is not limited"
     assert set(tasks[:-1]) <= {"Assert that it is known what is meant"}
+
+
+@pytest.mark.parametrize("name", ["add_node", "drain", "plan", "backup", "restore", "upgrade"])
+def test_what_has_no_tags_leaves_no_part_out(name):
+    argv = ["ansible-playbook", f"--inventory={INVENTORY}", f"playbooks/{name}.yml", "--tags=slurm_configure"]
+
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2, said
+    assert '--tags is "slurm_configure", --skip-tags ""; ' in said
+    assert said.count("TASK [") == 2
