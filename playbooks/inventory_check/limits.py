@@ -50,7 +50,8 @@ def _unmade(where: str, keys: tuple[str, ...], asked: Mapping[str, Any], names: 
         named = _limits.written(value).lower().split(",") if key.lower() in wanted else []
         for name in named:
             if name not in {"", "all", *names}:
-                allowed = f"one of slurm_qos and Slurm's own: {', '.join(sorted(names))}"
+                own = f'one made by hand has "{name}:" and nothing after it in slurm_qos, and is left as it is'
+                allowed = f"one of slurm_qos and Slurm's own: {', '.join(sorted(names))}; {own}"
                 yield Problem(where=f"{where}.{key}", found=f'there is no QOS "{name}"', allowed=allowed)
 
 

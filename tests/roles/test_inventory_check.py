@@ -185,7 +185,10 @@ WRONG_CLUSTER: Mistakes = {
         lambda i: i.say(
             slurm_qos={"long": {"MaxWal": "1-0"}, "short": {"MaxWall": "a day"}, "text": "MaxWall=90", "bare": None}
         ),
-        ('slurm_partitions.cpu.AllowQos: there is no QOS "lang"', "bare, long, normal, short, text"),
+        (
+            'slurm_partitions.cpu.AllowQos: there is no QOS "lang"',
+            "bare, long, normal, short, text; one made by hand has",
+        ),
     ),
     "qos-setting": (
         lambda i: None,
