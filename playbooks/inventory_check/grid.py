@@ -14,7 +14,7 @@ from cryptography import x509
 from eth_utils import is_checksum_address, is_hex_address
 from pydantic import TypeAdapter, ValidationError
 
-from gridstead.config import Chain, Endpoint, problems
+from gridstead.config import Chain, Endpoint, problems, without_secret
 from inventory_check.problem import GRID, Problem
 from inventory_check.site import Host, Site, address
 
@@ -45,7 +45,7 @@ def grid(site: Site) -> Iterator[Problem]:
         yield Problem(where="gridstead_grid", found=f"cannot be computed: {error.message}", about=ABOUT)
         return
     if not isinstance(said, Mapping):
-        found = "missing" if said is None else repr(said)
+        found = "missing" if said is None else "no table"
         yield Problem(
             where="gridstead_grid", found=found, allowed=f"a table of {', '.join(sorted(_KEYS))}", about=ABOUT
         )
@@ -123,13 +123,15 @@ def local_chain(site: Site) -> Iterator[Problem]:
     said = site.first().value("gridstead_grid")
     if not devnet or not isinstance(said, Mapping):
         return
-    url = urlsplit(str(said.get("rpc_url")))
+    rpc_url, port = said.get("rpc_url"), devnet[0].number("devnet_port")
+    is_told = any(key == "rpc_url" for key, _ in problems(Chain, {"rpc_url": rpc_url}))
+    url = urlsplit("" if is_told else str(rpc_url))
     host = address(url.hostname)
-    port = devnet[0].number("devnet_port")
-    if not (url.hostname == "localhost" or (host and host.is_loopback)) or url.port != port:
+    is_here = url.hostname == "localhost" or (host and host.is_loopback)
+    if not is_told and not (is_here and url.port == port):
         yield Problem(
             where="gridstead_grid.rpc_url",
-            found=f"{url.geturl()}, and host {devnet[0].name} is in group devnet, which runs a chain of its own",
+            found=f"{without_secret(rpc_url)}, and host {devnet[0].name} in group devnet runs a chain of its own",
             allowed=f"http://127.0.0.1:{port}, or no host in devnet",
             about=frozenset({"devnet_port"}),
         )

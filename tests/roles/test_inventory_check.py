@@ -93,8 +93,8 @@ WRONG_EVERYWHERE: Mistakes = {
         ("gridstead_wallet_gid: 300000", "from 200001 to 999999", "below 200001"),
     ),
     "grid-scheme": (
-        lambda i: i.grid(rpc_url="ws://rpc.grid.example"),
-        ("gridstead_grid.rpc_url", "ws://rpc.grid.example", "grid's operator"),
+        lambda i: i.grid(rpc_url="ws://rpc.grid.example/v3/3f9c0ffee"),
+        ("gridstead_grid.rpc_url", "found ws://rpc.grid.example/...", "grid's operator"),
     ),
     "grid-chain-id": (
         lambda i: i.grid(chain_id="main"),
@@ -242,8 +242,8 @@ WRONG_CHAIN: Mistakes = {
         ("host infra", "answers on host control alone"),
     ),
     "two-chains": (
-        lambda i: (i.grid(rpc_url="https://rpc.grid.example"), i.say(devnet_port=8445)),
-        ("gridstead_grid.rpc_url: https://rpc.grid.example", "devnet", "http://127.0.0.1:8445"),
+        lambda i: (i.grid(rpc_url="https://rpc.grid.example/v3/3f9c0ffee"), i.say(devnet_port=8445)),
+        ("gridstead_grid.rpc_url: https://rpc.grid.example/..., ", "devnet", "http://127.0.0.1:8445"),
     ),
     "port-twice": (lambda i: None, ("host control, port 8445/tcp", "devnet (devnet_port) and by logger (listen)")),
     "certificates-outlive": (lambda i: i.say(pki_valid_days=5000), ("pki_valid_days: 5000", "authority")),

@@ -60,6 +60,40 @@ def test_a_broken_field_is_named_with_what_was_found(tmp_path, before, after, to
     assert told in error.value.detail
 
 
+KEY = "3f9c0ffee"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (f"ws://node.example:1/v3/{KEY}", "found ws://node.example:1/..."),
+        (f"ws://node.example?key={KEY}", "found ws://node.example/..."),
+        (f"https//node.example/{KEY}", "found what is not shown"),
+        (f"ws://user:{KEY}@node.example", "found what is not shown"),
+        (f"http://node.example:{KEY}", "found what is not shown"),
+    ],
+)
+def test_of_a_wrong_address_no_part_is_told_that_may_be_a_key(tmp_path, said, told):
+    with pytest.raises(ConfigError) as error:
+        load(ClientSettings, settings(tmp_path, CLIENT.replace("http://127.0.0.1:8545", said)))
+
+    assert f", {told}" in error.value.detail
+    assert KEY not in error.value.detail
+
+
+def test_of_tables_nothing_is_told(tmp_path):
+    with pytest.raises(ConfigError) as error:
+        load(
+            Slurm,
+            settings(
+                tmp_path,
+                f'transport = "agent"\nssh = {{endpoint = "{KEY}:22", key_file = "/k", known_hosts_file = "/h"}}',
+            ),
+        )
+
+    assert KEY not in error.value.detail
+
+
 LOGGER = """
 log_token_key_file = "/t"
 storage_key_file = "/s"

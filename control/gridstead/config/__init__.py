@@ -15,7 +15,7 @@ from gridstead.config.cvmfs_client import CvmfsClientSettings, MountedRepository
 from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
-from gridstead.config.reading import load, problems
+from gridstead.config.reading import load, problems, without_secret
 from gridstead.config.services import FILES, SERVICES
 from gridstead.config.supervisor import (
     AgentTransport,
@@ -85,4 +85,5 @@ __all__ = [
     "load",
     "problems",
     "to_wei",
+    "without_secret",
 ]

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeGuard, TypeVar, get_args
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -57,7 +58,31 @@ def _why(model: type[Settings], error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1]), _keys(model, error["loc"][:-1]), n=1)
         return "unknown key" + (f", did you mean {near[0]}?" if near else "")
-    return f"{error['msg'].removeprefix('Value error, ')}, found {repr(error['input'])[:SHOWN]}"
+    said, why = error["input"], error["msg"].removeprefix("Value error, ")
+    if isinstance(said, Mapping):
+        return why
+    key = next((key for key in reversed(error["loc"]) if isinstance(key, str)), "")
+    is_address = key.endswith(("url", "urls")) or "://" in repr(said)
+    return f"{why}, found {(without_secret(str(said)) if is_address else repr(said))[:SHOWN]}"
+
+
+def without_secret(address: str) -> str:
+    """Return scheme, host and port of an address: a user, a path and a query may be keys of it.
+
+    >>> without_secret("https://rpc.grid.example:8545/v3/3f9c0ffee")
+    'https://rpc.grid.example:8545/...'
+    """
+    hidden = "what is not shown, as it may hold a key"
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return hidden
+    # Passwords may have slashes, so the user need not be where a URL has one.
+    if not parts.scheme or not parts.hostname or "@" in address:
+        return hidden
+    where = f"{parts.scheme}://{parts.hostname}{f':{port}' if port is not None else ''}"
+    return where if where == address else f"{where}/..."
 
 
 def _keys(model: type[Settings], table: tuple[int | str, ...]) -> list[str]:

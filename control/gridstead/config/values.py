@@ -35,7 +35,7 @@ def _check_url(value: str) -> str:
         parts = urlsplit(value)
         good = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError as error:
-        raise ValueError(f"a URL is http(s)://host:port/path: {error}") from error
+        raise ValueError("a URL is http(s)://host:port/path") from error
     if not good or any(c.isspace() or not c.isprintable() for c in value):
         raise ValueError("a URL is http(s)://host:port/path")
     return value
