@@ -41,6 +41,7 @@ def test_no_play_of_it_names_the_nodes_that_are_there():
     assert [play["name"] for play in plays(ADD_NODE) if play["hosts"].startswith("all")] == [
         "Make sure that no host is left out",
         "Check the inventory",
+        "Build the control plane",
     ]
 
 
