@@ -116,8 +116,21 @@ def test_a_first_run_notes_the_wallet_that_it_makes_and_a_second_one_changes_not
     assert host.files() == before
 
 
+def test_a_wallet_whose_site_has_lost_its_secrets_is_left_as_it_is(host):
+    host.has(OWN)
+
+    done = host.run(tasks_from="wallets")
+
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 2, done.stdout
+    assert f"localhost has the wallets supervisor, and there is nothing in {host.note.parent}, where" in told
+    assert host.files().keys() == {"supervisor.json"}
+
+
 def test_a_run_that_was_cut_between_wallet_and_note_is_gone_on_with(host):
     host.has(OWN)
+    host.note.parent.mkdir()
+    (host.note.parent / "wallet-supervisor").touch()
 
     done = host.run()
 

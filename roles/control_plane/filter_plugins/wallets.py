@@ -27,6 +27,12 @@ def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> l
     return [name for name in notes if name not in noted or noted[name] != addresses.get(name)]
 
 
+def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
+    """Return the wallets that the host has while nothing is where they are noted, and so no password of theirs."""
+    folders = {name: Path(path).parent for name, path in notes.items() if name in addresses}
+    return [name for name, folder in folders.items() if not folder.is_dir() or not any(folder.iterdir())]
+
+
 def _noted(notes: Mapping[str, str]) -> dict[str, str]:
     return {name: Path(path).read_text(encoding="utf-8").strip() for name, path in notes.items() if Path(path).exists()}
 
@@ -36,4 +42,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""
-        return {"lost_wallets": lost_wallets, "unnoted_wallets": unnoted_wallets}
+        return {"lost_wallets": lost_wallets, "unnoted_wallets": unnoted_wallets, "locked_wallets": locked_wallets}
