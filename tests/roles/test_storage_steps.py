@@ -43,15 +43,34 @@ def test_a_server_is_told_of_every_file_of_its_that_is_younger(site, backend, wr
     assert [path for one in told for path in one["reads"]] == []
 
 
-def test_a_new_client_mounts_when_the_server_knows_it():
-    steps = [
-        (one.get("ansible.builtin.include_tasks") or {}).get("file") or one.get("ansible.builtin.import_tasks")
+def steps():
+    """Return what the role does, in its order."""
+    keys = ("ansible.builtin.import_tasks", "ansible.builtin.meta")
+    return [
+        (one.get("ansible.builtin.include_tasks") or {}).get("file") or next(one[key] for key in keys if key in one)
         for one in tasks("main.yml")
     ]
 
-    assert steps.index("{{ shared_storage_backend }}/service.yml") < steps.index("mount.yml")
-    (handler,) = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
-    assert handler["name"] == "Remount the file system"
+
+def test_a_new_client_mounts_when_the_server_knows_it():
+    assert steps().index("{{ shared_storage_backend }}/service.yml") < steps().index("mount.yml")
+
+
+def test_jobs_are_looked_for_again_just_before_the_mount_is_made_anew():
+    """One may start since the first look; nodes are not drained."""
+    look, remount = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
+
+    assert look["shared_storage_mount"] == tasks("remount.yml")[-1]["shared_storage_mount"]
+    assert look["shared_storage_mount"]["must"] == "spare"
+    assert look["listen"] == remount["listen"]
+    assert remount["name"] == "Remount the file system"
+
+
+def test_nobody_goes_on_without_the_mount_that_is_meant():
+    assert steps()[-3:] == ["mount.yml", "flush_handlers", "answer.yml"]
+    assert all(one["daemon"]["no_block"] for one in tasks("mount.yml") if "daemon" in one)
+    (look,) = tasks("answer.yml")
+    assert look["shared_storage_mount"]["must"] == "answer"
 
 
 def test_a_distribution_s_firewall_learns_to_put_ours_back(site):
@@ -126,10 +145,9 @@ def test_a_mount_is_made_anew_for_what_it_is_made_of_and_for_nothing_else():
 
 
 def test_jobs_are_looked_for_before_anything_is_written():
-    steps = [str(one) for one in tasks("main.yml")]
-    (refusal,) = [number for number, step in enumerate(steps) if "remount.yml" in step]
+    configured = min(number for number, step in enumerate(steps()) if "configure" in step)
 
-    assert refusal < min(number for number, step in enumerate(steps) if "configure" in step and "remount" not in step)
+    assert steps().index("remount.yml") < configured
     assert all("file_set" not in one or one["check_mode"] is True for one in tasks("remount.yml"))
 
 

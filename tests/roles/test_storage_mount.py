@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the shared storage may be mounted anew under jobs, and when it counts as mounted."""
+
+import json
+import os
+
+import pytest
+from tests.roles.catalogue import Role
+from tests.roles.modules import call
+
+ROLE = Role("shared_storage")
+# Mounts of any machine; what they answer is the stand-in's word.
+ROOT, HOME, OLD = "/", "/proc", "/sys"
+NOT_MOUNTED = "/no/such/place"
+JOB = "77 slurmstepd: [12.batch]"
+ANSWERS = "exit 0"
+STALE = "echo \"stat: cannot statx '/x': Stale file handle\" >&2; exit 1"
+GONE = "echo \"stat: cannot statx '/x': Transport endpoint is not connected\" >&2; exit 1"
+DENIED = "echo \"stat: cannot statx '/x': Permission denied\" >&2; exit 1"
+
+
+def text(root, *places):
+    return json.dumps([f"mount -t nfs4 a:/ {root}", [{"path": path} for path in places], False, []])
+
+
+@pytest.fixture
+def look(tmp_path, monkeypatch):
+    """Return what calls the module on a host with these jobs, where each place says something of its own."""
+
+    def call_it(must, *, says, paths=(ROOT, HOME), started_with=None, job=JOB, **more):
+        stands_in = {
+            "stat": "case $3 in " + " ".join(f"{path}) {word};;" for path, word in says.items()) + " esac",
+            "pgrep": f"echo '{job}'" if job else "exit 1",
+        }
+        for name, script in stands_in.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        (tmp_path / "made_of").write_text(text(*paths))
+        if started_with is not None:
+            (tmp_path / "in_force").write_text(started_with)
+        arguments = {"paths": list(paths), "made_of": str(tmp_path / "made_of"), "must": must, "wait_s": 0}
+        module = ROLE.path / "library/shared_storage_mount.py"
+        return call(module, arguments | {"in_force": str(tmp_path / "in_force")} | more, tmp=tmp_path / "tmp")
+
+    return call_it
+
+
+@pytest.mark.parametrize("says", [{}, {ROOT: GONE}, {HOME: STALE}, {ROOT: GONE, HOME: DENIED}])
+def test_a_place_that_answers_is_not_taken_from_a_job(look, says):
+    told = look("spare", says={ROOT: ANSWERS, HOME: ANSWERS} | says)
+
+    assert told["failed"]
+    assert "lose their open files: [12.batch]. Wait" in told["msg"]
+
+
+def test_where_there_is_no_job_it_is_free_and_nobody_asks(look, tmp_path):
+    """mfsmount does not end on SIGTERM while a program waits for its answer."""
+    told = look("spare", says={ROOT: f"touch {tmp_path}/asked"}, job=None)
+
+    assert "failed" not in told
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize("word", [STALE, GONE])
+def test_what_answers_nobody_any_more_is_mounted_anew_under_jobs(look, word):
+    told = look("spare", says={ROOT: word, HOME: word}, started_with=text(ROOT, HOME))
+
+    assert "failed" not in told
+    assert set(told["troubles"]) == {ROOT, HOME}
+
+
+def test_what_is_not_mounted_is_mounted_under_jobs(look):
+    assert "failed" not in look("spare", says={}, paths=[NOT_MOUNTED])
+
+
+def test_places_that_are_to_go_are_not_taken_from_a_job_either(look):
+    told = look("spare", says={OLD: ANSWERS}, paths=[NOT_MOUNTED], started_with=text(OLD))
+
+    assert told["failed"]
+
+
+def test_a_server_that_says_nothing_may_be_back_in_a_moment(look):
+    told = look("spare", says={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
+
+    assert told["failed"]
+    assert told["troubles"] == {ROOT: "no answer within 0 s"}
+
+
+def test_what_is_mounted_as_it_must_be_is_there(look):
+    assert "failed" not in look("answer", says={}, started_with=text(ROOT, HOME))
+
+
+@pytest.mark.parametrize(
+    ("says", "paths", "why"),
+    [
+        ({}, [ROOT, NOT_MOUNTED], f"({NOT_MOUNTED}: not mounted)"),
+        ({HOME: STALE}, [ROOT, HOME], f"({HOME}: Stale file handle)"),
+        ({ROOT: GONE}, [ROOT, HOME], f"({ROOT}: Transport endpoint is not connected)"),
+    ],
+)
+def test_a_run_ends_where_a_place_is_not_there(look, says, paths, why):
+    told = look("answer", says=says, paths=paths, started_with=text(*paths))
+
+    assert told["failed"]
+    assert why in told["msg"]
+    assert "Whoever runs its server must" in told["msg"]
+
+
+@pytest.mark.parametrize("started_with", [None, text(OLD, HOME)])
+def test_a_mount_of_before_is_not_what_is_waited_for_and_nobody_asks_it(look, started_with, tmp_path):
+    told = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
+
+    assert f"({ROOT}: not mounted as it is to be, {HOME}: not mounted as it is to be)" in told["msg"]
+    assert not (tmp_path / "asked").exists()
