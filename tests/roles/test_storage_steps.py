@@ -73,6 +73,39 @@ def test_nobody_goes_on_without_the_mount_that_is_meant():
     assert look["shared_storage_mount"]["must"] == "answer"
 
 
+@pytest.mark.parametrize(
+    ("there", "backend", "hidden"),
+    [
+        ([], "nfs", []),
+        (["/var/lib/mfs/metadata.mfs"], "nfs", ["moosefs"]),
+        (["/var/lib/mfs/metadata.mfs.back"], "external", ["moosefs"]),
+        (["/var/lib/mfs/metadata.mfs.back"], "moosefs", []),
+        (["/var/lib/mfs/metadata.mfs.empty"], "nfs", []),
+        (["/etc/exports.d/gridstead.exports"], "moosefs", ["nfs"]),
+        (["/etc/exports.d/gridstead.exports"], "nfs", []),
+    ],
+)
+def test_files_that_another_back_end_has_served_are_not_hidden(site, there, backend, hidden):
+    """MooseFS was the default once: who ran on it had nothing to say."""
+    look, assertion = tasks("backend.yml")
+    assertion = assertion["ansible.builtin.assert"]
+    templar = site.templar(ROLE, "infra", shared_storage_backend=backend)
+    looked = templar.template(trust_as_template(look["loop"]))
+    results = [{"__shared_storage_item": one, "stat": {"exists": one["path"] in there}} for one in looked]
+    templar.available_variables["__shared_storage_served_result"] = {"results": results}
+
+    told = templar.template(templar.available_variables["__shared_storage_hidden"])
+
+    assert [one["backend"] for one in told] == hidden
+    assert templar.evaluate_conditional(trust_as_template(assertion["that"])) is not bool(hidden)
+    message = templar.template(trust_as_template(assertion["fail_msg"]))
+    assert [f"Set shared_storage_backend: {one}." in message for one in hidden] == [True] * len(hidden)
+
+
+def test_another_back_end_is_refused_before_anything_is_changed():
+    assert steps()[:2] == ["validate.yml", "backend.yml"]
+
+
 def test_a_distribution_s_firewall_learns_to_put_ours_back(site):
     assert daemons(site, "moosefs")["gridstead-storage-firewall"]["beside"] == ["nftables.service"]
 
