@@ -11,7 +11,20 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
-from inventory_check import authority, cluster, flows, grid, keys, layout, limits, machine, roles, settings, vaulted
+from inventory_check import (
+    authority,
+    cluster,
+    example,
+    flows,
+    grid,
+    keys,
+    layout,
+    limits,
+    machine,
+    roles,
+    settings,
+    vaulted,
+)
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
 
@@ -70,7 +83,7 @@ def _problems(site: Site, wanted: list[roles.Role], now: datetime, *, exchanges_
         *limits.limits(site),
     ]
     found += [*grid.grid(site), *grid.trust(site, now), *grid.local_chain(site)]
-    found += [*machine.secrets(site), *machine.among_hosts(site)]
+    found += [*machine.secrets(site), *machine.among_hosts(site), *example.values(site)]
     found += authority.authority(site, now, exchanged=exchanges_authority)
     found += vaulted.secrets(site, wanted[0].wiring)
     found += roles.variables(site, wanted)

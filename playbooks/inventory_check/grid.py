@@ -19,7 +19,7 @@ from inventory_check.problem import GRID, Problem
 from inventory_check.site import Host, Site, address
 
 # Stands for the contract of a local chain, which is there when the chain is.
-UNBORN = "0x" + 40 * "1"
+UNBORN = "0x" + 20 * "b0"
 ABOUT = frozenset({"gridstead_grid"})
 
 _CHAIN = Chain.model_fields

@@ -17,6 +17,7 @@ from ansible.template import Templar, trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 from tests.roles.catalogue import ROOT, Role, roles
+from tests.roles.inventories import read
 
 SAMPLES = Path(__file__).parent / "samples"
 FACTS = {
@@ -98,6 +99,20 @@ def plugins() -> None:
     init_plugin_loader()
     for role in roles():
         add_all_plugin_dirs(str(role.path))
+
+
+@pytest.fixture(scope="session")
+def loader(plugins) -> DataLoader:
+    """What reads the files of playbooks."""
+    found = DataLoader()
+    found.set_basedir(str(ROOT / "playbooks"))
+    return found
+
+
+@pytest.fixture
+def inventory(loader, tmp_path):
+    """The example, filled in, to be spoiled."""
+    return read(loader, "example", tmp_path / "secrets")
 
 
 @pytest.fixture(scope="session")

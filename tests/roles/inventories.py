@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from ansible.template import trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 from cryptography import x509
@@ -70,6 +74,37 @@ def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None
     (folder / "ca.key").chmod(0o600)
 
 
+FILLED = (
+    (r"\.example\b(\.org)?", ".test"), (r"\bexample\.org", "site.test"), (r"\b192\.0\.2\.", "10.64.2."),
+    (r"([0-9a-f])\1{39,}", lambda found: ("12" * len(found[0]))[: len(found[0])]),
+)  # fmt: skip
+
+
+def said(text: str) -> str:
+    """Return a text of the example as its operator would say it."""
+    return functools.reduce(lambda so_far, pair: re.sub(*pair, so_far), FILLED, text)
+
+
+def copied(name: str, folder: Path) -> Path:
+    """Return an inventory of the repository as an operator copies and fills it."""
+    shutil.copytree(ROOT / "inventory" / name, folder, ignore=shutil.ignore_patterns("00-wiring"))
+    for file in folder.rglob("*.yml"):
+        file.write_text(said(file.read_text()))
+    (folder / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
+    return folder
+
+
+def filled(value: Any) -> Any:
+    """Return a value of the example as its operator would say it."""
+    if isinstance(value, dict):
+        return {key: filled(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    return value if said(value) == value else trust_as_template(said(value))
+
+
 def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
     """Return an inventory of the repository, with a place for its secrets."""
     found = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
@@ -80,7 +115,9 @@ def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
             host.set_variable("gridstead_lab_added", "10.64.0.240/28")
     hostvars = HostVars(found, VariableManager(loader=loader, inventory=found), loader)
     groups = {group: list(hosts) for group, hosts in found.get_groups_dict().items()}
-    variables = {host: {**hostvars.raw_get(host), "hostvars": hostvars} for host in groups["all"]}
+    told = {host: hostvars.raw_get(host) for host in groups["all"]}
+    # Nobody fills in what a lab has.
+    variables = {host: {**(one if name == "lab" else filled(one)), "hostvars": hostvars} for host, one in told.items()}
     inventory = Inventory(loader, groups, variables, secrets)
     inventory.say(gridstead_secrets_dir=str(secrets))
     return inventory

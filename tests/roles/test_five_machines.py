@@ -3,21 +3,12 @@
 
 import re
 
-import pytest
 import yaml
-from ansible.parsing.dataloader import DataLoader
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import read
 
 EXAMPLE = ROOT / "inventory/example"
 TAKEN_OUT = ("slurm_state_directory", "slurm_gres")
-
-
-@pytest.fixture(scope="module")
-def loader(plugins):
-    found = DataLoader()
-    found.set_basedir(str(ROOT / "playbooks"))
-    return found
 
 
 def test_five_machines_are_enough(loader, tmp_path):

@@ -10,24 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import NOW, Inventory, make_authority, read
+from tests.roles.inventories import NOW, Inventory, filled, make_authority, read
 
 DAY = dt.timedelta(days=1)
-
-
-@pytest.fixture(scope="module")
-def loader(plugins):
-    found = DataLoader()
-    found.set_basedir(str(ROOT / "playbooks"))
-    return found
-
-
-@pytest.fixture
-def inventory(loader, tmp_path):
-    return read(loader, "example", tmp_path / "secrets")
 
 
 def open_secrets(inventory: Inventory) -> None:
@@ -77,8 +64,8 @@ WRONG_EVERYWHERE: Mistakes = {
         ("host controller", "slurm_backup_controller", "another host"),
     ),
     "address-is-a-name": (
-        lambda i: i.say("db", ansible_host="db.example"),
-        ('host db, gridstead_address: "db.example"', "IP address"),
+        lambda i: i.say("db", ansible_host="db.test"),
+        ('host db, gridstead_address: "db.test"', "IP address"),
     ),
     "node-missing": (
         lambda i: i.variables["compute1"].pop("slurm_node"),
@@ -92,9 +79,13 @@ WRONG_EVERYWHERE: Mistakes = {
         lambda i: i.say(gridstead_wallet_gid=300000),
         ("gridstead_wallet_gid: 300000", "from 200001 to 999999", "below 200001"),
     ),
+    "example-left": (
+        lambda i: i.say(gridstead_domain="site.example"),
+        ("the inventory: still the example's: gridstead_domain (site.example)", "what your site has"),
+    ),
     "grid-scheme": (
-        lambda i: i.grid(rpc_url="ws://rpc.grid.example/v3/3f9c0ffee"),
-        ("gridstead_grid.rpc_url", "found ws://rpc.grid.example/...", "grid's operator"),
+        lambda i: i.grid(rpc_url="ws://rpc.grid.test/v3/3f9c0ffee"),
+        ("gridstead_grid.rpc_url", "found ws://rpc.grid.test/...", "grid's operator"),
     ),
     "grid-chain-id": (
         lambda i: i.grid(chain_id="main"),
@@ -105,7 +96,7 @@ WRONG_EVERYWHERE: Mistakes = {
         ("gridstead_grid.contract", "'0x123'", "40 hexadecimal digits"),
     ),
     "grid-endpoint": (
-        lambda i: i.grid(logger="https://logger.grid.example:8445"),
+        lambda i: i.grid(logger="https://logger.grid.test:8445"),
         ("gridstead_grid.logger", "https://logger", "without a scheme"),
     ),
     "grid-place-missing": (lambda i: i.grid(job_definitions=None), ("gridstead_grid.job_definitions: missing",)),
@@ -144,8 +135,8 @@ WRONG_EVERYWHERE: Mistakes = {
 WRONG_CLUSTER: Mistakes = {
     "group-missing": (lambda i: i.groups.pop("storage"), ("group storage: 0 hosts", "exactly one")),
     "address-twice": (
-        lambda i: i.say("db", ansible_host="192.0.2.10"),
-        ("hosts controller, db: all have the gridstead_address 192.0.2.10",),
+        lambda i: i.say("db", ansible_host="10.64.2.10"),
+        ("hosts controller, db: all have the gridstead_address 10.64.2.10",),
     ),
     "node-without-cpus": (
         lambda i: i.node("compute1", CPUs=None),
@@ -242,8 +233,8 @@ WRONG_CHAIN: Mistakes = {
         ("host infra", "answers on host control alone"),
     ),
     "two-chains": (
-        lambda i: (i.grid(rpc_url="https://rpc.grid.example/v3/3f9c0ffee"), i.say(devnet_port=8445)),
-        ("gridstead_grid.rpc_url: https://rpc.grid.example/..., ", "devnet", "http://127.0.0.1:8445"),
+        lambda i: (i.grid(rpc_url="https://rpc.grid.test/v3/3f9c0ffee"), i.say(devnet_port=8445)),
+        ("gridstead_grid.rpc_url: https://rpc.grid.test/..., ", "devnet", "http://127.0.0.1:8445"),
     ),
     "port-twice": (lambda i: None, ("host control, port 8445/tcp", "devnet (devnet_port) and by logger (listen)")),
     "certificates-outlive": (lambda i: i.say(pki_valid_days=5000), ("pki_valid_days: 5000", "authority")),
@@ -315,16 +306,16 @@ WRONG_GRID: Mistakes = {
     ),
     "flow-is-none": (lambda i: None, ("gridstead_extra_flows, number 2", '"5" is no flow')),
     "ssh-from-nowhere": (
-        lambda i: i.say(gridstead_ssh_from=["192.0.2.0/33"]),
-        ("gridstead_flows, number 1", "flow ssh", '"192.0.2.0/33" is no group, no address'),
+        lambda i: i.say(gridstead_ssh_from=["10.64.2.0/33"]),
+        ("gridstead_flows, number 1", "flow ssh", '"10.64.2.0/33" is no group, no address'),
     ),
     "network-is-none": (
-        lambda i: i.say(gridstead_networks={"slurm_compute": ["192.0.2.1/24"], "slurm_login": ["192.0.2.64/27"]}),
-        ("gridstead_networks.slurm_compute", "192.0.2.1/24 has host bits set"),
+        lambda i: i.say(gridstead_networks={"slurm_compute": ["10.64.2.1/24"], "slurm_login": ["10.64.2.64/27"]}),
+        ("gridstead_networks.slurm_compute", "10.64.2.1/24 has host bits set"),
     ),
     "node-outside-its-network": (
         lambda i: None,
-        ("gridstead_networks.slurm_login: none of 192.0.2.64/27 holds 192.0.2.12, which is login",),
+        ("gridstead_networks.slurm_login: none of 10.64.2.64/27 holds 10.64.2.12, which is login",),
     ),
     "operator-locked-out": (
         lambda i: i.say(base_ssh_users=["alice", "bob"]),
@@ -398,6 +389,6 @@ def test_what_the_example_says_of_file_systems_of_a_site_is_good(inventory):
     told = [yaml.safe_load(line[2:]) for line in text.splitlines() if line.startswith("# shared_storage_external:")]
 
     for one in told:
-        inventory.say(shared_storage_backend="external", **one)
+        inventory.say(shared_storage_backend="external", **filled(one))
         assert inventory.problems() == []
     assert {one["shared_storage_external"]["type"] for one in told} == {"beegfs", "lustre", "ceph"}

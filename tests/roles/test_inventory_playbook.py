@@ -3,7 +3,6 @@
 
 import datetime as dt
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import make_authority
+from tests.roles.inventories import copied, make_authority
 
 VALIDATING = [path.name for path in sorted((ROOT / "playbooks").glob("*.yml")) if ": validate.yml" in path.read_text()]
 
@@ -33,16 +32,13 @@ def validate(folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A copy of the example inventory."""
-    folder = tmp_path / "site"
-    shutil.copytree(ROOT / "inventory/example", folder, ignore=shutil.ignore_patterns("00-wiring"))
-    (folder / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
-    return folder
+    return copied("example", tmp_path / "site")
 
 
 def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
     hosts = yaml.safe_load((site / "hosts.yml").read_text())
     children = hosts["all"]["children"]
-    children["slurm_compute"]["hosts"] |= {"Compute_3": {"ansible_host": "192.0.2.22"}}
+    children["slurm_compute"]["hosts"] |= {"Compute_3": {"ansible_host": "10.64.2.22"}}
     children["control_plane"]["hosts"] |= {"db": None}
     children["storage"]["hosts"] = children.pop("directory")["hosts"]
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
@@ -58,7 +54,7 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
         "group directory: 0 hosts. Allowed: one, or two that replicate. To mend by whoever writes this inventory.",
         "group control_plane: 2 hosts: control, db. Allowed: exactly one.",
         "host Compute_3: the name is none that a host can have",
-        "hosts Compute_3, compute2: all have the gridstead_address 192.0.2.22.",
+        "hosts Compute_3, compute2: all have the gridstead_address 10.64.2.22.",
         "did you mean slurm_partitions?",
         "must be one of: ",
     ):
@@ -68,10 +64,7 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
 
 @pytest.mark.parametrize("name", ["example", "single"])
 def test_secrets_and_backups_beside_the_hosts_are_not_read_as_hosts(name, tmp_path):
-    site = tmp_path / "site"
-    shutil.copytree(ROOT / "inventory" / name, site, symlinks=True)
-    (site / "group_vars/all/00-wiring").unlink()
-    (site / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
+    site = copied(name, tmp_path / "site")
     hosts = ansible_inventory(site)["_meta"]["hostvars"]
     said = next(iter(hosts.values()))
     folders = [said["gridstead_secrets_dir"], said["archive_dir"]]
@@ -84,9 +77,14 @@ def test_secrets_and_backups_beside_the_hosts_are_not_read_as_hosts(name, tmp_pa
     assert set(ansible_inventory(site)["_meta"]["hostvars"]) == set(hosts)
 
 
-def test_the_playbook_passes_a_good_inventory():
-    done = validate(ROOT / "inventory/single")
-    assert done.returncode == 0, done.stdout
+@pytest.mark.parametrize("name", ["example", "single"])
+def test_the_playbook_passes_a_copy_that_is_filled_in_and_not_what_was_copied(name, tmp_path):
+    filled, copy = validate(copied(name, tmp_path / "site")), validate(ROOT / "inventory" / name)
+
+    assert filled.returncode == 0, filled.stdout
+    assert copy.returncode == 2
+    assert "The inventory has 1 mistake; nothing was touched." in copy.stdout
+    assert "1. the inventory: still the example's: " in copy.stdout
 
 
 @pytest.mark.parametrize("name", VALIDATING)

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from tests.roles.catalogue import ROOT
+from tests.roles.inventories import copied
 
 from inventory_check.problem import Problem
 from inventory_check.site import Host, Site
@@ -67,7 +68,8 @@ def test_the_playbook_refuses_a_vaulted_secret_with_the_end_of_its_line_and_does
     moved = subprocess.run(moving, input=f"{SECRET}\n", check=True, capture_output=True, text=True)
     (vault / "vault.yml").write_text(moved.stdout)
 
-    command = ["ansible-playbook", "-i", "inventory/example", "playbooks/validate.yml", "-e", f"@{vault / 'vault.yml'}"]
+    site = copied("example", vault / "site")
+    command = ["ansible-playbook", "-i", site, ROOT / "playbooks/validate.yml", "-e", f"@{vault / 'vault.yml'}"]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
     assert done.returncode == 2
