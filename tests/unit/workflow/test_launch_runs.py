@@ -104,7 +104,9 @@ class TestLaunch:
         assert node.run(workflow(launch, "while [ ! -e at ]; do sleep 0.02; done; sleep 0.3"))[0] == 8
 
     def test_what_was_launched_ends_when_a_step_fails(self, node):
-        code, output = node.run(workflow({"launch": {"steps": steps("sleep 20; echo never")}}, "exit 3"))
+        launch = {"launch": {"steps": steps("touch at; sleep 20; echo never")}}
+
+        code, output = node.run(workflow(launch, "while [ ! -e at ]; do sleep 0.02; done; exit 3"))
 
         assert code == 3
         assert "never" not in output
