@@ -1,11 +1,20 @@
 
-# In a branch that runs beside the rest: a signal ends it in order.
-begin_branch() {
-  processes=() # those of the shell around are not ours
-  trap 'ended=129' HUP
-  trap 'ended=130' INT
-  trap 'ended=131' QUIT
-  trap 'ended=143' TERM
+# Runs a command beside what follows; a signal ends it in order. Its mark has the time in its name, as the numbers of
+# processes come again.
+declare -A marks=() # of what this shell runs beside, by process
+beside() { # command
+  local mark=$storage/.end-$BASHPID-$EPOCHREALTIME
+  (
+    processes=() # those of the shell around are not ours
+    trap 'ended=129' HUP
+    trap 'ended=130' INT
+    trap 'ended=131' QUIT
+    trap 'ended=143' TERM
+    gridstead_marks+=$'\n'$mark
+    ! is_marked || exit 143 # a signal may have come before the traps
+    "$@"
+  ) &
+  marks[$!]=$mark
 }
 
 # Goes before the command of a launched step: tells the name that Slurm knows it by.
@@ -22,6 +31,15 @@ signal_tree() { # signal, process
   for child in $children; do signal_tree "$1" "$child"; done
 }
 
+# Sends a signal to what runs beside, with its mark if it is one that ends: then no step begins in it any more.
+signal_branch() { # signal, process
+  case $1 in
+  17 | 18 | 19 | 2[0-3] | 28) ;;
+  *) { : >"${marks[$2]}"; } 2>/dev/null ;; # not in a full storage, say
+  esac
+  signal_tree "$@"
+}
+
 # Once a signal has come, sends it to processes and to all that was launched, each once.
 told=" "
 tell() { # processes
@@ -30,7 +48,7 @@ tell() { # processes
   for each in "$@" "${processes[@]}"; do
     if [[ $told != *" $each "* ]]; then
       told+="$each "
-      signal_tree TERM "$each"
+      signal_branch TERM "$each"
     fi
   done
 }

@@ -1,10 +1,7 @@
 %%{function}() {
   local %%{variable}%%{items} rounds=()
   %%{head}; do
-    (
-      begin_branch
-      %%{call}
-    ) &
+    beside %%{call}
     rounds+=("$!")
   done
   all_of "${rounds[@]}"

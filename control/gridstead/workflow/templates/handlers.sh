@@ -7,11 +7,17 @@ at_last() { # command
     # shellcheck disable=SC2317 # steps call it
     start() { # in a job that is to end Slurm starts no tasks, so the words run here, once
       while [[ $1 == --* ]]; do shift; done
-      exec "$@"
+      exec /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
     }
+    gridstead_marks='' # what comes last is not what they end
   fi
   ended=0
   "$@" || code=$?
   ended=$((outer ? outer : ended))
   return "$code"
+}
+
+# Waits for a signal whose mark is there already.
+heard() {
+  while ((ended == 0)) && is_marked; do sleep 0.1; done
 }

@@ -2,10 +2,7 @@
 # Starts a step beside those that follow.
 declare -A processes=() codes=() # of launched steps, by their numbers
 launch() { # number, function
-  (
-    begin_branch
-    "$2"
-  ) &
+  beside "$2"
   processes[$1]=$!
 }
 
@@ -27,7 +24,7 @@ settled() { # numbers with the signals that end them, functions
   for each in $1; do
     number=${each%:*} signal=${each#*:}
     if [[ -v processes[$number] ]] && ((signal)) && kill -0 "${processes[$number]}" 2>/dev/null; then
-      signal_tree "$signal" "${processes[$number]}"
+      signal_branch "$signal" "${processes[$number]}"
       signalled+="$number "
     fi
   done

@@ -20,14 +20,15 @@ start() { # options of srun, words
   local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
     gridstead_unmade=''
-    set -- --immediate=%%{patience} "$@"
+    set -- srun --immediate=%%{patience} "$@"
   else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
-    set -- "--prolog=$gridstead_unmade" --immediate=%%{wait} "$@"
+    set -- srun "--prolog=$gridstead_unmade" --immediate=%%{wait} "$@"
   fi
+  [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
   trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
   while [[ ! $gridstead_ended ]]; do
     gridstead_code=0 gridstead_asked=$EPOCHSECONDS
-    srun "$@" || gridstead_code=$?
+    "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
       ((EPOCHSECONDS >= gridstead_first + %%{most})); then
       break

@@ -105,6 +105,22 @@ in_order() { # functions
   return "$ended"
 }
 
+# Whether somebody ends what runs here. Who does makes its mark before he looks for processes: what begins after that
+# look, and would never hear of the signal, finds the mark.
+gridstead_marks='' # paths, a line before each: of the branches that this shell is in
+is_marked() {
+  local gridstead_left=$gridstead_marks
+  while [[ $gridstead_left ]]; do
+    if [[ -e ${gridstead_left##*$'\n'} ]]; then return 0; fi
+    gridstead_left=${gridstead_left%$'\n'*}
+  done
+  return 1
+}
+
+# Goes before words that are not to begin then. A shell of its own: one that has handled signals may hold one and lose it
+# when it becomes another program.
+unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
+
 # Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
 # as long as it is there, none has run.
 new_step() {
@@ -126,14 +142,15 @@ start() { # options of srun, words
   local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
     gridstead_unmade=''
-    set -- --immediate=60 "$@"
+    set -- srun --immediate=60 "$@"
   else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
-    set -- "--prolog=$gridstead_unmade" --immediate=5 "$@"
+    set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
+  [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
   trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
   while [[ ! $gridstead_ended ]]; do
     gridstead_code=0 gridstead_asked=$EPOCHSECONDS
-    srun "$@" || gridstead_code=$?
+    "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
       ((EPOCHSECONDS >= gridstead_first + 180)); then
       break
@@ -148,13 +165,22 @@ start() { # options of srun, words
   return "$gridstead_code"
 }
 
-# In a branch that runs beside the rest: a signal ends it in order.
-begin_branch() {
-  processes=() # those of the shell around are not ours
-  trap 'ended=129' HUP
-  trap 'ended=130' INT
-  trap 'ended=131' QUIT
-  trap 'ended=143' TERM
+# Runs a command beside what follows; a signal ends it in order. Its mark has the time in its name, as the numbers of
+# processes come again.
+declare -A marks=() # of what this shell runs beside, by process
+beside() { # command
+  local mark=$storage/.end-$BASHPID-$EPOCHREALTIME
+  (
+    processes=() # those of the shell around are not ours
+    trap 'ended=129' HUP
+    trap 'ended=130' INT
+    trap 'ended=131' QUIT
+    trap 'ended=143' TERM
+    gridstead_marks+=$'\n'$mark
+    ! is_marked || exit 143 # a signal may have come before the traps
+    "$@"
+  ) &
+  marks[$!]=$mark
 }
 
 # Goes before the command of a launched step: tells the name that Slurm knows it by.
@@ -171,6 +197,15 @@ signal_tree() { # signal, process
   for child in $children; do signal_tree "$1" "$child"; done
 }
 
+# Sends a signal to what runs beside, with its mark if it is one that ends: then no step begins in it any more.
+signal_branch() { # signal, process
+  case $1 in
+  17 | 18 | 19 | 2[0-3] | 28) ;;
+  *) { : >"${marks[$2]}"; } 2>/dev/null ;; # not in a full storage, say
+  esac
+  signal_tree "$@"
+}
+
 # Once a signal has come, sends it to processes and to all that was launched, each once.
 told=" "
 tell() { # processes
@@ -179,7 +214,7 @@ tell() { # processes
   for each in "$@" "${processes[@]}"; do
     if [[ $told != *" $each "* ]]; then
       told+="$each "
-      signal_tree TERM "$each"
+      signal_branch TERM "$each"
     fi
   done
 }
@@ -198,10 +233,7 @@ end_of() { # process
 # Starts a step beside those that follow.
 declare -A processes=() codes=() # of launched steps, by their numbers
 launch() { # number, function
-  (
-    begin_branch
-    "$2"
-  ) &
+  beside "$2"
   processes[$1]=$!
 }
 
@@ -223,7 +255,7 @@ settled() { # numbers with the signals that end them, functions
   for each in $1; do
     number=${each%:*} signal=${each#*:}
     if [[ -v processes[$number] ]] && ((signal)) && kill -0 "${processes[$number]}" 2>/dev/null; then
-      signal_tree "$signal" "${processes[$number]}"
+      signal_branch "$signal" "${processes[$number]}"
       signalled+="$number "
     fi
   done

@@ -104,6 +104,22 @@ in_order() { # functions
   return "$ended"
 }
 
+# Whether somebody ends what runs here. Who does makes its mark before he looks for processes: what begins after that
+# look, and would never hear of the signal, finds the mark.
+gridstead_marks='' # paths, a line before each: of the branches that this shell is in
+is_marked() {
+  local gridstead_left=$gridstead_marks
+  while [[ $gridstead_left ]]; do
+    if [[ -e ${gridstead_left##*$'\n'} ]]; then return 0; fi
+    gridstead_left=${gridstead_left%$'\n'*}
+  done
+  return 1
+}
+
+# Goes before words that are not to begin then. A shell of its own: one that has handled signals may hold one and lose it
+# when it becomes another program.
+unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
+
 # Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
 # as long as it is there, none has run.
 new_step() {
@@ -125,14 +141,15 @@ start() { # options of srun, words
   local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
     gridstead_unmade=''
-    set -- --immediate=60 "$@"
+    set -- srun --immediate=60 "$@"
   else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
-    set -- "--prolog=$gridstead_unmade" --immediate=5 "$@"
+    set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
+  [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
   trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
   while [[ ! $gridstead_ended ]]; do
     gridstead_code=0 gridstead_asked=$EPOCHSECONDS
-    srun "$@" || gridstead_code=$?
+    "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
       ((EPOCHSECONDS >= gridstead_first + 180)); then
       break
