@@ -18,7 +18,8 @@ DOCUMENTATION = """
 module: installed_packages
 short_description: Which packages are on a host, and how old apt's lists are
 description:
-  - Asks dpkg and changes nothing. The fact has the form of that of ansible.builtin.package_facts.
+  - Asks dpkg and changes nothing.
+  - The fact is flatter than that of ansible.builtin.package_facts, because Ansible copies it whole for each task.
 options: {}
 """
 EXAMPLES = """
@@ -31,7 +32,7 @@ ansible_facts:
   type: dict
   description: What is known of the host from now on.
   contains:
-    packages: {type: dict, description: "For each package that is installed, a list of one dict with its version."}
+    packages: {type: dict, description: The version of each package that is installed.}
     package_lists_age: {type: int, description: Seconds since apt last asked its mirrors; since 1970 if never.}
 """
 
@@ -40,10 +41,10 @@ STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} $
 UPDATES = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
 
 
-def packages_of(states: str) -> dict[str, list[dict[str, str]]]:
-    """Return what is installed, from dpkg-query's lines."""
+def packages_of(states: str) -> dict[str, str]:
+    """Return the version of what is installed, from dpkg-query's lines."""
     rows = (line.split(" ") for line in states.splitlines())
-    return {name: [{"version": version}] for state, name, version in rows if state == "installed"}
+    return {name: version for state, name, version in rows if state == "installed"}
 
 
 def newest(places: tuple[Path, ...]) -> int:
