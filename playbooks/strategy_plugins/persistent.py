@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import gc
+from typing import Any
+
 from ansible.plugins.loader import strategy_loader
 
 try:
@@ -31,3 +34,11 @@ author: Gridstead contributors
 
 class StrategyModule(StrategyMixin, strategy_loader.get("linear", class_only=True)):  # type: ignore[misc]
     """Named as Ansible looks it up."""
+
+    def run(self, *arguments: Any, **named: Any) -> Any:
+        """Run the play; what is known before it is not searched for garbage again.
+
+        Each task is a fork for each host, and each fork would search, and thereby copy, all that Ansible has loaded.
+        """
+        gc.freeze()
+        return super().run(*arguments, **named)
