@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the roles render for their modules is what Ansible's own lookup renders."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests.roles.catalogue import ROOT
+
+TEMPLATE = """# {{ ansible_managed }}, {{ template_path | basename }}
+{% for name, places in sites.items() %}
+{{ name }}: {{ places | map(attribute='at') | join(', ') }} {{ told }}
+{{ hostvars[inventory_hostname].inventory_hostname }}
+{% endfor %}
+{% include 'part.j2' %}
+"""
+VARIABLES = {
+    "sites": {"b": [{"at": "{{ one }}"}, {"at": "two"}], "a": []},
+    "one": "1",
+    "told": "{{ sites.b | length }}",
+}
+
+
+def rendered(folder, name, lookup):
+    """Return what Ansible says of a template of a folder, and whether it could render it."""
+    (folder / "templates").mkdir(exist_ok=True)
+    (folder / "templates/whole.j2").write_text(TEMPLATE)
+    (folder / "templates/part.j2").write_text("part of {{ one }}\n")
+    tasks = [{"ansible.builtin.debug": {"msg": f"{{{{ lookup('{lookup}', '{name}') }}}}"}}]
+    play = [{"hosts": "localhost", "gather_facts": False, "vars": VARIABLES, "tasks": tasks}]
+    (folder / "play.yml").write_text(json.dumps(play))
+    argv = ["ansible-playbook", "-c", "local", "-i", "localhost,", str(folder / "play.yml")]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.partition("TASK")[2]
+
+
+def test_a_template_is_rendered_as_ansible_renders_it(tmp_path: Path):
+    ours, theirs = (rendered(tmp_path, "whole.j2", name) for name in ("rendered", "ansible.builtin.template"))
+
+    assert ours == theirs
+    assert "whole.j2" in ours[1]
+    assert "b: 1, two 2" in ours[1]
+    assert "part of 1" in ours[1]
+
+
+def test_a_template_that_is_not_there_is_named(tmp_path: Path):
+    code, said = rendered(tmp_path, "none.j2", "rendered")
+
+    assert code
+    assert "none.j2 could not be found" in said
