@@ -52,9 +52,11 @@ def as_it_was(devnet):
     """Give a chain back as it was."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
-    devnet.anvil.rpc("evm_setAutomine", True)
+    # A block that is in the making while anvil reverts stays, above blocks that are gone. To mine waits for such a one.
     devnet.anvil.rpc("anvil_dropAllTransactions")
+    devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)
+    devnet.anvil.rpc("evm_setAutomine", True)
     devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
 
 
