@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every role says the same thing in its specification, its defaults and its README."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,11 @@ def test_every_entry_point_that_is_called_has_a_specification():
 
     assert len(called) > len(roles())
     assert sorted({f"{role}, {point}: {path}" for role, point, path in called if (role, point) not in known}) == []
+
+
+@every_role
+def test_apt_asks_its_mirrors_only_where_a_role_is_told_to(role: Role):
+    """To give apt a time for its lists is to ask it to update them, whatever `update_cache` says."""
+    for path in role.path.glob("tasks/**/*.yml"):
+        for line in re.findall("cache_valid_time: .*", path.read_text()):
+            assert re.match(r"cache_valid_time: \"\{\{ \w+ \| ternary\(\d+, 0\) \}\}\"", line), path
