@@ -117,8 +117,12 @@ def partitions(site: Site) -> Iterator[Problem]:
     if not isinstance(table, Mapping):
         return
     by_name = {host.name: host for host in site.members("slurm_compute")}
+    defaults: list[str] = []
     for name, said in table.items():
         where = f"slurm_partitions.{name}"
+        if not isinstance(said, Mapping):
+            yield Problem(where=where, found=f'"{said}"', allowed="parameters by name, such as {Nodes: ALL}")
+            continue
         listed = [node for node in expanded(str(said.get("Nodes", "ALL"))) if node != "ALL"]
         for node in listed:
             if node not in by_name:
@@ -129,7 +133,8 @@ def partitions(site: Site) -> Iterator[Problem]:
             allowed = f"Gres: {device}:COUNT in slurm_node of one of its hosts"
             yield Problem(where=where, found=f'speaks of "{device}", which no node of it declares', allowed=allowed)
         yield from keys.unknown(where, said, keys.PARTITION)
-    defaults = [name for name, said in table.items() if str(said.get("Default", "NO")).upper() in {"YES", "TRUE"}]
+        if str(said.get("Default", "NO")).upper() in {"YES", "TRUE"}:
+            defaults.append(name)
     if len(defaults) > 1:
         yield Problem(where="slurm_partitions", found=f"Default in {', '.join(defaults)}", allowed="Default in one")
     wallets = controllers[0].value("slurm_wallets")

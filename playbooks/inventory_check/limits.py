@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QOS and limits of accounts: settings that sacctmgr does not know, and QOS that nobody makes."""
+"""QOS, limits of accounts and times of partitions that Slurm cannot read, and QOS that nobody makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_ACCOUNTS = ("DefaultQOS", "QOS")
 
 
 def limits(site: Site) -> Iterator[Problem]:
-    """Find settings of QOS and accounts that are not there or make no sense, and QOS that are named and never made."""
+    """Find settings of QOS, accounts and partitions that make no sense, and QOS that are named and never made."""
     controllers = site.members("slurm_controller")
     if not controllers:
         return
@@ -32,6 +32,7 @@ def limits(site: Site) -> Iterator[Problem]:
     for where, known, asked in [
         *((f"slurm_qos.{name}", _limits.QOS, one) for name, one in made.items()),
         *((where, _limits.ACCOUNT, one) for where, one in of_accounts.items()),
+        *((f"slurm_partitions.{name}", _limits.PARTITION_TIMES, _times(one)) for name, one in partitions.items()),
     ]:
         for name, found, allowed in _limits.faults(known, asked):
             yield Problem(where=".".join(filter(None, (where, name))), found=found, allowed=allowed)
@@ -53,6 +54,12 @@ def _unmade(where: str, keys: tuple[str, ...], asked: Mapping[str, Any], names: 
                 own = f'one made by hand has "{name}:" and nothing after it in slurm_qos, and is left as it is'
                 allowed = f"one of slurm_qos and Slurm's own: {', '.join(sorted(names))}; {own}"
                 yield Problem(where=f"{where}.{key}", found=f'there is no QOS "{name}"', allowed=allowed)
+
+
+def _times(partition: Any) -> Mapping[str, Any]:
+    """Return the times of a partition, whose names slurm.conf takes in any case of letters."""
+    said = {key.lower(): value for key, value in _table(partition).items()}
+    return {name: said[name.lower()] for name in _limits.PARTITION_TIMES if name.lower() in said}
 
 
 def _table(said: Any) -> Mapping[str, Any]:

@@ -149,12 +149,15 @@ WRONG_CLUSTER: Mistakes = {
     "partition-for-wallets": (
         lambda i: i.say(
             slurm_partitions={
-                "cpu": {"Nodes": "compute[1-3]", "Default": "YES", "AllowQos": "normal,Long,lang"},
+                "cpu": {"Nodes": "compute[1-3]", "Default": "YES", "AllowQos": "normal,Long,lang", "maxtime": 43200},
+                "text": "Nodes=ALL",
                 "gpu": {"Nodes": "compute[1-2]", "TRESBillingWeights": "GRES/gpu=2.0", "Default": "YES"},
             }
         ),
-        ('slurm_wallets.partition: "main"', "is no partition", "cpu, gpu"),
+        ('slurm_wallets.partition: "main"', "is no partition", "cpu, text, gpu"),
     ),
+    "partition-text": (lambda i: None, ('slurm_partitions.text: "Nodes=ALL"', "parameters by name")),
+    "partition-time": (lambda i: None, ("slurm_partitions.cpu.MaxTime: 43200, as YAML reads 12:00:00", "in quotes")),
     "partition-node": (
         lambda i: None,
         ("slurm_partitions.cpu.Nodes: compute3 is no compute host", "compute1, compute2, gpu1"),

@@ -257,3 +257,16 @@ def test_a_setting_that_sacctmgr_could_not_read_is_found(asked, name, found, all
 def test_what_can_be_meant_one_way_alone_is_no_fault(asked):
     """A bare number of GraceTime is seconds, as YAML counts them."""
     assert list(limits.faults(limits.QOS, asked)) == []
+
+
+@pytest.mark.parametrize("asked", ["UNLIMITED", "infinite", "7-00:00:00", "90", 90, "12:00:00"])
+def test_a_partition_takes_the_times_of_slurm_conf(asked):
+    assert list(limits.faults(limits.PARTITION_TIMES, {"MaxTime": asked})) == []
+
+
+@pytest.mark.parametrize("asked", [43200, "a day", "1d"])
+def test_a_partition_takes_no_other_time(asked):
+    ((where, _, allowed),) = limits.faults(limits.PARTITION_TIMES, {"MaxTime": asked})
+
+    assert where == "MaxTime"
+    assert "[D-]HH:MM:SS in quotes" in allowed

@@ -50,6 +50,11 @@ def _minutes(text: str) -> int:
     return -(-_seconds(text) // 60)
 
 
+def _time_limit(text: str) -> int | None:
+    """Return a time in minutes, or nothing where there is no limit; as slurm.conf has it."""
+    return None if text.upper() in {"INFINITE", "UNLIMITED"} else _minutes(text)
+
+
 def _grace(text: str) -> int:
     """Return a time whose bare number is seconds, unlike all others."""
     return int(text) if text.isdigit() else _seconds(text)
@@ -88,6 +93,7 @@ FORMS: dict[Kind, str] = {
     _decimal: "a number",
     _shares: "a whole number, or parent",
     _minutes: "minutes, or [D-]HH:MM:SS in quotes",
+    _time_limit: "minutes, [D-]HH:MM:SS in quotes, or UNLIMITED",
     _grace: "seconds, or [D-]HH:MM:SS in quotes",
     tres: "such as cpu=4,mem=2G,gres/gpu=1",
     _names: "names with commas between",
@@ -138,6 +144,7 @@ ACCOUNT: dict[str, Kind] = {
     "MaxSubmitJobs": _number,
     "QOS": _names,
 }
+PARTITION_TIMES: dict[str, Kind] = {"DefaultTime": _time_limit, "MaxTime": _time_limit}
 # The least that YAML, which counts by sixty, makes of H:MM:SS without quotes.
 _HOUR = 3600
 # What Slurm shows of a setting that nobody made; nothing of all others.
@@ -156,7 +163,7 @@ def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str,
     """Find settings that sacctmgr does not know or cannot read: the name, what is wrong, and what may be there.
 
     Args:
-        known: ``QOS`` or ``ACCOUNT``.
+        known: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
         asked: Values by setting, or nothing. What is neither is found without a name.
     """
     if asked is None:
@@ -170,7 +177,7 @@ def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str,
             near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
             meant = "".join(f"did you mean {one}? " for one in known if one.lower() in near)
             yield name, "there is no such setting", f"{meant}one of {', '.join(sorted(known))}"
-        elif known[name] is _minutes and isinstance(value, int) and value >= _HOUR:
+        elif known[name] in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR:
             yield name, f"{value}, as YAML reads {_clock(value)} too", "[D-]HH:MM:SS in quotes, or minutes in quotes"
         elif text:
             try:
