@@ -22,10 +22,9 @@ def run(words, *, before="", between=""):
 
 @pytest.mark.parametrize("signal", ["HUP", "INT", "QUIT", "USR1", "TERM"])
 def test_process_that_ends_while_it_is_told_of_a_signal_keeps_its_code(signal):
-    assert run(f"""bash -c 'trap "echo told; exit 9" {signal}; kill -{signal} $top; sleep 0.2; exit 8'""") == (
-        9,
-        "told\n",
-    )
+    waits = "for each in {1..150}; do sleep 0.1; done; exit 8"
+
+    assert run(f"""bash -c 'trap "echo told; exit 9" {signal}; kill -{signal} $top; {waits}'""") == (9, "told\n")
 
 
 def test_signal_that_comes_before_the_process_is_passed_on():
