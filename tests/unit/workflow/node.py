@@ -26,7 +26,7 @@ while [[ $1 == --* ]]; do
   esac
   shift
 done
-trap : HUP INT QUIT TERM
+trap : HUP INT QUIT USR1 USR2 TERM
 exec 3>&2 2>/dev/null # bash tells of signals here
 for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
   export SLURM_PROCID SLURM_NTASKS=$tasks SLURM_LAUNCH_NODE_IPADDR=${NODE_IPADDR:-192.0.2.1}

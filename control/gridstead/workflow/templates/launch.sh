@@ -17,13 +17,14 @@ await() { # number
   return "${codes[$1]:-0}"
 }
 
-# Runs steps in order, then ends those launched among them; what fails by itself fails all.
+# Runs steps in order, then ends those launched among them; what fails by itself fails all. A signal that ended the steps
+# is passed on instead of theirs.
 settled() { # numbers with the signals that end them, functions
   local each number code signal signalled=" " result=0
   in_order "${@:2}" || result=$?
   for each in $1; do
     number=${each%:*} signal=${each#*:}
-    if [[ -v processes[$number] ]] && ((signal)) && kill -0 "${processes[$number]}" 2>/dev/null; then
+    if ((!ended && signal)) && [[ -v processes[$number] ]] && kill -0 "${processes[$number]}" 2>/dev/null; then
       signal_branch "$signal" "${processes[$number]}"
       signalled+="$number "
     fi

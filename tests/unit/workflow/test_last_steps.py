@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comes last in branches, launches and rounds of parallel loops, when they are told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from tests.unit.workflow.node import steps, wait_for, workflow
+
+GROUP = {"steps": steps("touch ~/runs; sleep 20"), "finally": steps("/bin/sleep 1; echo last")}
+UNTIL_RUNS = "while [ ! -e ~/runs ]; do sleep 0.1; done; exit 3"
+
+
+def launch(*some, number=15):
+    return {"launch": {"signalOnParentStepExit": number, "steps": steps(*some)}}
+
+
+def rounds(*some):
+    return {"for": {"parallel": True, "items": ["a"], "steps": steps(*some)}}
+
+
+BRANCHES = {
+    "a launch": launch(GROUP, number=0),
+    "a round": rounds(GROUP),
+    "a launch in a launch": launch(launch(GROUP), "sleep 20", number=0),
+    "a round in a launch": launch(rounds(GROUP), number=0),
+    "a launch in a round": rounds(launch(GROUP), "sleep 20"),
+    "a round in a round": rounds(rounds(GROUP)),
+}
+
+
+@pytest.mark.parametrize(("tell", "after"), [(os.kill, ()), (os.killpg, ("sleep 20",))], ids=["script", "all"])
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_what_comes_last_in_a_branch_of_a_cancelled_job_runs_to_its_end(node, branch, tell, after):
+    """Slurm tells all processes of a job, and the script tells its branches."""
+    running = node.start(workflow(BRANCHES[branch], *after))
+    wait_for((node.home / "runs").exists)
+
+    tell(running.pid, signal.SIGTERM)
+    output, _ = running.communicate(timeout=30)
+
+    assert (running.returncode, "last\n" in output.decode(), node.left) == (143, True, []), output
+
+
+@pytest.mark.parametrize("number", [2, 10, 15])
+def test_what_comes_last_in_a_launch_in_a_launch_runs_to_its_end(node, number):
+    nested = launch(launch(GROUP), "sleep 20", number=number)
+
+    code, output = node.run(workflow(nested, UNTIL_RUNS))
+
+    assert (code, "last\n" in output, node.left) == (3, True, []), output
+
+
+@pytest.mark.parametrize("number", [1, 10, 12, 15])
+def test_launch_that_hears_its_signal_is_awaited(node, number):
+    hears = f"trap 'sleep 1; ls $STORAGE_PATH && echo heard; exit' {number}; touch ~/runs; while :; do sleep 0.1; done"
+
+    code, output = node.run(workflow(launch(hears, "echo never", number=number), UNTIL_RUNS))
+
+    assert (code, "heard\n" in output, "never" in output, node.left) == (3, True, False, []), output
+
+
+def test_signal_ends_what_comes_last_in_a_launch_that_had_failed_by_itself(node):
+    failing = {"run": {"command": "exit 3"}, "finally": steps("touch ~/runs; sleep 20; echo never")}
+    running = node.start(workflow(launch(failing), "sleep 20"))
+    wait_for((node.home / "runs").exists)
+
+    os.killpg(running.pid, signal.SIGTERM)
+    output, _ = running.communicate(timeout=15)
+
+    assert (running.returncode, b"never" in output, node.left) == (143, False, [])
