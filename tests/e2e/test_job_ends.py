@@ -75,6 +75,14 @@ def careless(secret):
     return {"env": [{"key": "TOLD", "value": secret["told"]}], "steps": [step(command, name=secret["told"])]}
 
 
+def in_a_launch():
+    """Return a workflow with steps that come last in what runs beside another step."""
+    alone = {"resources": {"tasks": 1}}
+    last = {"finally": [step("sleep 1; touch ~/beside.finally")]}
+    beside = {"run": {"command": "touch ~/beside.started; sleep 300", **alone}, **last}
+    return {"steps": [{"launch": {"steps": [beside]}}, {"run": {"command": "sleep 300", **alone}}]}
+
+
 @pytest.fixture(scope="module")
 def started(someone, store, secret, hunt):
     """Submit the jobs that may run side by side and return their numbers."""
@@ -87,6 +95,7 @@ def started(someone, store, secret, hunt):
         # 100 credits pay for one minute of 100 CPU threads.
         "over its time": ends("late", "sleep 600", tasks=2, cpus=50, memory_mb=32),
         "cancelled": ends("cancelled", "sleep 300"),
+        "cancelled beside": sized(in_a_launch(), tasks=2),
         "exits 0": ends("good", "true"),
         "exits 3": ends("bad", "sleep 2; exit 3"),
         "heeds nobody": ends("deaf", "trap '' TERM INT; while true; do sleep 1; done"),
@@ -124,6 +133,16 @@ def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone
     lab.check_nothing_is_left(job["number"])
     assert in_home(lab, someone, "cancelled.finally")
     assert store.get("cancelled/word") == b"hello"
+
+
+def test_what_comes_last_in_a_launch_runs_to_its_end_in_a_cancelled_job(grid, lab, someone, started):
+    number = started["cancelled beside"]
+    wait_for(lab, someone, "beside.started")
+    someone.run("job", "cancel", str(number))
+    grid.wait(someone, number, "CANCELLED")
+
+    lab.check_nothing_is_left(number)
+    assert in_home(lab, someone, "beside.finally")
 
 
 def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store):
