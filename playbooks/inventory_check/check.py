@@ -48,8 +48,9 @@ def check(
     """
     wanted = roles.of_site(loader)
     defaults = {name: value for role in wanted for name, value in role.defaults.items()}
+    options = {name: option for role in wanted for name, option in role.options.items()}
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
-        hosts = {name: Host(name, {**defaults, **variables[name]}, loader) for name in groups["all"]}
+        hosts = {name: Host(name, {**defaults, **variables[name]}, loader, options) for name in groups["all"]}
         site = Site(groups, hosts, next((host.value("gridstead_secrets_dir") for host in hosts.values()), None))
         return _problems(_apart(site, Path(folder)), wanted, now, exchanges_authority=exchanges_authority)
 

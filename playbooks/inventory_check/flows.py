@@ -39,16 +39,28 @@ def flows(site: Site, reported: frozenset[str]) -> Iterator[Problem]:
     yield from wrong
     addresses = [{"name": name, "address": str(_address(one))} for name, one in site.hosts.items()]
     for where in ("gridstead_flows", "gridstead_extra_flows"):
-        for number, written in enumerate(host.variables.get(where) or [], start=1):
+        table = host.variables.get(where) or []
+        if not isinstance(table, list):
+            yield Problem(where=where, found=f'"{table}"', allowed=_PAGE, about=_ABOUT)
+            continue
+        for number, written in enumerate(table, start=1):
             if not reported & host.mentions(written):
                 for found in _refused(host, written, (groups, addresses, {} if wrong else networks)):
                     yield Problem(where=f"{where}, number {number}", found=found, allowed=_PAGE, about=_ABOUT)
 
 
-def _networks(site: Site, networks: Mapping[str, list[str]], groups: Mapping[str, list[str]]) -> Iterator[Problem]:
+def _networks(site: Site, networks: Any, groups: Mapping[str, list[str]]) -> Iterator[Problem]:
     about = frozenset({"gridstead_networks"})
+    if not isinstance(networks, Mapping):
+        yield Problem(
+            where="gridstead_networks", found=f'"{networks}"', allowed="lists of networks by group", about=about
+        )
+        return
     for name, given in networks.items():
         where, known = f"gridstead_networks.{name}", []
+        if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+            yield Problem(where=where, found=f'"{given}"', allowed="a list such as [192.0.2.0/24]", about=about)
+            continue
         if name not in groups:
             yield Problem(where=where, found="no such group", about=about)
         for one in given:

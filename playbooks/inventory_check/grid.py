@@ -50,7 +50,7 @@ def grid(site: Site) -> Iterator[Problem]:
             where="gridstead_grid", found=found, allowed=f"a table of {', '.join(sorted(_KEYS))}", about=ABOUT
         )
         return
-    for key in sorted(said.keys() - _KEYS):
+    for key in sorted(map(str, said.keys() - _KEYS)):
         near = difflib.get_close_matches(key, _KEYS, n=1)
         meant = f"did you mean {near[0]}?" if near else ", ".join(sorted(_KEYS))
         yield Problem(where=f"gridstead_grid.{key}", found="nothing reads it", allowed=meant, about=ABOUT)

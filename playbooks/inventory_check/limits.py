@@ -36,7 +36,7 @@ def limits(site: Site) -> Iterator[Problem]:
     ]:
         for name, found, allowed in _limits.faults(known, asked):
             yield Problem(where=".".join(filter(None, (where, name))), found=found, allowed=allowed)
-    names = {name.lower() for name in made} | {SLURMS_OWN}
+    names = {str(name).lower() for name in made} | {SLURMS_OWN}
     for where, keys, asked in [
         *((f"slurm_qos.{name}", ("Preempt",), one) for name, one in made.items()),
         *((where, _OF_ACCOUNTS, one) for where, one in of_accounts.items()),
@@ -48,7 +48,7 @@ def limits(site: Site) -> Iterator[Problem]:
 def _unmade(where: str, keys: tuple[str, ...], asked: Mapping[str, Any], names: set[str]) -> Iterator[Problem]:
     wanted = {key.lower() for key in keys}
     for key, value in asked.items():
-        named = _limits.written(value).lower().split(",") if key.lower() in wanted else []
+        named = _limits.written(value).lower().split(",") if str(key).lower() in wanted else []
         for name in named:
             if name not in {"", "all", *names}:
                 own = f'one made by hand has "{name}:" and nothing after it in slurm_qos, and is left as it is'
@@ -58,7 +58,7 @@ def _unmade(where: str, keys: tuple[str, ...], asked: Mapping[str, Any], names: 
 
 def _times(partition: Any) -> Mapping[str, Any]:
     """Return the times of a partition, whose names slurm.conf takes in any case of letters."""
-    said = {key.lower(): value for key, value in _table(partition).items()}
+    said = {str(key).lower(): value for key, value in _table(partition).items()}
     return {name: said[name.lower()] for name in _limits.PARTITION_TIMES if name.lower() in said}
 
 

@@ -15,6 +15,7 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.dataloader import DataLoader
 
+from inventory_check.form import misfit
 from inventory_check.problem import Problem
 from inventory_check.site import CHECKOUT, LATE, WIRING, Host, Site, alike
 
@@ -150,7 +151,12 @@ def _refused(host: Host, role: Role, name: str, wrong: frozenset[str]) -> list[s
         value = host.templar.template(host.variables[name])
     except AnsibleError as error:
         return uncomputed(host, needs, error)
-    return ArgumentSpecValidator({name: specification}).validate({name: value}).error_messages
+    wrong_form = misfit(role.options[name], value)
+    return (
+        [wrong_form]
+        if wrong_form
+        else ArgumentSpecValidator({name: specification}).validate({name: value}).error_messages
+    )
 
 
 def _unmet(host: Host, task: dict[str, Any], needs: frozenset[str], wrong: frozenset[str]) -> list[str]:

@@ -82,6 +82,8 @@ def read(site: Site, reported: frozenset[str]) -> Read:
                 allowed = ", ".join(SERVICES)
                 where = f"host {host.name}, control_plane_services"
                 done.problems.append(Problem(where=where, found=f'unknown service "{service}"', allowed=allowed))
+            elif isinstance(written, Mapping) and not isinstance(written.get(service, {}), Mapping):
+                refused[f"control_plane_settings.{service}", "is no table"].append(service)
             elif isinstance(written, Mapping) and service in written:
                 for place, why in _load(host, service, written[service], reported, done.models[host.name]):
                     refused[place, why].append(service)
@@ -99,12 +101,13 @@ def _load(
     for key, value in written.items():
         needs = host.mentions(value)
         try:
-            table[key] = None if needs & reported else host.templar.template(value)
+            made = None if needs & reported else host.templar.template(value)
+            table[key] = tomllib.loads(_toml.to_toml({key: made})).get(key)
         except AnsibleError as error:
-            yield from ((f"control_plane_settings.{service}.{key}", why) for why in uncomputed(host, needs, error))
+            yield from ((_origin(service, written, str(key)), why) for why in uncomputed(host, needs, error))
         if table.get(key) is None:
             left_out.add(key)
-    table = tomllib.loads(_toml.to_toml(table))
+    table = {key: value for key, value in table.items() if key not in left_out}
     found = [one for one in problems(SERVICES[service], table) if one[0].split(".")[0] not in left_out]
     yield from ((_origin(service, written, place), why) for place, why in found)
     if not found and not left_out & {key for key, one in SERVICES[service].model_fields.items() if one.is_required()}:

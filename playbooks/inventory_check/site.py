@@ -11,7 +11,7 @@ import functools
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from jinja2 import Environment, TemplateSyntaxError, nodes
+
+from inventory_check.form import misfit
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
@@ -39,11 +41,19 @@ def _names(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Host:
-    """A host and its variables, as they are written."""
+    """A host.
+
+    Args:
+        name: Its name.
+        variables: Its variables, as they are written.
+        loader: What reads the files of templates.
+        options: What the roles' specifications say of variables, by their names.
+    """
 
     name: str
     variables: Mapping[str, Any]
     loader: DataLoader
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @functools.cached_property
     def templar(self) -> Templar:
@@ -52,14 +62,17 @@ class Host:
 
     def with_variables(self, more: Mapping[str, Any]) -> Host:
         """Return the host with variables beside its own, which they replace."""
-        return Host(self.name, {**self.variables, **more}, self.loader)
+        return Host(self.name, {**self.variables, **more}, self.loader, self.options)
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Return a variable's value; the default if it is missing or cannot be computed."""
+        """Return a variable's value; the default if it is missing, cannot be computed or is of another form."""
+        if name not in self.variables:
+            return default
         try:
-            return self.templar.template(self.variables[name]) if name in self.variables else default
+            found = self.templar.template(self.variables[name])
         except AnsibleError:
             return default
+        return default if misfit(self.options.get(name, {}), found) else found
 
     def mentions(self, value: Any) -> frozenset[str]:
         """Return the variables that a value as it is written needs, those that these need, and ``group NAME`` too."""

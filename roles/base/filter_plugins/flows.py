@@ -67,13 +67,17 @@ def sources(
 
 def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     """The flow is well written, or ValueError says what is not."""
-    unknown = sorted(flow.keys() - _KEYS)
+    unknown = sorted(map(str, flow.keys() - _KEYS))
     if unknown:
         message = f"has the keys {', '.join(sorted(_KEYS))}, not {unknown[0]}"
         raise ValueError(message)
     single = [key for key in ("to", "from", *PROTOCOLS) if not isinstance(flow.get(key, []), list)]
     if single:
         message = f'{single[0]} is a list, not "{flow[single[0]]}"'
+        raise ValueError(message)
+    unnamed = [one for key in ("to", "from") for one in flow.get(key, []) if not isinstance(one, str)]
+    if unnamed:
+        message = f'"{unnamed[0]}" is no group, no address, no network and not {ANYONE}'
         raise ValueError(message)
     if not _WHAT.fullmatch(str(flow.get("what", ""))):
         message = f'what is up to 100 letters, digits and plain marks, not "{flow.get("what", "")}"'

@@ -16,11 +16,18 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(document: Mapping[str, object]) -> str:
-    """Return a TOML document: plain values first, tables after them, keys sorted; a null value is left out."""
+    """Return a TOML document: plain values first, tables after them, keys sorted; a null value is left out.
+
+    Raises:
+        AnsibleFilterError: If a name is no text, or a value is none that TOML knows, or a table in a list.
+    """
     return "\n".join(_table(document, ())) + "\n"
 
 
 def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
+    unnamed = [k for k in table if not isinstance(k, str)]
+    if unnamed:
+        raise AnsibleFilterError(f"to_toml cannot write {unnamed[0]!r} as a name: names are text")
     plain = {k: v for k, v in table.items() if not isinstance(v, Mapping) and v is not None}
     if path:
         yield ""

@@ -174,9 +174,9 @@ def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str,
     for name, value in asked.items():
         text = written(value)
         if name not in known:
-            near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], n=1)
+            near = difflib.get_close_matches(str(name).lower(), [one.lower() for one in known], n=1)
             meant = "".join(f"did you mean {one}? " for one in known if one.lower() in near)
-            yield name, "there is no such setting", f"{meant}one of {', '.join(sorted(known))}"
+            yield str(name), "there is no such setting", f"{meant}one of {', '.join(sorted(known))}"
         elif known[name] in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR:
             yield name, f"{value}, as YAML reads {_clock(value)} too", "[D-]HH:MM:SS in quotes, or minutes in quotes"
         elif text:
