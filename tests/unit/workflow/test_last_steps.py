@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from tests.unit.workflow.node import steps, wait_for, workflow
+from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
 
 GROUP = {"steps": steps("touch ~/runs; sleep 20"), "finally": steps("/bin/sleep 1; echo last")}
 UNTIL_RUNS = "while [ ! -e ~/runs ]; do sleep 0.1; done; exit 3"
@@ -71,3 +71,43 @@ def test_signal_ends_what_comes_last_in_a_launch_that_had_failed_by_itself(node)
     output, _ = running.communicate(timeout=15)
 
     assert (running.returncode, b"never" in output, node.left) == (143, False, [])
+
+
+@pytest.fixture
+def ending(node):
+    """A node whose Slurm ends the job once ``~/ending`` is there: it starts no tasks then and tells who asks."""
+    node.add("srun", SRUN.replace("\n", '\n[ ! -e "$HOME/ending" ] || exit 1\n', 1))
+    node.add("squeue", """#!/bin/sh
+        [ -e "$HOME/ending" ] || { echo RUNNING; exit; }
+        touch "$HOME/asked"
+        echo COMPLETING""")  # fmt: skip
+    return node
+
+
+ENDED = {"steps": steps("touch ~/ending; exit 143"), "finally": steps("touch ~/last; /bin/sleep 1; echo last")}
+
+
+@pytest.mark.parametrize("code", [0, 143])
+def test_what_comes_last_in_a_branch_that_is_told_after_its_tasks_runs_to_its_end(ending, code):
+    ended = {**ENDED, "steps": steps(f"touch ~/ending; exit {code}")}
+    running = ending.start(workflow(launch(ended, number=0), "while [ ! -e ~/told ]; do sleep 0.1; done; exit 143"))
+    wait_for((ending.home / "last").exists)
+
+    running.send_signal(signal.SIGTERM)
+    (ending.home / "told").touch()
+    output, _ = running.communicate(timeout=30)
+
+    assert (running.returncode, "last\n" in output.decode(), ending.left) == (143, True, []), output
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_comes_last_in_a_job_that_is_told_after_its_tasks_runs_to_its_end(ending, told):
+    running = ending.start(workflow(ENDED, "echo never"))
+    wait_for((ending.home / "asked").exists)
+
+    if told:
+        running.send_signal(signal.SIGTERM)
+    output, _ = running.communicate(timeout=30)
+
+    said = [word in output for word in (b"last\n", b"never")]
+    assert (running.returncode, said, ending.left) == (143, [True, False], []), output

@@ -18,9 +18,25 @@ at_last() { # command
   return "$code"
 }
 
-# Waits for a signal whose mark is there already, and for the end of the telling: what comes last is not told.
+# Whether Slurm is ending the job.
+is_ending() {
+  local state
+  state=$(timeout 10 squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T </dev/null 2>/dev/null) || return
+  [[ $state == COMPLETING ]]
+}
+
+# Learns, after a step, of an end that has been told to others so far, and waits for the end of the telling: what comes
+# last is not told. Slurm tells the tasks of steps and this script, each when it likes, and leaves branches to us.
 heard() {
-  local patience=50 # tenths of a second, for one that tells may be gone
+  local patience # tenths of a second, for one that tells may be gone
   while ((ended == 0)) && is_marked; do sleep 0.1 || :; done
-  while [[ $own_branch && -e $own_branch.end && ! -s $own_branch ]] && ((patience--)); do sleep 0.1 || :; done
+  if ((ended == 0)) && is_ending; then
+    if [[ $own_branch ]]; then hear 15; fi
+    for ((patience = 50; patience && !ended; patience--)); do sleep 0.1 || :; done
+    ended=$((ended ? ended : 143))
+  fi
+  for ((patience = 50; patience; patience--)); do
+    if [[ ! $own_branch || ! -e $own_branch.end || -s $own_branch ]]; then break; fi
+    sleep 0.1 || :
+  done
 }
