@@ -37,6 +37,15 @@ def test_code_is_that_of_the_words(words, code):
     assert run(words) == (code, "")
 
 
+def test_code_of_words_is_heard_whenever_they_end():
+    """A wait with a limit loses what comes as it ends: here some of those would have waited five seconds."""
+    each = "(catch_signals; run_passing_on sleep $after; echo $?) &"
+
+    output = run("true", before=f"for after in 4.{{900..999..2}}; do {each} done; wait")[1]
+
+    assert output.split() == ["0"] * 50
+
+
 def test_words_have_nothing_open_but_what_was_open():
     assert run("bash -c 'echo /proc/self/fd/*'", before="exec 3>&-") == run(
         "true", before="exec 3>&-; echo /proc/self/fd/*"

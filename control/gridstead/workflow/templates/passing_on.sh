@@ -14,26 +14,25 @@ pass_on() { # signal
 }
 
 # Runs words after catch_signals; what comes after them is not ended by a signal. A shell that no signal hurries waits for
-# them and tells their process and their code by a pipe: bash's wait may lose a code when a signal comes just then.
+# them and tells their process and their code by a pipe, which ends with it: bash's wait may lose a code when a signal
+# comes just then, and so may a read that has a time limit when the code does.
 run_passing_on() { # words
-  local gridstead_code='' gridstead_pipe gridstead_shell gridstead_lives=yes
+  local gridstead_code='' gridstead_pipe gridstead_told
   exec {gridstead_pipe}<> <(:)
+  exec {gridstead_told}<"/dev/fd/$gridstead_pipe"
   (
+    exec {gridstead_told}<&-
     catch_signals :
     # INT and QUIT bash takes away from what runs beside it.
     env --default-signal=INT,QUIT -- /bin/bash -c 'gridstead_pipe=$0; echo "$$" >&"$0"; exec "$@" {gridstead_pipe}>&-' \
       "$gridstead_pipe" "$@" || gridstead_code=$?
     echo "${gridstead_code:-0}" >&"$gridstead_pipe"
   ) <&0 &
-  gridstead_shell=$!
-  until read -r -t 5 -u "$gridstead_pipe" gridstead_child || [[ ! $gridstead_lives ]]; do
-    kill -0 "$gridstead_shell" 2>/dev/null || gridstead_lives=''
-  done
-  if [[ $gridstead_early ]]; then pass_on "$gridstead_early"; fi
-  until read -r -t 5 -u "$gridstead_pipe" gridstead_code || [[ ! $gridstead_lives ]]; do
-    kill -0 "$gridstead_shell" 2>/dev/null || gridstead_lives=''
-  done
-  trap '' HUP INT QUIT TERM
   exec {gridstead_pipe}>&-
+  until read -r -u "$gridstead_told" gridstead_child || (($? == 1)); do :; done
+  if [[ $gridstead_early ]]; then pass_on "$gridstead_early"; fi
+  until read -r -u "$gridstead_told" gridstead_code || (($? == 1)); do :; done
+  trap '' HUP INT QUIT TERM
+  exec {gridstead_told}<&-
   return "${gridstead_code:-137}" # somebody killed the shell that tells it
 }
