@@ -47,6 +47,8 @@ squeue --name={name} --steps --states=all; scontrol show job --details | grep -A
 sacct --allusers --duplicates --starttime=now-1days --name={name} --format=jobid,state%20,exitcode,start,end
 journalctl --quiet --no-pager --lines=40 --unit=gridstead-agent --unit=slurmctld
 """
+# What a node's slurmd, and those that it starts for each step, complained of lately.
+COMPLAINTS = "journalctl --quiet --no-pager --lines=20 --grep='error|fatal' -t slurmd -t slurmstepd || test $? = 1"
 
 
 class Lab:
@@ -237,6 +239,16 @@ def wait_until(probe, *, timeout, every=0.5):
             return answer
         assert time.monotonic() < end, f"nothing after {timeout} s; last answer {answer!r}"
         time.sleep(every)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Add to what has failed what the nodes complain of."""
+    report = yield
+    if report.failed and (lab := item.funcargs.get("lab")):
+        for node in lab.group("slurm_compute"):
+            report.sections.append((f"complaints on {node}", lab.sh(node, COMPLAINTS, check=False)))
+    return report
 
 
 @pytest.fixture(scope="session")
