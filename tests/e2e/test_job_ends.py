@@ -78,7 +78,7 @@ def careless(secret):
 def in_a_launch():
     """Return a workflow with steps that come last in what runs beside another step."""
     alone = {"resources": {"tasks": 1}}
-    last = {"finally": [step("sleep 1; touch ~/beside.finally")]}
+    last = {"finally": [{"steps": [step("sleep 1")], "finally": [step("touch ~/beside.finally")]}]}
     beside = {"run": {"command": "touch ~/beside.started; sleep 300", **alone}, **last}
     return {"steps": [{"launch": {"steps": [beside]}}, {"run": {"command": "sleep 300", **alone}}]}
 

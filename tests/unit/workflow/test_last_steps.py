@@ -111,3 +111,13 @@ def test_what_comes_last_in_a_job_that_is_told_after_its_tasks_runs_to_its_end(e
 
     said = [word in output for word in (b"last\n", b"never")]
     assert (running.returncode, said, ending.left) == (143, [True, False], []), output
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_handlers_within_what_comes_last_run_to_their_end_in_a_job_that_ends(ending, beside):
+    within = {"steps": steps("echo one"), "finally": steps("echo two")}
+    group = {**ENDED, "finally": steps(within, launch(within, number=0), "echo three")}
+
+    output = ending.run(workflow(launch(group, number=0) if beside else group))[1]
+
+    assert [output.count(word) for word in ("one\n", "two\n", "three\n")] == [2, 2, 1], output
