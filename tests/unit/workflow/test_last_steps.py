@@ -89,8 +89,9 @@ ENDED = {"steps": steps("touch ~/ending; exit 143"), "finally": steps("touch ~/l
 
 @pytest.mark.parametrize("code", [0, 143])
 def test_what_comes_last_in_a_branch_that_is_told_after_its_tasks_runs_to_its_end(ending, code):
-    ended = {**ENDED, "steps": steps(f"touch ~/ending; exit {code}")}
-    running = ending.start(workflow(launch(ended, number=0), "while [ ! -e ~/told ]; do sleep 0.1; done; exit 143"))
+    ended = {**ENDED, "steps": steps(f"while [ ! -e ~/beside ]; do sleep 0.1; done; touch ~/ending; exit {code}")}
+    beside = "touch ~/beside; while [ ! -e ~/told ]; do sleep 0.1; done; exit 143"
+    running = ending.start(workflow(launch(ended, number=0), beside))
     wait_for((ending.home / "last").exists)
 
     running.send_signal(signal.SIGTERM)
