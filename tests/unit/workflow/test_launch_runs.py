@@ -67,6 +67,12 @@ class TestLaunch:
         assert output.endswith("after\n" if number == 9 else "got\nafter\n")
         assert ("got" in output) == (number != 9)
 
+    def test_launched_steps_that_are_killed_leave_no_complaint_of_bash(self, node):
+        """It would print the source of what it tells of."""
+        launches = [{"launch": {"signalOnParentStepExit": 9, "steps": steps("sleep 20")}} for _ in range(8)]
+
+        assert node.run(workflow(*launches, "echo here", tasks=9)) == (0, "here\n")
+
     @pytest.mark.parametrize("container", [False, True])
     def test_signal_of_a_launch_goes_to_the_tasks_by_the_name_of_their_step(self, node, container):
         """Slurm's srun kills its tasks at most signals; a trap of theirs would never run."""

@@ -22,18 +22,20 @@ await() { # number
 settled() { # numbers with the signals that end them, functions
   local each number code signal signalled=" " result=0
   in_order "${@:2}" || result=$?
-  for each in $1; do
-    number=${each%:*} signal=${each#*:}
-    if ((!ended && signal)) && [[ -v processes[$number] ]] && kill -0 "${processes[$number]}" 2>/dev/null; then
-      signal_branch "$signal" "${processes[$number]}"
-      signalled+="$number "
-    fi
-  done
-  for each in $1; do
-    number=${each%:*} code=0
-    await "$number" || code=$?
-    if [[ $signalled != *" $number "* ]]; then result=$((result ? result : code)); fi
-    unset "codes[$number]"
-  done
+  {
+    for each in $1; do
+      number=${each%:*} signal=${each#*:}
+      if ((!ended && signal)) && [[ -v processes[$number] ]] && kill -0 "${processes[$number]}" 2>/dev/null; then
+        signal_branch "$signal" "${processes[$number]}"
+        signalled+="$number "
+      fi
+    done
+    for each in $1; do
+      number=${each%:*} code=0
+      await "$number" || code=$?
+      if [[ $signalled != *" $number "* ]]; then result=$((result ? result : code)); fi
+      unset "codes[$number]"
+    done
+  } 2>/dev/null # bash tells here of those that it ends, with their source
   return "$result"
 }
