@@ -2,8 +2,11 @@
 """What role traefik refuses before it replaces anything, by the words of the real program."""
 
 import json
+import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -195,6 +198,39 @@ def test_a_check_run_writes_nothing(options, folder):
     assert virgin["changed"]
     assert installed["changed"]
     assert not (folder / "traefik.yml").exists()
+
+
+KILLED_IN_A_TRIAL = """
+import json, os, signal, sys
+from tests.roles.gateway import configuration
+
+with configuration.trial(json.load(sys.stdin)) as (_, _, process):
+    print(process.pid, flush=True)
+    signal.sigwait({signal.SIGTERM})
+"""
+
+
+def test_a_trial_ends_when_its_module_is_killed(options, tmp_path):
+    places = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_IN_A_TRIAL], cwd=ROOT, env=os.environ | places,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as module:  # fmt: skip
+        module.stdin.write(json.dumps(options))
+        module.stdin.close()
+        trial = Path("/proc", module.stdout.readline().strip())
+        until(lambda: b"traefik\0--configFile" in (trial / "cmdline").read_bytes(), lambda: "Traefik does not begin")
+        module.kill()
+
+    until(lambda: not is_running(trial), lambda: "Traefik still runs")
+
+
+def is_running(process):
+    """Return whether a process runs."""
+    try:
+        return "\nState:\tZ" not in (process / "status").read_text()
+    except OSError:
+        return False
 
 
 def unknown_static_key(static, dynamic):

@@ -109,7 +109,10 @@ def check_keys(binary: str, static: Mapping[str, Any]) -> None:
 
 @contextmanager
 def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]]]:
-    """Run a second Traefik with the new files and what lies beside the old ones: its API's address, log, process."""
+    """Run a second Traefik with the new files and what lies beside the old ones: its API's address, log, process.
+
+    It ends with the process that runs it, even if that is killed, as when a run of the playbook is.
+    """
     with tempfile.TemporaryDirectory(prefix="traefik-trial-") as name:
         folder = Path(name)
         beside = [file for file in Path(options["directory"], "dynamic").glob("*.*") if file.name != "gridstead.yml"]
@@ -127,8 +130,9 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
         log = folder / "log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [options["binary"], f"--configFile={folder}/traefik.yml"], stdout=stream, stderr=stream, **who
-            )
+                ["setpriv", "--pdeathsig=KILL", options["binary"], f"--configFile={folder}/traefik.yml"],
+                stdout=stream, stderr=stream, **who,
+            )  # fmt: skip
             try:
                 yield static["entryPoints"][API]["address"], log, process
             finally:
