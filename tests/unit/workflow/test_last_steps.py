@@ -53,6 +53,14 @@ def test_what_comes_last_in_a_launch_in_a_launch_runs_to_its_end(node, number):
     assert (code, "last\n" in output, node.left) == (3, True, []), output
 
 
+def test_launch_whose_signal_is_lost_ends_all_the_same(node):
+    """Bash loses one INT in a hundred. The mark of the branch is there, and nobody tells it."""
+    marks = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done'
+    lost = launch({"run": {"command": marks}, "finally": steps("echo last")}, "echo never", number=0)
+
+    assert node.run(workflow(lost, "true")) == (143, "last\n")
+
+
 @pytest.mark.parametrize("number", [1, 10, 12, 15])
 def test_launch_that_hears_its_signal_is_awaited(node, number):
     hears = f"trap 'sleep 1; ls $STORAGE_PATH && echo heard; exit' {number}; touch ~/runs; while :; do sleep 0.1; done"
