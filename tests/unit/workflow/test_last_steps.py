@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 
 import pytest
 from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
@@ -54,11 +55,29 @@ def test_what_comes_last_in_a_launch_in_a_launch_runs_to_its_end(node, number):
 
 
 def test_launch_whose_signal_is_lost_ends_all_the_same(node):
-    """Bash loses one INT in a hundred. The mark of the branch is there, and nobody tells it."""
-    marks = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done'
-    lost = launch({"run": {"command": marks}, "finally": steps("echo last")}, "echo never", number=0)
+    """Bash loses one INT in a hundred. Whoever told the branch has left his marks, and nothing else."""
+    tells = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo told >"$each"; done'
+    lost = launch({"run": {"command": tells}, "finally": steps("echo last")}, "echo never", number=0)
 
-    assert node.run(workflow(lost, "true")) == (143, "last\n")
+    assert node.run(workflow(lost, "true")) == (130, "last\n")
+
+
+def test_what_comes_last_waits_while_a_branch_is_still_being_told(node):
+    """Who tells asks Slurm for each step, so some hear late; that signal must not end what comes last."""
+    marks = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
+    branch = launch({"run": {"command": marks}, "finally": steps("touch ~/last; sleep 1; echo last")}, number=0)
+    running = node.start(workflow(branch, "while [ ! -e ~/told ]; do sleep 0.1; done"))
+    wait_for((node.home / "marked").exists)
+    with pytest.raises(subprocess.TimeoutExpired):  # longer than any patience
+        running.wait(timeout=8)
+    early = (node.home / "last").exists()
+
+    for mark in node.root.glob("cache/shared/*/*/.branch-*.end"):
+        os.kill(int(mark.name.split("-")[1]), signal.SIGINT)
+    (node.home / "told").touch()
+    output, _ = running.communicate(timeout=30)
+
+    assert (running.returncode, output.decode(), early) == (130, "last\n", False)
 
 
 @pytest.mark.parametrize("number", [1, 10, 12, 15])

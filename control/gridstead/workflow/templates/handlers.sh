@@ -30,12 +30,12 @@ is_ending() {
 # Learns, after a step, of an end that has been told to others so far, and waits for the end of the telling: what comes
 # last is not told. Slurm tells the tasks of steps and this script, each when it likes, and leaves branches to us.
 heard() {
-  local patience # tenths of a second: one that tells may be gone, and bash loses an INT while it starts a process
-  for ((patience = 50; patience && !ended; patience--)); do
-    is_marked || break
-    sleep 0.1 || :
+  local patience # tenths of a second, for one that tells may be gone
+  while ((ended == 0)) && is_marked; do
+    # Told, and nothing heard: bash loses an INT now and then while it starts a process.
+    if [[ -s $own_branch ]]; then ended=$((ended ? ended : 130)); else sleep 0.1 || :; fi
   done
-  if ((ended == 0)) && { is_marked || is_ending; }; then
+  if ((ended == 0)) && is_ending; then
     if [[ $own_branch ]]; then hear 15; fi
     for ((patience = 50; patience && !ended; patience--)); do sleep 0.1 || :; done
     ended=$((ended ? ended : 143))

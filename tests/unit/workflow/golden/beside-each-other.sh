@@ -288,7 +288,7 @@ settled() { # numbers with the signals that end them, functions
   {
     for each in $1; do
       number=${each%:*} signal=${each#*:}
-      if ((!ended && signal)) && [[ -v processes[$number] ]] && kill -0 "${processes[$number]}" 2>/dev/null; then
+      if ((!ended && signal)) && [[ -v processes[$number] ]] && kill -0 "${processes[$number]}"; then
         signal_branch "$signal" "${processes[$number]}"
         signalled+="$number "
       fi
