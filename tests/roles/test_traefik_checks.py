@@ -216,11 +216,13 @@ def test_a_trial_ends_when_its_module_is_killed(options, tmp_path):
         [sys.executable, "-c", KILLED_IN_A_TRIAL], cwd=ROOT, env=os.environ | places,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as module:  # fmt: skip
-        module.stdin.write(json.dumps(options))
-        module.stdin.close()
-        trial = Path("/proc", module.stdout.readline().strip())
-        until(lambda: b"traefik\0--configFile" in (trial / "cmdline").read_bytes(), lambda: "Traefik does not begin")
-        module.kill()
+        try:
+            module.stdin.write(json.dumps(options))
+            module.stdin.close()
+            trial = Path("/proc", str(int(module.stdout.readline())))
+            until(lambda: b"traefik\0--config" in (trial / "cmdline").read_bytes(), lambda: "Traefik does not begin")
+        finally:
+            module.kill()
 
     until(lambda: not is_running(trial), lambda: "Traefik still runs")
 
