@@ -32,15 +32,22 @@ def argv(pid: int) -> list[str]:
     return _read(pid, "cmdline").rstrip("\0").split("\0")
 
 
-def is_nspawn_of(pid: int, folder: Path) -> bool:
-    """Return whether a process is the systemd-nspawn of a host root under a folder.
+def nspawn_root(pid: int, folder: Path) -> Path | None:
+    """Return the host root under a folder that a systemd-nspawn runs; nothing for another process.
 
-    The short shell that turns into systemd-nspawn counts as well.
+    The short shell that turns into systemd-nspawn counts as well. The arguments are read once: a
+    process may end between two looks at it.
     """
     words = argv(pid)
-    return any(word.endswith("systemd-nspawn") for word in words) and any(
-        word.startswith(f"--directory={folder}/") for word in words
-    )
+    if not any(word.endswith("systemd-nspawn") for word in words):
+        return None
+    roots = (word.removeprefix("--directory=") for word in words if word.startswith(f"--directory={folder}/"))
+    return next(map(Path, roots), None)
+
+
+def is_nspawn_of(pid: int, folder: Path) -> bool:
+    """Return whether a process is the systemd-nspawn of a host root under a folder."""
+    return nspawn_root(pid, folder) is not None
 
 
 def is_marked(pid: int, mark: str) -> bool:
@@ -61,14 +68,8 @@ def is_in_cgroup_of(pid: int, prefix: str) -> bool:
 
 def nspawns(names: Names) -> dict[str, int]:
     """Return host name -> pid of its systemd-nspawn, for hosts that run."""
-    folder = names.run / "hosts"
-    found = {}
-    for pid in pids():
-        if not is_nspawn_of(pid, folder):
-            continue
-        word = next(word for word in argv(pid) if word.startswith(f"--directory={folder}/"))
-        found[Path(word.removeprefix("--directory=")).parent.name] = pid
-    return found
+    roots = ((pid, nspawn_root(pid, names.run / "hosts")) for pid in pids())
+    return {root.parent.name: pid for pid, root in roots if root is not None}
 
 
 def init_of(nspawn: int) -> int | None:
