@@ -105,11 +105,11 @@ class Lab:
         )
         return [dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()]
 
-    def check_nothing_is_left(self, number):
+    def check_nothing_is_left(self, number, *, timeout=20):
         """Assert that nothing of an ended job is on the compute nodes, a moment after its end."""
         name = f"0x{number:064x}"
         script = TRACES.format(name=name, id=self.sacct(name)[-1]["jobid"])
-        end = time.monotonic() + SLOWER * 20
+        end = time.monotonic() + SLOWER * timeout
         folders = FOLDERS.format(name=name)
         while found := self.sh("compute1", script) + self.sh("compute2", script) + self.sh("infra", folders):
             assert time.monotonic() < end, found

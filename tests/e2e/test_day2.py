@@ -21,6 +21,7 @@ SITE = {
     "HealthCheckInterval": 10,
     "SlurmdParameters": "config_overrides",
 }  # what the lab says anyway
+LONG_GONE = 99_999_999  # a job that was never there
 HOSTNAME = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
 # The controller's own part of the role, by which it is told.
 CONTROLLER = """\
@@ -195,6 +196,23 @@ def test_an_unfit_node_takes_no_jobs_until_it_is_fit(lab, daemons, running):
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
     finally:
         lab.sh("compute2", f"rm -f {fit}; cat >{checks} <<'EOF'\n{json.dumps(known, indent=4)}\nEOF")
+
+
+def test_a_node_that_was_drained_for_a_job_that_did_not_end_comes_back_without_it(lab, daemons, running):
+    job, notes = running.slurm_job_id, "/run/gridstead-check-node/unkillable"
+    (program,) = re.findall(r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config"))
+    try:
+        lab.sh("compute2", f"SLURM_JOB_ID={job} {program}")  # as slurmstepd runs it
+        lab.sh("controller", "scontrol update nodename=compute2 state=drain reason='Kill task failed'")
+        wait_until(
+            lambda: daemons.reason("compute2") == f"unfit: job {job} does not end though it was killed", timeout=60
+        )
+
+        lab.sh("compute2", f"mv {notes}/{job} {notes}/{LONG_GONE}")
+        wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
+        wait_until(lambda: not lab.sh("compute2", f"ls {notes}"), timeout=60)
+    finally:
+        lab.sh("compute2", f"rm -f {notes}/*")
 
 
 def test_a_new_node_joins_and_the_others_are_left_alone(daemons, running, jobs, new_node):

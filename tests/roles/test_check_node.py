@@ -51,6 +51,10 @@ class Node:
     def check(self, *argv, wait_s=5):
         self.checks.write_text(json.dumps([{"what": "storage", "argv": argv, "wait_s": wait_s}]))
 
+    def note_unkillable(self, job):
+        (self.state / "unkillable").mkdir(parents=True)
+        (self.state / "unkillable" / str(job)).touch()
+
     def run(self):
         return program.main("compute1", self.checks, self.state)
 
@@ -120,6 +124,66 @@ def test_a_node_that_somebody_drained_is_left_to_them(node, slurmctld):
     slurmctld.state, slurmctld.reason = ["IDLE"], ""  # they are done, and the node is still unfit
     node.run()
     assert "DRAIN" in slurmctld.state
+
+
+@pytest.fixture
+def processes(monkeypatch, tmp_path):
+    """Return a function that starts a process in a control group, and returns one that ends it."""
+    proc = tmp_path / "proc"
+    monkeypatch.setattr(program, "PROC", proc)
+
+    def start(pid, group):
+        (proc / str(pid)).mkdir(parents=True)
+        (proc / str(pid) / "cgroup").write_text(f"1:name=systemd:/system.slice\n0::{group}\n")
+        return (proc / str(pid) / "cgroup").unlink
+
+    return start
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "/system.slice/compute1_slurmstepd.scope/job_38/step_extern/slurm",
+        "/slurm_compute1/uid_200001/job_38",
+    ],
+)
+def test_a_node_comes_back_once_nothing_is_left_of_a_job_that_did_not_end(node, slurmctld, processes, group):
+    node.run()
+    end = processes(7, group)
+    node.note_unkillable(38)
+    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "Kill task failed"
+    node.run()
+    assert slurmctld.reason == "unfit: job 38 does not end though it was killed"
+
+    end()
+    node.run()
+    assert slurmctld.state == ["IDLE"]
+
+    asked = slurmctld.asked
+    node.run()
+    assert slurmctld.asked == asked
+
+
+@pytest.mark.parametrize("drained_by_hand", [False, True])
+def test_processes_of_other_jobs_keep_no_node_from_coming_back(node, slurmctld, processes, drained_by_hand):
+    processes(7, "/system.slice/compute1_slurmstepd.scope/job_380/step_0/user/task_0")
+    node.note_unkillable(38)
+    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "new disks" if drained_by_hand else "Kill task failed"
+
+    node.run()
+
+    assert ("DRAIN" in slurmctld.state) is drained_by_hand
+
+
+def test_a_node_comes_back_also_if_slurmctld_was_away_when_the_job_ended(node, slurmctld, processes):
+    node.note_unkillable(38)
+    slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "Kill task failed", True
+    node.run()
+
+    slurmctld.down = False
+    node.run()
+
+    assert slurmctld.state == ["IDLE"]
 
 
 @pytest.mark.parametrize("down", [False, True])
