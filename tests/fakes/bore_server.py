@@ -37,8 +37,8 @@ class BoreServer(paramiko.ServerInterface):
                 return
             transport = paramiko.Transport(connection)
             transport.add_server_key(self.key)
+            self.transports.append(transport)  # before a request of the client looks for it
             transport.start_server(server=self)
-            self.transports.append(transport)
 
     def get_allowed_auths(self, _username):
         return "none"
