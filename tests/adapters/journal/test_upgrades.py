@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store of an earlier release is migrated and used: nothing in it is lost or read as something else."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.adapters.journal.conftest import SqlStore
+from tests.adapters.journal.record_store import CALLS
+from tests.adapters.journal.test_store import ACCOUNT, block, entry, proof, transaction
+
+from gridstead.domain.calls import Refuse
+from gridstead.domain.journal import EntryKind
+from gridstead.domain.sending import SendState
+
+RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.sql"))
+
+
+@pytest.fixture(params=RECORDED, ids=lambda file: file.stem)
+def store(request, tmp_path):
+    """A store that an earlier release filled."""
+    connection = sqlite3.connect(tmp_path / "state.db")
+    connection.executescript(request.param.read_text())
+    connection.close()
+    opened = SqlStore(f"sqlite:///{tmp_path}/state.db")
+    yield opened
+    opened.close()
+
+
+def test_open_journal_entries_are_read(store):
+    expected = []
+    for number, kind in enumerate(EntryKind, 1):
+        if kind is EntryKind.CLOSED:
+            continue
+        expected.append(entry(EntryKind.CLAIMED, number))
+        if kind is not EntryKind.CLAIMED:
+            slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
+            expected.append(entry(kind, number, at=200, slurm_job_id=slurm_job_id, reason="a reason"))
+
+    assert store.journal.open_entries() == tuple(expected)
+
+
+def test_calls_are_read(store):
+    entries = store.outbox.entries()
+
+    assert [(entry.key, entry.call) for entry in entries] == list(CALLS)
+
+
+def test_states_of_calls_are_read(store):
+    first, second, third, *rest = store.outbox.entries()
+
+    assert [first.state, second.state, third.state] == [SendState.SENT, SendState.SENT, SendState.REJECTED]
+    assert {entry.state for entry in rest} == {SendState.QUEUED}
+    assert third.reason == "NothingToClaim()"
+
+
+def test_transactions_are_read(store):
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(7, 1, 2),)
+
+
+def test_the_cursor_is_read(store):
+    assert store.cursor("reader").load() == block(100)
+
+
+def test_a_call_that_waits_is_not_queued_again(store):
+    store.outbox.put(f"refuse:{proof(3)}", Refuse(proof=proof(3)))
+
+    assert len(store.outbox.entries()) == len(CALLS)
+
+
+def test_the_store_is_written_and_read_again(store):
+    store.journal.append([entry(EntryKind.CLOSED, 1, at=300)])
+    store.outbox.put(f"refuse:{proof(9)}", Refuse(proof=proof(9)))
+    store.restart()
+
+    assert proof(1) not in {entry.proof for entry in store.journal.open_entries()}
+    assert store.outbox.entries()[-1].call == Refuse(proof=proof(9))
