@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.whole_file import write_whole
+from ansible.module_utils.durable_file import write_whole
 
 DOCUMENTATION = """
 module: file_set

@@ -12,7 +12,7 @@ import string
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.whole_file import write_whole
+from ansible.module_utils.durable_file import write_whole
 
 DOCUMENTATION = """
 module: secret_exchange

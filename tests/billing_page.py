@@ -40,11 +40,11 @@ class Example:
             memory_mb_per_min=self.given["memory price, credits a MB and minute"],
         )
 
-    def attempt(self, proof=None) -> Attempt:
+    def attempt(self, job_key=None) -> Attempt:
         return Attempt(
             slurm_job_id=4711,
             name="",
-            proof=proof,
+            job_key=job_key,
             user=CUSTOMER,
             uid=2001,
             state="COMPLETED",

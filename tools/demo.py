@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from people import CHECKOUT, Person, administrator, customer, lab_grid
+from lab_users import CHECKOUT, Person, administrator, customer, lab_grid
 from rich.console import Console
 from rich.table import Table
 
@@ -100,11 +100,11 @@ def tell_money(job: dict, before: dict, after: dict, customer_: str, provider: s
     table.add_column("")
     table.add_column("AMOUNT", justify="right")
     for what, wei in (
-        ("locked", job["lock_wei"]),
+        ("locked", job["escrow_wei"]),
         ("cost", cost),
         ("  to the provider", earned),
         ("  fee of the grid", fee),
-        ("refunded", job["lock_wei"] - cost),
+        ("refunded", job["escrow_wei"] - cost),
     ):
         table.add_row(what, credits_text(wei))
     console.print()

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
 
-from gridstead_lab import moments, processes
+from gridstead_lab import kill_points, processes
 
 RUNS = 5
 SCENARIO = Path(__file__).resolve().parent
@@ -26,7 +26,7 @@ MARK = "GRIDSTEAD_KILLED_RUN"
 REMAINS_S = 120  # what a task began on a host may end by itself: apt, dscreate, the installer of role control_plane
 
 
-def run_until(moment: moments.Moment, number: int) -> None:
+def run_until(moment: kill_points.Moment, number: int) -> None:
     """A run has been killed at a moment, with all that it had started on this machine."""
     mark = {MARK: f"{os.getpid()}-{number}", "ANSIBLE_LOG_PATH": str(NOTES / f"killed-{number}.log")}
     plain = {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true"}
@@ -45,7 +45,7 @@ def run_until(moment: moments.Moment, number: int) -> None:
         sys.exit(f"run {number} could not be killed")
 
 
-def wait_for(moment: moments.Moment, run: Popen[str]) -> bool:
+def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
     """Return whether a run gets to the task of a moment."""
     count = 0
     with (NOTES / "killed.out").open("a") as out:
@@ -61,7 +61,7 @@ def wait_for(moment: moments.Moment, run: Popen[str]) -> bool:
 def remains(host: str) -> list[str]:
     """Return what runs on a host that came over ssh, a line for each process."""
     ssh = ["ssh", "-F", str(CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"), host, "python3", "-"]
-    look = (SCENARIO / "remains.py").read_text()
+    look = (SCENARIO / "ssh_processes.py").read_text()
     return subprocess.run(ssh, input=look, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
@@ -81,11 +81,11 @@ def wait_for_quiet(host: str, before: list[str]) -> None:
 def main() -> None:
     """Kill them all."""
     seed = os.environ.get("GRIDSTEAD_SEED") or str(random.SystemRandom().randrange(10**6))
-    run = moments.tasks((NOTES / "ansible.log").read_text())
+    run = kill_points.tasks((NOTES / "ansible.log").read_text())
     print(f"seed {seed}; {len(run)} tasks in {run[-1].start_s + run[-1].length_s:.0f} s")
     # The play that this is a task of keeps its connections.
     before = {host: remains(host) for host in HOSTS}
-    chosen = moments.choose(run, RUNS, random.Random(seed))  # noqa: S311  # moments are no secrets
+    chosen = kill_points.choose(run, RUNS, random.Random(seed))  # noqa: S311  # moments are no secrets
     for number, moment in enumerate(chosen, start=1):
         print(f"{number}: {moment.banner}, {moment.count}., after {moment.after_s:.2f} s")
         run_until(moment, number)

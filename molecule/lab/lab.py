@@ -12,12 +12,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from gridstead_lab import growth, image, inputs, lifecycle, names, state, topology
+from gridstead_lab import added_hosts, image, inputs, lifecycle, names, state, topology
 from gridstead_lab.errors import LabError
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-CHANGES = {"remove": growth.remove, "kill": lifecycle.kill, "start": lifecycle.start}
+CHANGES = {"remove": added_hosts.remove, "kill": lifecycle.kill, "start": lifecycle.start}
 
 
 def main(argv: list[str]) -> int:
@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace, mine: names.Names) -> int:
         case "status":
             _print_status(lifecycle.status(mine), as_json=options.json)
         case "add":
-            growth.add(mine, options.host, options.like)
+            added_hosts.add(mine, options.host, options.like)
         case "remove" | "kill" | "start":
             CHANGES[options.command](mine, options.host)
         case "image":

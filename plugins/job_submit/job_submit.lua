@@ -4,9 +4,9 @@
 --
 -- Rule 1. root and SlurmUser alone submit and modify. A wallet's own processes
 --         find sbatch and scontrol on their node and are refused here.
--- Rule 2. They submit for a wallet, in the wallets' group, with the proof of the
+-- Rule 2. They submit for a wallet, in the wallets' group, with the job key of the
 --         paid job; or for an account listed in extra_accounts (benchmarks).
--- Rule 3. root gives the proof in the comment, because sbatch has no option for
+-- Rule 3. root gives the job key in the comment, because sbatch has no option for
 --         an AdminComment; it is moved there, where no user can change it.
 -- Rule 4. Slurm takes a Lua error or a missing number for "accepted". Therefore
 --         each entry is one protected call, and all but a clear yes is an error.
@@ -60,7 +60,7 @@ local function refuse(reason)
    return reason
 end
 
--- Return ACCEPTED if the request carries its proof, which then is the AdminComment.
+-- Return ACCEPTED if the request carries its job key, which then is the AdminComment.
 local function prove(request)
    if is_proof(request.admin_comment) then
       return ACCEPTED
@@ -70,7 +70,7 @@ local function prove(request)
       request.comment = ""
       return ACCEPTED
    end
-   return refuse("a wallet's job must carry the proof <chain id>/<contract>/<job id>/<hash>")
+   return refuse("a wallet's job must carry the job key <chain id>/<contract>/<job id>/<hash>")
 end
 
 local function judge_submission(request, caller_uid)

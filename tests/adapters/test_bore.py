@@ -13,7 +13,7 @@ import paramiko
 import pytest
 from tests.fakes.bore_server import TOKEN, URL, BoreServer
 
-from gridstead.adapters.bore import Bore, carry
+from gridstead.adapters.bore import BoreTunnel, carry
 from gridstead.errors import NotAllowed, TunnelBroken
 
 PATIENCE_S = 10
@@ -120,8 +120,8 @@ def test_server_that_speaks_something_else_is_told():
         threading.Thread(target=serve, daemon=True).start()
 
         with pytest.raises(TunnelBroken):
-            carry(Bore(host="127.0.0.1", port=listener.getsockname()[1], target_port=1), lambda _: None)
+            carry(BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1), lambda _: None)
 
 
 def bore(server, *, port=1, token=""):
-    return Bore(host="localhost", port=server.port, target_port=port, token=token)
+    return BoreTunnel(host="localhost", port=server.port, target_port=port, token=token)

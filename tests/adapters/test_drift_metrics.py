@@ -17,7 +17,7 @@ def read(path):
 def test_the_hosts_are_counted(tmp_path):
     path = tmp_path / "drift.prom"
 
-    DriftMetricsFile(path).publish({"compute1": 2, "db": 0}, at=1_795_265_800)
+    DriftMetricsFile(path).publish({"compute1": 2, "db": 0}, checked_at=1_795_265_800)
 
     assert read(path) == {
         ("gridstead_drift_check_success", None): 1,
@@ -31,9 +31,9 @@ def test_the_hosts_are_counted(tmp_path):
 def test_of_a_site_that_could_not_be_looked_at_no_host_is_told(tmp_path):
     path = tmp_path / "drift.prom"
     metrics = DriftMetricsFile(path)
-    metrics.publish({"db": 1}, at=1)
+    metrics.publish({"db": 1}, checked_at=1)
 
-    metrics.publish(None, at=2)
+    metrics.publish(None, checked_at=2)
 
     assert read(path) == {
         ("gridstead_drift_check_success", None): 0,
@@ -46,7 +46,7 @@ def test_a_file_that_cannot_be_written_is_the_operators(tmp_path):
     path.mkdir()
 
     with pytest.raises(ConfigError, match=r"drift\.prom"):
-        DriftMetricsFile(path).publish({}, at=1)
+        DriftMetricsFile(path).publish({}, checked_at=1)
 
 
 @pytest.mark.parametrize("name", ["drift.txt", "drift", "none/drift.prom"])

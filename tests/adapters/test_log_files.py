@@ -18,8 +18,8 @@ from gridstead.errors import ConfigError, InvalidInput, LogDamaged, LogFull, Log
 OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
-LOG = LogId(owner=OWNER, name="job", edition="1" * 32)
-NEXT = replace(LOG, edition="0" * 32)
+LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
+NEXT = replace(LOG, log_identity="0" * 32)
 
 
 def chunk(data, at=1, **fields):
@@ -54,7 +54,7 @@ def reopened(tmp_path, files):
 
 
 def path_of(root, log=LOG):
-    return root / log.owner / log.name / f"{log.edition}.log"
+    return root / log.owner / log.name / f"{log.log_identity}.log"
 
 
 class TestRestart:
@@ -183,7 +183,7 @@ class TestSeal:
             files.read(LOG, after=0)
 
     @pytest.mark.parametrize(
-        "log", [replace(LOG, owner=OTHER), replace(LOG, name="other"), replace(LOG, edition="2" * 32)]
+        "log", [replace(LOG, owner=OTHER), replace(LOG, name="other"), replace(LOG, log_identity="2" * 32)]
     )
     def test_file_of_another_log_does_not_open(self, files, sealed, tmp_path, log):
         path_of(tmp_path, log).parent.mkdir(parents=True, exist_ok=True)
@@ -240,12 +240,12 @@ class TestFiles:
         assert path.stat().st_mode & 0o777 == 0o600
 
     @pytest.mark.parametrize(
-        ("owner", "name", "edition"),
+        ("owner", "name", "log_identity"),
         [("..", "job", "0" * 32), (OWNER, "../x", "0" * 32), (OWNER, "", "0" * 32), ("", "job", "0" * 32),
          (OWNER, "..", "0" * 32), (OWNER, "job", "../" + "0" * 29), (OWNER, "job", "")],
     )  # fmt: skip
-    def test_no_name_leads_out(self, files, owner, name, edition):
-        log = LogId(owner=owner, name=name, edition=edition)
+    def test_no_name_leads_out(self, files, owner, name, log_identity):
+        log = LogId(owner=owner, name=name, log_identity=log_identity)
         for act in (lambda: files.append(log, chunk(b"x")), lambda: files.read(log, after=0), lambda: files.sync(log)):
             with pytest.raises(InvalidInput):
                 act()

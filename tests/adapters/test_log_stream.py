@@ -11,7 +11,7 @@ import pytest
 
 from gridstead.adapters import log_stream
 from gridstead.adapters.log_spool import Spool
-from gridstead.adapters.log_stream import MAX_LINE_BYTES, Sender, pump
+from gridstead.adapters.log_stream import MAX_LINE_BYTES, LogSender, pump
 from gridstead.domain.log import Stream
 from gridstead.errors import ConfigError, LoggerUnavailable, NotAllowed
 
@@ -46,7 +46,7 @@ def spool(tmp_path):
 
 @pytest.fixture
 def sender(spool, logger):
-    sender = Sender(spool, lambda: logger.send)
+    sender = LogSender(spool, lambda: logger.send)
     sender.start()
     yield sender
     logger.error = NotAllowed("the test is over")
@@ -121,7 +121,7 @@ def test_sender_that_cannot_start_loses_what_there_is(spool):
     def connect():
         raise ConfigError("no address")
 
-    sender = Sender(spool, connect)
+    sender = LogSender(spool, connect)
     sender.start()
     spool.put(b"one", Stream.STDOUT)
 

@@ -16,8 +16,8 @@ from gridstead.errors import LogFull
 OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
-LOG = LogId(owner=OWNER, name="job", edition="1" * 32)
-NEXT = replace(LOG, edition="0" * 32)
+LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
+NEXT = replace(LOG, log_identity="0" * 32)
 NOW = 1_800_000_000
 
 
@@ -102,7 +102,7 @@ class TestLogSink:
         assert [line[:11] for line in lines(logs)[1:]] == [b"gridstead: "]
         assert logs.read(LOG, after=0)[-1].chunk.stream is Stream.GRID
 
-    def test_editions_of_a_name_are_apart(self, logs):
+    def test_log_identities_of_a_name_are_apart(self, logs):
         logs.append(LOG, chunk(b"old"))
         logs.append(NEXT, chunk(b"new"))
 
@@ -111,18 +111,18 @@ class TestLogSink:
 
     def test_names_are_sorted_and_the_owners(self, logs):
         for owner, name in ((OWNER, "b"), (OWNER, "a.log"), (OTHER, "c")):
-            logs.append(LogId(owner=owner, name=name, edition="0" * 32), chunk(b"x"))
+            logs.append(LogId(owner=owner, name=name, log_identity="0" * 32), chunk(b"x"))
 
         assert logs.names(OWNER) == ("a.log", "b")
 
 
 def path_of(root, log=LOG):
-    return root / log.owner / log.name / f"{log.edition}.log"
+    return root / log.owner / log.name / f"{log.log_identity}.log"
 
 
 class TestSweep:
     def write(self, files, tmp_path, name, *, age_s, owner=OWNER):
-        log = LogId(owner=owner, name=name, edition="0" * 32)
+        log = LogId(owner=owner, name=name, log_identity="0" * 32)
         files.append(log, chunk(b"x" * 50))
         os.utime(path_of(tmp_path, log), (NOW - age_s, NOW - age_s))
         return log
@@ -140,7 +140,7 @@ class TestSweep:
         for age_s, name in enumerate(("c", "b", "a")):
             self.write(files, tmp_path, name, age_s=age_s)
         self.write(files, tmp_path, "d", age_s=100, owner=OTHER)
-        size = path_of(tmp_path, LogId(owner=OWNER, name="a", edition="0" * 32)).stat().st_size
+        size = path_of(tmp_path, LogId(owner=OWNER, name="a", log_identity="0" * 32)).stat().st_size
         files._limits = Limits(owner_bytes=2 * size)
 
         assert files.sweep(NOW) == 1

@@ -14,7 +14,7 @@ import pytest
 
 from gridstead.adapters.ansible.processes import end_processes
 from gridstead.adapters.ansible.runs import AnsiblePlaybooks
-from gridstead.domain.playbook import Order, RunOutcome
+from gridstead.domain.playbook import PlaybookRequest, RunOutcome
 from gridstead.ports.playbooks import Stop
 
 STRATEGIES = Path(__file__).parents[2] / "playbooks/strategy_plugins"
@@ -68,7 +68,7 @@ def test_no_process_of_a_run_is_left_when_it_is_interrupted_or_ansible_killed(tm
     (tmp_path / "long.yml").write_text(PLAYBOOK)
     (tmp_path / "ansible.cfg").write_text(CONFIGURATION)
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"ash": HERE}}}))
-    order = Order(playbook="long.yml", inventory=str(tmp_path / "hosts.json"))
+    order = PlaybookRequest(playbook="long.yml", inventory=str(tmp_path / "hosts.json"))
     begun = tmp_path / "begun"
 
     run = AnsiblePlaybooks(tmp_path).run(order, tell=lambda _event: None, stop=Once(begun, kills=kills))

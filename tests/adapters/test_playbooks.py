@@ -15,11 +15,11 @@ from gridstead.adapters.ansible.runs import AnsiblePlaybooks
 from gridstead.adapters.run_records import RunRecordFiles
 from gridstead.domain.playbook import (
     HostFinished,
-    Order,
-    Outcome,
+    PlaybookRequest,
     PlayStarted,
+    PrintedText,
     RunOutcome,
-    Said,
+    TaskOutcome,
     TaskStarted,
     changes,
     effects,
@@ -108,7 +108,7 @@ class Place:
             self.told.append(event)
             tell(event)
 
-        order = Order(playbook=playbook, inventory=self.inventory(**variables), check=check)
+        order = PlaybookRequest(playbook=playbook, inventory=self.inventory(**variables), check=check)
         return AnsiblePlaybooks(self.folder).run(order, tell=hear, stop=self.stop)
 
 
@@ -214,7 +214,7 @@ def test_a_playbook_that_cannot_be_read_says_why(place):
 
     assert run.outcome is RunOutcome.FAILED
     assert failures(run.events) == ()
-    assert "nothing.like.it" in "".join(event.text for event in run.events if isinstance(event, Said))
+    assert "nothing.like.it" in "".join(event.text for event in run.events if isinstance(event, PrintedText))
 
 
 def test_host_keys_are_checked_and_our_programs_come_first(place, monkeypatch):
@@ -263,7 +263,7 @@ def test_a_unit_says_what_it_was_asked():
 
     event = to_event(told)
 
-    assert (event.outcome, event.targets, event.unit_state) == (Outcome.CHANGED, ("slurmd",), "restarted")
+    assert (event.outcome, event.targets, event.unit_state) == (TaskOutcome.CHANGED, ("slurmd",), "restarted")
 
 
 def test_a_daemon_says_what_was_due():

@@ -33,7 +33,7 @@ from tests.devnet import Devnet, wallet  # noqa: E402
 from tests.fakes.definitions import wire_workflow  # noqa: E402
 from tests.fakes.definitions_process import DefinitionsProcess  # noqa: E402
 
-from gridstead.adapters.channel import Peer, open_channel  # noqa: E402
+from gridstead.adapters.channel import GrpcPeer, open_channel  # noqa: E402
 from gridstead.adapters.job_definitions import SUBMIT, submit_workflow  # noqa: E402
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest  # noqa: E402
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub  # noqa: E402
@@ -169,7 +169,7 @@ def submitting(url, ca):
 def fetching(address, ca, jobs):
     """Return what fetches one script."""
     provider, customer = wallet(PROVIDER), wallet(PROVIDER + 1)
-    channel = open_channel(Peer(address=address, ca=Path(ca)))
+    channel = open_channel(GrpcPeer(address=address, ca=Path(ca)))
     auth, sbatch = AuthAPIStub(channel), SBatchAPIStub(channel)
     us = bytes.fromhex(provider.address[2:])
     wanted = json.loads(jobs)

@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))
 
 from tests.e2e.conftest import Grid, Lab, people, wait_until  # noqa: E402
-from tests.e2e.crowd import join, one_step  # noqa: E402
+from tests.e2e.many_customers import join, one_step  # noqa: E402
 
 from gridstead.adapters.chain.abi import artifact  # noqa: E402
 from gridstead.wiring.chain import open_chain  # noqa: E402
@@ -152,7 +152,7 @@ def through_grid(lab, member, workflows):
     numbers = set(member.submit(workflows, credits_=CREDITS))
     wait_until(lambda: len(logs(chain, first_block, ["JobSettled"])) >= len(numbers), timeout=TIMEOUT_S, every=POLL_S)
     ended = time.time()
-    times = milestones(chain, first_block, numbers)
+    times = job_history(chain, first_block, numbers)
     assert all(len(times[name]) == len(numbers) for name in MILESTONES)
     names = {f"0x{number:064x}" for number in numbers}
     records = [one for one in slurm_records(lab, began) if one["jobname"] in names]
@@ -163,7 +163,7 @@ def through_grid(lab, member, workflows):
     return (*on_chain, *slurm_phases(records, began), seen)
 
 
-def milestones(chain, first_block, numbers):
+def job_history(chain, first_block, numbers):
     """Return when each job came to each milestone, by the milestone's name and the job's number; Unix seconds."""
     names = {event.topic: name for name, event in artifact("MetaScheduler").events.items()}
     entries = logs(chain, first_block, MILESTONES)

@@ -31,7 +31,7 @@ from tests.fakes.definitions import Wallet  # noqa: E402
 from tests.fakes.logger_process import LoggerProcess, log_of  # noqa: E402
 from tests.unit.workflow.node import Node, workflow  # noqa: E402
 
-from gridstead.adapters.channel import Peer  # noqa: E402
+from gridstead.adapters.channel import GrpcPeer  # noqa: E402
 from gridstead.adapters.logger import Lines, LoggerClient, Wanted, WriteAccess  # noqa: E402
 from gridstead.domain.log import Chunk, Stream  # noqa: E402
 from gridstead.domain.log_access import read_text  # noqa: E402
@@ -61,7 +61,7 @@ def chunk(sequence: int) -> Chunk:
 
 def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
     """Write so many chunks; what a writer's process does after a line on its standard input."""
-    client = LoggerClient(Peer(address=address, ca=ca))
+    client = LoggerClient(GrpcPeer(address=address, ca=ca))
     sys.stdin.readline()
     for first in range(1, count + 1, CHUNKS_PER_CALL):
         client.write(access, [chunk(n) for n in range(first, min(first + CHUNKS_PER_CALL, count + 1))], timeout_s=60)
@@ -98,7 +98,7 @@ def latency(logger: LoggerProcess) -> list[float]:
     done = threading.Event()
 
     def follow() -> None:
-        wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition)
+        wanted = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
         for lines in LoggerClient(logger.peer).read(wanted, now=int(time.time()), sign=owner.sign):
             delays.append((time.time_ns() - lines.timestamp_ns) / 1e9)
             if len(delays) == SAMPLES:
@@ -136,7 +136,7 @@ def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
 def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
     """Return a stream that is open: it has given its first line."""
     log = log_of(owner.address)
-    wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition)
+    wanted = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
     stream = client.read(wanted, now=int(time.time()), sign=owner.sign)
     next(stream)
     return stream

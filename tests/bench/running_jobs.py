@@ -12,7 +12,7 @@ from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import RpcError
 from gridstead.domain.calls import ClaimJobs, Match, Register, SetRunning, Settle
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import Fees
 
@@ -57,22 +57,22 @@ class BusyChain:
         self.tell("matched, claimed and set running")
         contract = grid.meta_scheduler.address
         ids = [JobId(chain_id=grid.chain_id, contract=contract, number=number) for number in range(1, count + 1)]
-        proofs = [Proof(job_id=one, batch_location_hash=SCRIPT) for one in ids]
-        self.act(devnet.operator, in_batches([Match(proof=one, provider=self.provider.address) for one in proofs]))
+        job_keys = [JobKey(job_id=one, batch_location_hash=SCRIPT) for one in ids]
+        self.act(devnet.operator, in_batches([Match(job_key=one, provider=self.provider.address) for one in job_keys]))
         self.act(self.provider, [[ClaimJobs(limit=BATCH)]] * -(-count // BATCH), gas=CLAIM_GAS)
         now = self.ledger.head().timestamp
-        self.act(self.provider, in_batches([SetRunning(proof=one, started_at=now) for one in proofs]))
+        self.act(self.provider, in_batches([SetRunning(job_key=one, started_at=now) for one in job_keys]))
         self.anvil.rpc("evm_increaseTime", 2 * SECONDS)
         self.anvil.mine()
-        jobs = self.ledger.jobs([one.number for one in ids], at=self.ledger.head())
+        jobs = self.ledger.jobs([one.number for one in ids], at_block=self.ledger.head())
         assert {job.state for job in jobs.values()} == {JobState.RUNNING}
         fields = {"state": JobState.FINISHED, "seconds": SECONDS, "exit_code": 0, "error": ""}
-        return [Settle(proof=one, evidence=f"0x{one.job_id.number:064x}", **fields) for one in proofs]
+        return [Settle(job_key=one, evidence=f"0x{one.job_id.number:064x}", **fields) for one in job_keys]
 
     def request(self, count):
         """Have the customer ask for so many jobs."""
         grid, customer = self.contracts.meta_scheduler, self.devnet.customer
-        asked = JobRequest(resources=SMALL, batch_location_hash=SCRIPT, lock=LOCK)
+        asked = JobRequest(resources=SMALL, batch_location_hash=SCRIPT, escrow=LOCK)
         payload = Payload(to=grid.address, data=grid.data("requestNewJob", *to_arguments(asked)), gas=None)
         shared = {"chain_id": self.contracts.chain_id, "gas": REQUEST_GAS, "fees": FEES}
         first = self.nonce(customer)

@@ -35,8 +35,8 @@ from gridstead.adapters.chain.node import Node  # noqa: E402
 from gridstead.adapters.clock import SystemClock  # noqa: E402
 from gridstead.adapters.journal.database import Database  # noqa: E402
 from gridstead.adapters.journal.outbox import SqlOutbox  # noqa: E402
-from gridstead.domain.dispatch import Policy  # noqa: E402
-from gridstead.services.sender import Desk, Sender  # noqa: E402
+from gridstead.domain.dispatch import DispatchPolicy  # noqa: E402
+from gridstead.services.sender import Sender, SenderPorts  # noqa: E402
 from gridstead.wiring.sending import BATCH  # noqa: E402
 
 BLOCK_S = 1
@@ -132,11 +132,13 @@ class Bench:
         with contextlib.closing(Database(f"sqlite:///{self.folder}/{next(self.stores)}.db")) as database:
             clock = SystemClock()
             outbox, account = SqlOutbox(database, clock), self.account(kind)
-            desk = Desk(clock=clock, ledger=self.chain.ledger, account=account, outbox=outbox, transactions=outbox)
-            sender = Sender(desk, Policy(confirmations=CONFIRMATIONS, batch=kind.size))
+            ports = SenderPorts(
+                clock=clock, ledger=self.chain.ledger, account=account, outbox=outbox, transactions=outbox
+            )
+            sender = Sender(ports, DispatchPolicy(confirmations=CONFIRMATIONS, batch=kind.size))
             tell(f"sender, {kind.name}: filling the outbox")
             for call in calls:
-                outbox.put(f"settle:{call.proof}", call)
+                outbox.put(f"settle:{call.job_key}", call)
             return self.measured("sender", kind, len(calls), lambda done: ticking(sender, done))
 
     def measured(self, way, kind, count, act):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain Slurm, to compare with: runs as SlurmUser on the controller and submits the same job again and again.
 
-Standard input is JSON. The guard takes no job of a wallet without a proof, so
+Standard input is JSON. The guard takes no job of a wallet without a job key, so
 each has one, of contracts that do not exist. Standard output is the Unix time of the first submission.
 """
 
@@ -16,7 +16,7 @@ from gridstead.adapters.slurm.command import answer
 from gridstead.adapters.slurm.local import LocalRunner
 from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
 from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 
 task = json.load(sys.stdin)
@@ -31,7 +31,9 @@ slurm = Slurmrestd(
 )
 submissions = [
     Submission(
-        proof=Proof(job_id=JobId(chain_id=1, contract=task["contract"], number=number), batch_location_hash="straight"),
+        job_key=JobKey(
+            job_id=JobId(chain_id=1, contract=task["contract"], number=number), batch_location_hash="straight"
+        ),
         user=GridUser(address=task["address"], uid=task["uid"], gid=task["gid"]),
         resources=Resources(**task["resources"]),
         time_limit_min=task["time_limit_min"],

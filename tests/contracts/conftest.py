@@ -63,12 +63,12 @@ def forge(forge_path):
 
 @pytest.fixture(scope="session")
 def exceptions():
-    """Return a function that gives the entries of contracts/exceptions.toml that one proof lets pass."""
+    """Return a function that gives the entries of contracts/exceptions.toml that one job key lets pass."""
     document = tomllib.loads((CONTRACTS / "exceptions.toml").read_text())
     assert all(entry["reason"] for entries in document.values() for entry in entries)
 
-    def read(proof):
-        return document.get(proof, [])
+    def read(job_key):
+        return document.get(job_key, [])
 
     return read
 

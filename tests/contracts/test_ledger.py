@@ -68,7 +68,7 @@ WRONG_RULES = {
         lambda job: job.started_at + paid_seconds_ceil(job.lock, job.price),
     ),
     "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
-    "a banned provider may claim": (providers, "is_joined", lambda world, one: providers.standing(world, one).approved),
+    "a banned provider may claim": (providers, "is_joined", lambda model, one: providers.standing(model, one).approved),
     "a cancelled job spends its customer's credits": (meta_scheduler, "may_spend", lambda job: job.delegates),
     "a lock need not pay a minute": (meta_scheduler, "pays_a_minute", lambda *_: True),
     "a queue skips nothing": (records, "is_live", lambda *_: True),

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 
 from gridstead.cli.client import to_json
 from gridstead.cli.job import to_record
@@ -22,7 +22,7 @@ from gridstead.cli.job import to_record
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
 
-import people  # noqa: E402
+import lab_users  # noqa: E402
 
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
@@ -139,9 +139,9 @@ class Grid:
 
     def __init__(self, lab):
         self.lab = lab
-        self.where = people.LabGrid(folder=lab.folder)
+        self.where = lab_users.LabGrid(folder=lab.folder)
         self._connected = {}
-        self.admin = people.administrator(self.where)
+        self.admin = lab_users.administrator(self.where)
         self.provider = self._approved()
 
     def _approved(self):
@@ -157,7 +157,7 @@ class Grid:
 
     def customer(self, name, credits_=10_000):
         """Return a person with a wallet and so many credits."""
-        return people.customer(self.where, name, credits_=credits_)
+        return lab_users.customer(self.where, name, credits_=credits_)
 
     def close(self):
         """Let go of the chain."""
@@ -168,7 +168,7 @@ class Grid:
         """Return a person connected to the grid: a command for each question would take more than the grid does."""
         settings = who.settings.read_text()
         if settings not in self._connected:
-            self._connected[settings] = crowd.join(who)
+            self._connected[settings] = many_customers.join(who)
         return self._connected[settings]
 
     def balance(self, address):
@@ -177,7 +177,7 @@ class Grid:
 
     def submit(self, who, command, *, credits_=100, tasks=1, cpus=1, memory_mb=64, logging=False):
         """Submit a one-step workflow and return the job's number."""
-        workflow = crowd.one_step(command, memory_mb=memory_mb, cpus=cpus) | {"enableLogging": logging}
+        workflow = many_customers.one_step(command, memory_mb=memory_mb, cpus=cpus) | {"enableLogging": logging}
         workflow["resources"]["tasks"] = tasks
         (number,) = self._as(who).submit([workflow], credits_=credits_)
         return number
@@ -185,7 +185,7 @@ class Grid:
     def job(self, who, number):
         """Return a job as `gridstead job get --json` has it."""
         ledger = self._as(who).ledger
-        return to_json(ledger.jobs([number], at=ledger.head())[number])
+        return to_json(ledger.jobs([number], at_block=ledger.head())[number])
 
     def wait(self, who, number, *states, timeout=90):
         """Wait until the job is in one of these states and return it; a cold state that is not asked for fails."""
@@ -205,7 +205,7 @@ class Grid:
 
     def history(self, who, number):
         """Return what happened to a job as `gridstead job history --json` has it, oldest first."""
-        return [to_record(step) for step in self._as(who).customer.milestones(number)]
+        return [to_record(step) for step in self._as(who).customer.job_history(number)]
 
     def check_money(self, who, number, *, seconds=None):
         """Assert that a cold job's bill is right: by Slurm's own start and end, and divided without rest.
@@ -224,7 +224,7 @@ class Grid:
             seconds = self.lab.worth(self.lab.wait_ended(job["id"])[-1])
         if job["state"] == "PANICKED":
             seconds = 0
-        cost = min(job["lock_wei"], seconds * job["price_per_min_wei"] // 60)
+        cost = min(job["escrow_wei"], seconds * job["price_per_min_wei"] // 60)
         assert (job["cost_wei"], ends[0]["cost"]) == (cost, cost), f"{seconds} s are not what this bills: {steps}"
         assert ends[0]["fee"] == cost * FEE_PERCENT // 100
         return job
@@ -255,7 +255,7 @@ def pytest_runtest_makereport(item):
 @pytest.fixture(scope="session")
 def lab():
     """The standing lab."""
-    folder = people.lab_grid().folder
+    folder = lab_users.lab_grid().folder
     if not (folder / "state.json").exists():
         pytest.fail(f"no lab stands in {folder}; run `make up` first")
     return Lab(folder)

@@ -126,7 +126,7 @@ def attempts(victim, victims_home):
     yield "srun in another's job", tool("srun", f"--jobid={victim}", "--overlap", "true")
     yield "scrontab", tool("scrontab", "-", text="@hourly true\n")
     yield "more time for itself", tool("scontrol", "update", f"jobid={OWN}", "timelimit=+600")
-    yield "another proof for itself", tool("scontrol", "update", f"jobid={OWN}", "admincomment=1/0x0/0x0/x")
+    yield "another job key for itself", tool("scontrol", "update", f"jobid={OWN}", "admincomment=1/0x0/0x0/x")
     yield "another name for itself", tool("scontrol", "update", f"jobid={OWN}", "name=0x1")
     yield "requeue itself", tool("scontrol", "requeue", OWN)
     yield "less time for another", tool("scontrol", "update", f"jobid={victim}", "timelimit=1")

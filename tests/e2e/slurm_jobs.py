@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
 from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import render, secrets_of
@@ -61,7 +61,7 @@ class Running:
     """A job in Slurm."""
 
     slurm_job_id: int
-    proof: Proof
+    job_key: JobKey
 
 
 class Ended(NamedTuple):
@@ -94,15 +94,15 @@ class SlurmJobs:
         wanted = f"#SBATCH --nodelist={nodes} --nodes={nodes.count(',') + 1}"  # a list alone may grow by busier nodes
         text = f"{first}\n{wanted}\n{rest}"
         job_id = JobId(chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256))
-        proof = Proof(job_id=job_id, batch_location_hash=secrets.token_hex(8))
+        job_key = JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
         submission = Submission(
-            proof=proof,
+            job_key=job_key,
             user=self.user,
             resources=Resources(gpus=0, tasks=tasks, cpus_per_task=1, memory_per_cpu_mb=MEMORY_MB),
             time_limit_min=minutes,
             script=Script(text=text, environment=secrets_of(workflow)),
         )
-        return Running(slurm_job_id=self.scheduler.submit(submission), proof=proof)
+        return Running(slurm_job_id=self.scheduler.submit(submission), job_key=job_key)
 
     def wait(self, job: Running) -> Ended:
         """Return what became of a job, once it has ended."""
@@ -114,12 +114,12 @@ class SlurmJobs:
                 break
             assert time.monotonic() < until, f"{job} is {found}"
             time.sleep(0.3)
-        output = self.lab.run("infra", "cat", f"{self.home}/{job.proof.job_id.slurm_name}.out").stdout
+        output = self.lab.run("infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_name}.out").stdout
         return Ended(code=os.waitstatus_to_exitcode(found.exit_code), output=output)
 
     def cancel(self, job: Running) -> None:
         """End a job as its customer does."""
-        self.scheduler.cancel(job.slurm_job_id, proof=str(job.proof))
+        self.scheduler.cancel(job.slurm_job_id, job_key=str(job.job_key))
 
     def left(self) -> str:
         """Return what is left once all jobs have ended: the customer's processes, and folders of jobs."""

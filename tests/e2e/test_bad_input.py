@@ -9,10 +9,10 @@ import subprocess
 import threading
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 
 INPUT, CONFIG, INTERRUPTED = 65, 78, 130
-GOOD = crowd.one_step("true")
+GOOD = many_customers.one_step("true")
 SCRIPTS = "/var/lib/gridstead/job-definitions/state.db"
 
 
@@ -40,7 +40,7 @@ def everything(lab, grid, *people):
     )
     states = [lab.run("control", "python3", "-c", count).stdout]
     for person in people:
-        member = crowd.join(person)
+        member = many_customers.join(person)
         customer, node = member.customer, member.chain.node
         states += [customer.job_numbers(), customer.balance(), customer.allowance()]
         states += [node.ask("eth_getTransactionCount", person.address, "pending")]
@@ -110,7 +110,7 @@ def test_an_interrupted_watch_leaves_the_job_alone_and_says_so(grid, someone):
         "--default-signal=INT",
         *someone.command("submit", "-", "--credits", "100", "--name", "watched", "--watch"),
     ]
-    workflow = json.dumps(crowd.one_step("echo seen; sleep 8") | {"enableLogging": True})
+    workflow = json.dumps(many_customers.one_step("echo seen; sleep 8") | {"enableLogging": True})
     seen, lines = threading.Event(), []
     with subprocess.Popen(
         command, env=someone.environment | {"PYTHONUNBUFFERED": "1"}, text=True,

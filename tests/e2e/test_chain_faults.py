@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests.e2e.conftest import CREDIT, wait_until
-from tests.e2e.crowd import one_step
+from tests.e2e.many_customers import one_step
 from tests.e2e.signer import Signer
 
 GONE_S = 60
@@ -143,7 +143,7 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
     assert grid.balance(grid.provider) == earned_before + job["cost_wei"] - job["cost_wei"] // 5
-    assert job["lock_wei"] == 100 * CREDIT
+    assert job["escrow_wei"] == 100 * CREDIT
 
 
 def job_number(ledger):

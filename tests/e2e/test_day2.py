@@ -117,7 +117,7 @@ def running(lab, jobs):
     command = 'echo $$ "$(hostname)"; until test -e "$HOME/enough"; do sleep 0.5; done; echo end'
     lab.run("infra", "rm", "-f", f"{jobs.home}/enough")
     job = jobs.submit({"run": {"command": command, "resources": {"tasks": 2}}}, nodes=",".join(OLD), minutes=60)
-    started = f"grep -c compute {jobs.home}/{job.proof.job_id.slurm_name}.out"
+    started = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
     wait_until(lambda: lab.run("infra", "sh", "-c", started, check=False).stdout.strip() == "2", timeout=60)
     return job
 

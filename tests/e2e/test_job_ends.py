@@ -6,8 +6,8 @@ import re
 import secrets
 
 import pytest
-from tests.e2e import crowd
-from tests.e2e import hunt as hunts
+from tests.e2e import many_customers
+from tests.e2e import secret_search as hunts
 from tests.e2e import store as stores
 
 REGISTRY = "192.0.2.1:5000"  # answers nobody
@@ -39,7 +39,7 @@ def secret(store):
 
 
 @pytest.fixture(scope="module")
-def hunt(lab, secret):
+def secret_search(lab, secret):
     """Who looks for the secrets while the jobs run."""
     one = hunts.Hunt(lab, secret)
     with one.watching():
@@ -84,14 +84,14 @@ def in_a_launch():
 
 
 @pytest.fixture(scope="module")
-def started(someone, store, secret, hunt):
+def started(someone, store, secret, secret_search):
     """Submit the jobs that may run side by side and return their numbers."""
-    assert hunt
+    assert secret_search
 
     def ends(name, command, **resources):
         return sized(with_secrets(store, secret, name, command), **resources)
 
-    return crowd.submit_named(someone, {
+    return many_customers.submit_named(someone, {
         # 100 credits pay for one minute of 100 CPU threads.
         "over its time": ends("late", "sleep 600", tasks=2, cpus=50, memory_mb=32),
         "cancelled": ends("cancelled", "sleep 300"),
@@ -99,7 +99,7 @@ def started(someone, store, secret, hunt):
         "exits 0": ends("good", "true"),
         "exits 3": ends("bad", "sleep 2; exit 3"),
         "heeds nobody": ends("deaf", "trap '' TERM INT; while true; do sleep 1; done"),
-        "too much memory": crowd.one_step("python3 -c 'x = bytearray(400 << 20)'"),
+        "too much memory": many_customers.one_step("python3 -c 'x = bytearray(400 << 20)'"),
         "careless": sized(careless(secret)),
     })  # fmt: skip
 
@@ -186,7 +186,7 @@ def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started,
     number = started["over its time"]
     job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
 
-    paid_seconds = job["lock_wei"] * 60 // job["price_per_min_wei"]
+    paid_seconds = job["escrow_wei"] * 60 // job["price_per_min_wei"]
     elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
     grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
     lab.check_nothing_is_left(job["number"])
@@ -194,30 +194,30 @@ def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started,
     assert store.get("late/word") == b"hello"
 
 
-def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started, secret, hunt):
+def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started, secret, secret_search):
     """The careless job's secret is found in every kind of place, so that one that is not found is not there."""
     for name in ("cancelled", "heeds nobody"):
         someone.run("job", "cancel", str(started[name]), check=False)  # unless that was done before
-    member = crowd.join(someone)
+    member = many_customers.join(someone)
     member.wait_cold(started.values(), timeout=400)
     member.close()
     ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in started.values()]
 
     for each in ids:
         for token in lab.sh("controller", TOKEN.format(each)).splitlines():
-            hunt.add("log token", token)
+            secret_search.add("log token", token)
     for each in ids:
-        hunt.look_at("script", "controller", f"scontrol write batch_script {each} -")
+        secret_search.look_at("script", "controller", f"scontrol write batch_script {each} -")
     for host in lab.hosts:
-        hunt.look_at("journal", host, "journalctl --all --output=export --since=-1h")
-    hunt.look_at("database", "db", DATABASE)
-    hunt.look_at_files()
+        secret_search.look_at("journal", host, "journalctl --all --output=export --since=-1h")
+    secret_search.look_at("database", "db", DATABASE)
+    secret_search.look_at_files()
 
-    told = {one.kind for one in hunt.sightings if one.secret == "told"}
+    told = {one.kind for one in secret_search.sightings if one.secret == "told"}
     assert told == {"environ", "cmdline", "script", "journal", "database", "file"}
-    kept = {one.secret for one in hunt.sightings if one.kind == "file" and ENVIRONMENT.fullmatch(one.place)}
+    kept = {one.secret for one in secret_search.sightings if one.kind == "file" and ENVIRONMENT.fullmatch(one.place)}
     assert kept >= secret.keys() - {"told"}
-    assert [one for one in sorted(hunt.sightings) if one.secret != "told" and not may_be(one)] == []
+    assert [one for one in sorted(secret_search.sightings) if one.secret != "told" and not may_be(one)] == []
 
 
 def may_be(one):

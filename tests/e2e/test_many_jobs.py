@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JOBS_EACH = 20
@@ -22,7 +22,7 @@ SPOOL = "/var/spool/gridstead"
 @pytest.fixture(scope="module")
 def members(grid):
     names = ("first-of-crowd", "second-of-crowd")
-    joined = [crowd.join(grid.customer(name, credits_=3 * JOBS_EACH * CREDITS)) for name in names]
+    joined = [many_customers.join(grid.customer(name, credits_=3 * JOBS_EACH * CREDITS)) for name in names]
     yield joined
     for member in joined:
         member.close()
@@ -46,7 +46,7 @@ def run_crowd(members):
     """Submit everybody's jobs at once; return folder of their traces and, by member, the cold jobs by number."""
     folder = f"crowd-{secrets.token_hex(4)}"
     trace = f"mkdir -p ~/{folder}; echo $SLURM_JOB_ID >>~/{folder}/"
-    workflows = [crowd.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)]
+    workflows = [many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)]
     numbers = [member.submit(workflows, credits_=CREDITS) for member in members]
     asked = zip(members, numbers, strict=True)
     return folder, [member.wait_cold(mine, timeout=SETTLED_WITHIN_S) for member, mine in asked]
@@ -56,7 +56,7 @@ def check_runs(lab, member, jobs, folder):
     """Each job has one attempt in the accounting, as the wallet's user, and left one trace in its home."""
     user = member.customer.address
     ran = {}
-    for number, attempts in crowd.records_of(lab, jobs).items():
+    for number, attempts in many_customers.records_of(lab, jobs).items():
         (attempt,) = attempts
         assert (attempt["user"], attempt["state"]) == (user, "COMPLETED")
         ran[number] = attempt

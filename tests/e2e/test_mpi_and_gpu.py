@@ -9,7 +9,7 @@ import json
 import re
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 from tests.e2e.conftest import wait_until
 
 CREDIT = 10**18
@@ -71,7 +71,7 @@ def started(someone):
     """Submit the jobs and return their numbers."""
 
     part = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 40}
-    return crowd.submit_named(someone, {
+    return many_customers.submit_named(someone, {
         "mpi": workflow(
             TWO_NODES, mpi("pmix_v4", OPEN_MPI), mpi("pmi2", MPICH), mpi("none", OPEN_MPI), env=variables(OVER_TCP)
         ),

@@ -9,7 +9,7 @@ from tests.adapters.slurm.real_contract import *  # noqa: F403
 from tests.adapters.slurm.scheduler_contract import *  # noqa: F403
 from tests.e2e.slurm_jobs import make_user, operator
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
@@ -35,7 +35,7 @@ def open_agent(lab, tmp_path_factory):
     def opened(host, name):
         certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
         key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
-        peer = Peer(address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key)
+        peer = GrpcPeer(address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key)
         channels.append(open_channel(peer))
         return AgentClient(channels[-1])
 
@@ -96,12 +96,12 @@ def test_the_agent_tells_of_reports_soon_after_the_end(agent, user):
 def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
     known_hosts = tmp_path / "known_hosts"
     known_hosts.write_text("")
-    stranger = SshAccess(
+    impostor = SshAccess(
         endpoint=access.endpoint, user=access.user, key_file=access.key_file, known_hosts_file=known_hosts
     )
 
     with pytest.raises(SchedulerUnavailable, match="not found in known_hosts"):
-        SshScheduler(stranger, SystemClock()).live()
+        SshScheduler(impostor, SystemClock()).live()
 
 
 def test_the_operator_may_run_nothing_else_as_root(ssh, lab):

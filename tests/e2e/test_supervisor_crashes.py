@@ -56,7 +56,7 @@ class Crashes:
     @contextlib.contextmanager
     def dying_at(self, boundary):
         """Have the supervisor die at a boundary that the body leads to; it is down after the body, up at the end."""
-        drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_KILL_AT={boundary}\n"
+        drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={boundary}\n"
         self.lab.sh(
             "control",
             f"mkdir -p $(dirname {DROP_IN}); cat >{DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}",

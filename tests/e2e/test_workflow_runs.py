@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 import yaml
-from tests.e2e import crowd
+from tests.e2e import many_customers
 from tests.e2e import store as stores
 
 TELL = '>>"$DEEPSQUARE_OUTPUT/said"'
@@ -122,7 +122,7 @@ def started(someone, store):
     def web(name):
         return {"http": {"url": f"{store.url}/{name}"}}
 
-    return crowd.submit_named(someone, {
+    return many_customers.submit_named(someone, {
         "constructs": workflow(
             *CONSTRUCTS, input=web("in.tar.gz"), output=web("constructs"),
             env=[{"key": "GREETING", "value": "hello"}],
@@ -161,7 +161,7 @@ def templates(someone, store, tmp_path_factory):
         for theirs, ours in mine.items():
             text = text.replace(theirs, str(ours))
         workflows[name] = yaml.safe_load(text)
-    return crowd.submit_named(someone, workflows)
+    return many_customers.submit_named(someone, workflows)
 
 
 def packed(name, content):

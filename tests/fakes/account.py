@@ -27,8 +27,8 @@ class FakeAccount:
         self.room = 1000  # of the pool; a transaction beyond is put off
         self.purse = 1000  # transactions that the wallet can pay for at once
 
-    def nonce(self, *, at: Block) -> int:
-        return self._ledger._at(at).nonces.get(self.address, 0)
+    def nonce(self, *, at_block: Block) -> int:
+        return self._ledger._at(at_block).nonces.get(self.address, 0)
 
     def fees(self) -> Fees:
         return Fees(max_fee=100, tip=10)
@@ -50,8 +50,8 @@ class FakeAccount:
         name = "0x" + hashlib.sha256(raw.encode()).hexdigest()
         return Transaction(hash=name, nonce=nonce, raw=raw, entry_ids=entry_ids, fees=fees)
 
-    def gas_limit(self, *, at: Block) -> int:
-        self._ledger._at(at)
+    def gas_limit(self, *, at_block: Block) -> int:
+        self._ledger._at(at_block)
         return 30_000_000
 
     def gas_of(self, call: Call) -> int:

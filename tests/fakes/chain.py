@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tests.fakes.store import FakeClock
 
 from gridstead.domain.calls import Call
-from gridstead.domain.events import Event
+from gridstead.domain.events import ChainEvent
 from gridstead.domain.job import Block
 from gridstead.domain.sending import Receipt, Transaction
 from gridstead.errors import ChainUnavailable, TransactionReverted
@@ -37,9 +37,9 @@ class FakeChain:
         self.pool: dict[tuple[str, int], tuple[Transaction, tuple[Call, ...]]] = {}
         self.mistaken: list[Call] = []
         self._forks = 0
-        self._events: list[Event] = []
+        self._events: list[ChainEvent] = []
         self._state = state
-        self._history: list[tuple[Block, State, tuple[Event, ...]]] = []
+        self._history: list[tuple[Block, State, tuple[ChainEvent, ...]]] = []
 
     def head(self) -> Block:
         self._answer()
@@ -49,7 +49,7 @@ class FakeChain:
         self._answer()
         return self._history[number][0] if 0 <= number < len(self._history) else None
 
-    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+    def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         self._at(end)
         return tuple(event for _, _, events in self._history[first : end.number + 1] for event in events)
 
@@ -79,14 +79,14 @@ class FakeChain:
             self._state.nonces[wallet] += 1
             skipped, succeeded = {}, True
             for call in calls:
-                proof = getattr(call, "proof", None)
+                job_key = getattr(call, "job_key", None)
                 if self.is_mistaken(call):
                     self.mistaken.append(call)
                 try:
                     self.apply(wallet, call)
                 except TransactionReverted as error:
-                    succeeded = succeeded and proof is not None
-                    skipped |= {proof.job_id.number: str(error.detail)} if proof else {}
+                    succeeded = succeeded and job_key is not None
+                    skipped |= {job_key.job_id.number: str(error.detail)} if job_key else {}
             number = len(self._history)
             block_hash = f"0x{self._forks:032x}{number:032x}"
             receipt = Receipt(block=number, block_hash=block_hash, succeeded=succeeded, skipped=skipped)

@@ -24,7 +24,7 @@ from gridstead.domain.calls import (
     SetRunning,
     Settle,
 )
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.expiry import Timeouts, expiry
 from gridstead.domain.job import Job, Provider
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
@@ -34,7 +34,7 @@ ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
 
-_SILENT = {EventKind.JOB_REQUESTED: {"provider"}, EventKind.JOB_TRANSITION: {"customer", "provider"}}
+_SILENT = {ChainEventKind.JOB_REQUESTED: {"provider"}, ChainEventKind.JOB_TRANSITION: {"customer", "provider"}}
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Contracts:
     """The contracts in the block that is mined next; they change its state and add to its events."""
 
     state: GridState
-    events: list[Event]
+    events: list[ChainEvent]
     block: int
     now: int
     timeouts: Timeouts
@@ -72,31 +72,31 @@ class Contracts:
                 self.state.cancelling[wallet].clear()
             case ClaimTopUp():
                 self.state.top_up[wallet].clear()
-            case Match(proof=proof, provider=provider, max_price_per_min=limit):
-                self._match(proof.job_id.number, provider, limit)
-            case Refuse(proof=proof):
-                self._refuse(wallet, proof.job_id.number)
-            case SetRunning(proof=proof, started_at=started_at):
-                self._run(wallet, proof.job_id.number, started_at)
+            case Match(job_key=job_key, provider=provider, max_price_per_min=limit):
+                self._match(job_key.job_id.number, provider, limit)
+            case Refuse(job_key=job_key):
+                self._refuse(wallet, job_key.job_id.number)
+            case SetRunning(job_key=job_key, started_at=started_at):
+                self._run(wallet, job_key.job_id.number, started_at)
             case Settle():
                 self._settle(wallet, call)
-            case Expire(proof=proof):
-                self._expire(proof.job_id.number)
+            case Expire(job_key=job_key):
+                self._expire(job_key.job_id.number)
 
     # What administrators and customers call.
 
     def approve(self, address: str) -> None:
         self.state.providers[address] = replace(self.state.waiting.pop(address), joined=True)
-        self._emit(EventKind.PROVIDER_CHANGED, provider=address)
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def ban(self, address: str) -> None:
         self.state.providers[address] = replace(self.state.providers[address], joined=False, banned=True)
-        self._emit(EventKind.PROVIDER_CHANGED, provider=address)
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def request(self, job: Job) -> None:
-        self._move(job.customer, ESCROW, job.lock)
+        self._move(job.customer, ESCROW, job.escrow)
         self.state.jobs[job.id.number] = job
-        self._emit(EventKind.JOB_REQUESTED, job)
+        self._emit(ChainEventKind.JOB_REQUESTED, job)
 
     def cancel(self, number: int) -> None:
         job = self.state.jobs[number]
@@ -112,7 +112,7 @@ class Contracts:
     def top_up(self, number: int, amount: int) -> None:
         job = self.state.jobs[number]
         self._move(job.customer, ESCROW, amount)
-        self.state.jobs[number] = replace(job, lock=job.lock + amount)
+        self.state.jobs[number] = replace(job, escrow=job.escrow + amount)
         self.state.top_up[job.provider].append(number)
 
     # What the other calls do.
@@ -122,7 +122,7 @@ class Contracts:
         self.state.waiting[wallet] = Provider(
             address=wallet, hardware=call.hardware, prices=call.prices, labels=labels, joined=False, waiting=True
         )
-        self._emit(EventKind.PROVIDER_CHANGED, provider=wallet)
+        self._emit(ChainEventKind.PROVIDER_CHANGED, provider=wallet)
 
     def _match(self, number: int, provider: str, limit: int) -> None:
         record = self.state.providers.get(provider)
@@ -132,8 +132,8 @@ class Contracts:
         price = price_per_minute(job.resources, record.prices)
         if price > limit:
             raise _revert("metaSchedule", "PriceAboveLimit", str(price), str(limit))
-        if price > job.lock:
-            raise _revert("metaSchedule", "InsufficientFunds", str(job.lock), str(price))
+        if price > job.escrow:
+            raise _revert("metaSchedule", "InsufficientFunds", str(job.escrow), str(price))
         self.state.jobs[number] = replace(job, provider=provider, price_per_min=price)
         self.state.claimable[provider].append(number)
 
@@ -149,7 +149,7 @@ class Contracts:
                 continue
             self.state.jobs[number] = self._to(number, JobState.SCHEDULED)
             self.state.claimed_at[number] = self.now
-            self._emit(EventKind.JOB_CLAIMED, self.state.jobs[number])
+            self._emit(ChainEventKind.JOB_CLAIMED, self.state.jobs[number])
             claimed += 1
 
     def _refuse(self, wallet: str, number: int) -> None:
@@ -160,7 +160,7 @@ class Contracts:
 
     def _unmatch(self, job: Job) -> None:
         number = job.id.number
-        self._emit(EventKind.JOB_REFUSED, job)
+        self._emit(ChainEventKind.JOB_REFUSED, job)
         self.state.jobs[number] = replace(self._to(number, JobState.PENDING), provider="", price_per_min=0)
 
     def _expire(self, number: int) -> None:
@@ -182,7 +182,7 @@ class Contracts:
         self.state.jobs[number] = replace(job, started_at=start)
 
     def _settle(self, wallet: str, call: Settle) -> None:
-        number = call.proof.job_id.number
+        number = call.job_key.job_id.number
         job = self._of(wallet, number, "settleJob")
         if call.state not in COLD:
             raise _revert("settleJob", "RunningColdStatusOnly")
@@ -193,7 +193,7 @@ class Contracts:
     def _end(self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = "") -> None:
         job = self._to(number, state)
         price = job.price_per_min
-        bill = settle(lock=job.lock, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT)
+        bill = settle(escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT)
         if job.provider:
             self._move(ESCROW, job.provider, bill.provider)
         self._move(ESCROW, FEES, bill.fee)
@@ -209,7 +209,7 @@ class Contracts:
         if not is_legal(job.state, state):
             raise _revert("job", "InvalidTransition", job.state.name, state.name)
         moved = replace(job, state=state, state_block=self.block)
-        self._emit(EventKind.JOB_TRANSITION, moved)
+        self._emit(ChainEventKind.JOB_TRANSITION, moved)
         return moved
 
     def _of(self, wallet: str, number: int, call: str) -> Job:
@@ -225,13 +225,13 @@ class Contracts:
         self.state.balances[payer] -= amount
         self.state.balances[payee] += amount
 
-    def _emit(self, kind: EventKind, job: Job | None = None, *, provider: str = "") -> None:
+    def _emit(self, kind: ChainEventKind, job: Job | None = None, *, provider: str = "") -> None:
         told = {}
         if job is not None:
             told = {"job_number": job.id.number, "customer": job.customer, "provider": job.provider}
             told = {name: "" if name in _SILENT.get(kind, ()) else value for name, value in told.items()}
         fields = {"provider": provider} | told
-        self.events.append(Event(kind=kind, block=self.block, index=len(self.events), **fields))
+        self.events.append(ChainEvent(kind=kind, block=self.block, index=len(self.events), **fields))
 
 
 def _revert(call: str, name: str, *arguments: str) -> TransactionReverted:

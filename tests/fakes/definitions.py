@@ -14,7 +14,7 @@ from tests.fakes.store import MemoryCursor
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.billing import Resources
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job
 from gridstead.domain.job_definition import Holdings, Resealed, ScriptUse, StoredScript
@@ -183,7 +183,7 @@ class OneJobLedger:
         self.down = False
         self.height = 7
         self._job: Job | None = None
-        self._events: list[Event] = []
+        self._events: list[ChainEvent] = []
 
     @property
     def job(self) -> Job | None:
@@ -194,8 +194,8 @@ class OneJobLedger:
         self._job = job
         self.height += 1
         if job is not None:
-            kind = EventKind.JOB_REQUESTED
-            self._events.append(Event(kind=kind, block=self.height, index=0, job_number=job.id.number))
+            kind = ChainEventKind.JOB_REQUESTED
+            self._events.append(ChainEvent(kind=kind, block=self.height, index=0, job_number=job.id.number))
 
     def head(self) -> Block:
         if self.down:
@@ -205,10 +205,10 @@ class OneJobLedger:
     def block(self, number: int) -> Block:
         return Block(number=number, hash=f"0x{number:064x}", timestamp=1_800_000_000)
 
-    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+    def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         return tuple(one for one in self._events if first <= one.block <= end.number)
 
-    def jobs(self, numbers: Iterable[int], *, at: Block) -> dict[int, Job]:
+    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
         return {self.job.id.number: self.job} if self.job and self.job.id.number in numbers else {}
 
 
@@ -250,7 +250,7 @@ def matched_job(customer: str, provider: str, batch_location_hash: str, state: J
         id=JobId(chain_id=179188, contract=CONTRACT, number=5),
         state=state, customer=customer, provider=provider, batch_location_hash=batch_location_hash,
         resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64),
-        lock=10**18, submitted_at=1_800_000_000, state_block=6,
+        escrow=10**18, submitted_at=1_800_000_000, state_block=6,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.devnet import CHAIN_ID, Devnet
 from tests.fakes.certificates import Authority
 
-from gridstead.adapters.channel import Peer
+from gridstead.adapters.channel import GrpcPeer
 
 START_S = 120.0
 KEY = "a-key-of-the-tests-that-seals-stored-scripts"
@@ -77,8 +77,8 @@ class DefinitionsProcess:
         return f"https://localhost:{self.http_port}/graphql"
 
     @property
-    def peer(self) -> Peer:
-        return Peer(address=f"localhost:{self.grpc_port}", ca=self.authority.certificate)
+    def peer(self) -> GrpcPeer:
+        return GrpcPeer(address=f"localhost:{self.grpc_port}", ca=self.authority.certificate)
 
     def start(self) -> None:
         """Begin, without waiting for it to listen."""

@@ -3,7 +3,7 @@
 
 Each act mines one block of its own while ``automine`` is True. ``deliver(outbox, wallet)`` does for a service test what
 the sender does for real; tests of the sender itself use ``account.FakeAccount``, whose transactions wait in ``pool``.
-``mistaken`` holds the calls that were mined for a job that their proof does not mean.
+``mistaken`` holds the calls that were mined for a job that their job key does not mean.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class FakeLedger(FakeChain):
 
     # The port; what every chain can tell of it is FakeChain's.
 
-    def jobs(self, numbers: Iterable[int], *, at: Block) -> dict[int, Job]:
-        jobs = self._at(at).jobs
+    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
+        jobs = self._at(at_block).jobs
         return {number: jobs[number] for number in numbers if number in jobs}
 
-    def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:
-        state = self._at(at)
+    def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
+        state = self._at(at_block)
         return QueueSizes(
             claimable=len(state.claimable.get(provider, ())),
             cancelling=len(state.cancelling.get(provider, ())),
             top_up=len(state.top_up.get(provider, ())),
         )
 
-    def providers(self, addresses: Iterable[str], *, at: Block) -> dict[str, Provider]:
-        state = self._at(at)
+    def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
+        state = self._at(at_block)
         found = {}
         for address in addresses:
             record = state.providers.get(address) or state.waiting.get(address)
@@ -69,11 +69,11 @@ class FakeLedger(FakeChain):
                 found[address] = replace(record, waiting=address in state.waiting)
         return found
 
-    def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
-        return self._at(at).waiting.get(address)
+    def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
+        return self._at(at_block).waiting.get(address)
 
-    def timeouts(self, *, at: Block) -> Timeouts:
-        self._at(at)
+    def timeouts(self, *, at_block: Block) -> Timeouts:
+        self._at(at_block)
         return self.constants
 
     # Calls.
@@ -103,9 +103,11 @@ class FakeLedger(FakeChain):
         self._contracts().apply(wallet, call)
 
     def is_mistaken(self, call: Call) -> bool:
-        """Return whether a call was made for a job that its proof does not mean."""
-        proof = getattr(call, "proof", None)
-        return bool(proof and proof.job_id.number in self._state.jobs and self.job(proof.job_id.number).proof != proof)
+        """Return whether a call was made for a job that its job key does not mean."""
+        job_key = getattr(call, "job_key", None)
+        return bool(
+            job_key and job_key.job_id.number in self._state.jobs and self.job(job_key.job_id.number).job_key != job_key
+        )
 
     def _contracts(self) -> Contracts:
         """Return the contracts in the block that is mined next."""
@@ -147,11 +149,11 @@ class FakeLedger(FakeChain):
         self._done()
 
     def request(
-        self, customer: str, *, lock: int = 100 * CREDIT, script: str = "", resources: Resources = SMALL, **fields
+        self, customer: str, *, escrow: int = 100 * CREDIT, script: str = "", resources: Resources = SMALL, **fields
     ) -> Job:
         """Ask for a job; the customer gets the credits for it."""
         number = len(self._state.jobs) + 1
-        self.mint(customer, lock)
+        self.mint(customer, escrow)
         job = Job(
             id=JobId(chain_id=self.chain_id, contract=self.contract, number=number),
             state=JobState.PENDING,
@@ -159,7 +161,7 @@ class FakeLedger(FakeChain):
             provider="",
             resources=resources,
             batch_location_hash=script or f"script-{self._forks}-{number}",
-            lock=lock,
+            escrow=escrow,
             submitted_at=self._next_time(),
             state_block=len(self._history),
             **fields,
@@ -169,7 +171,7 @@ class FakeLedger(FakeChain):
         return job
 
     def match(self, number: int, provider: str) -> Job:
-        self.act(NOBODY, Match(proof=self.job(number).proof, provider=provider))
+        self.act(NOBODY, Match(job_key=self.job(number).job_key, provider=provider))
         return self.job(number)
 
     def claim(self, provider: str, limit: int = 50) -> None:
@@ -178,19 +180,21 @@ class FakeLedger(FakeChain):
     def run(self, number: int, started_at: int | None = None) -> Job:
         job = self.job(number)
         at = self._next_time() if started_at is None else started_at
-        self.act(job.provider, SetRunning(proof=job.proof, started_at=at))
+        self.act(job.provider, SetRunning(job_key=job.job_key, started_at=at))
         return self.job(number)
 
     def settle(self, number: int, state: JobState = JobState.FINISHED, *, seconds: int = 60, exit_code: int = 0) -> Job:
         job = self.job(number)
         evidence = "0x" + "00" * 32
-        call = Settle(proof=job.proof, state=state, seconds=seconds, exit_code=exit_code, error="", evidence=evidence)
+        call = Settle(
+            job_key=job.job_key, state=state, seconds=seconds, exit_code=exit_code, error="", evidence=evidence
+        )
         self.act(job.provider, call)
         return self.job(number)
 
     def refuse(self, number: int) -> Job:
         job = self.job(number)
-        self.act(job.provider, Refuse(proof=job.proof))
+        self.act(job.provider, Refuse(job_key=job.job_key))
         return self.job(number)
 
     def cancel(self, number: int) -> Job:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tests.fakes.certificates import Authority
 
-from gridstead.adapters.channel import Peer
-from gridstead.domain.ids import JobId, Proof
-from gridstead.domain.log import LogId, edition_of
-from gridstead.domain.log_access import Permit, write_token
+from gridstead.adapters.channel import GrpcPeer
+from gridstead.domain.ids import JobId, JobKey
+from gridstead.domain.log import LogId, log_identity_of
+from gridstead.domain.log_access import WritePermit, write_token
 
 START_S = 120.0
 _MAIN = "from gridstead.cli.main import main; main()"
@@ -23,8 +23,8 @@ _MAIN = "from gridstead.cli.main import main; main()"
 def log_of(owner: str, number: int = 7, batch_location_hash: str = "script") -> LogId:
     """The log of a job."""
     job_id = JobId(chain_id=179188, contract="0x" + "5c" * 20, number=number)
-    proof = Proof(job_id=job_id, batch_location_hash=batch_location_hash)
-    return LogId(owner=owner, name=job_id.slurm_name, edition=edition_of(proof))
+    job_key = JobKey(job_id=job_id, batch_location_hash=batch_location_hash)
+    return LogId(owner=owner, name=job_id.slurm_name, log_identity=log_identity_of(job_key))
 
 
 class LoggerProcess:
@@ -53,11 +53,11 @@ class LoggerProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
-    def peer(self) -> Peer:
-        return Peer(address=f"localhost:{self.port}", ca=self.authority.certificate)
+    def peer(self) -> GrpcPeer:
+        return GrpcPeer(address=f"localhost:{self.port}", ca=self.authority.certificate)
 
     def token(self, log: LogId, *, expires_at: int | None = None) -> str:
-        return write_token(self.key, Permit(log=log, expires_at=expires_at or int(time.time()) + 3600))
+        return write_token(self.key, WritePermit(log=log, expires_at=expires_at or int(time.time()) + 3600))
 
     def access_file(self, path: Path, log: LogId) -> Path:
         """What the writer beside a job is given."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gridstead.domain.attempt import END_STATES, AccountingSample, Attempt, LiveSample, NodeReport, check_state
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import Gate, GridUser, Submission
 from gridstead.errors import SchedulerUnavailable, SubmitRejected
@@ -80,15 +80,15 @@ class FakeScheduler:
             raise SchedulerUnavailable("could not submit job", detail="the answer was lost")
         return slurm_job_id
 
-    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
+    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
         self._answer()
-        attempt = self._find(slurm_job_id, proof)
+        attempt = self._find(slurm_job_id, job_key)
         if attempt is not None:
             self.end(slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.started else 0)
 
-    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
         self._answer()
-        attempt = self._find(slurm_job_id, proof)
+        attempt = self._find(slurm_job_id, job_key)
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
             self._change(replace(attempt, time_limit_min=time_limit_min))
 
@@ -149,12 +149,14 @@ class FakeScheduler:
                 del self._history[slurm_job_id]
                 self._next_id = min(self._next_id, slurm_job_id)
 
-    def stranger(self, *, name: str, proof: Proof | None, user: str) -> int:
+    def impostor(self, *, name: str, job_key: JobKey | None, user: str) -> int:
         """Queue a job that no submission of ours asked for."""
         slurm_job_id = self._next_id
         self._next_id += 1
         now = self._clock.now()
-        job = Attempt(slurm_job_id=slurm_job_id, name=name, proof=proof, user=user, state="PENDING", submitted_at=now)
+        job = Attempt(
+            slurm_job_id=slurm_job_id, name=name, job_key=job_key, user=user, state="PENDING", submitted_at=now
+        )
         self._change(job)
         return slurm_job_id
 
@@ -177,8 +179,8 @@ class FakeScheduler:
         self._change(
             Attempt(
                 slurm_job_id=slurm_job_id,
-                name=submission.proof.job_id.slurm_name,
-                proof=submission.proof,
+                name=submission.job_key.job_id.slurm_name,
+                job_key=submission.job_key,
                 user=submission.user.address,
                 uid=submission.user.uid,
                 state="PENDING",
@@ -187,9 +189,9 @@ class FakeScheduler:
             )
         )
 
-    def _find(self, slurm_job_id: int, proof: str) -> Attempt | None:
+    def _find(self, slurm_job_id: int, job_key: str) -> Attempt | None:
         history = self._history.get(slurm_job_id)
-        if history is None or str(history[-1][1].proof) != proof or not history[-1][1].alive:
+        if history is None or str(history[-1][1].job_key) != job_key or not history[-1][1].alive:
             return None
         return history[-1][1]
 
@@ -200,7 +202,7 @@ class FakeScheduler:
 
 
 def _accounted(attempt: Attempt) -> Attempt:
-    return replace(attempt, time_limit_min=None, proof=None if attempt.alive else attempt.proof)
+    return replace(attempt, time_limit_min=None, job_key=None if attempt.alive else attempt.job_key)
 
 
 class FakeReports:
@@ -213,7 +215,9 @@ class FakeReports:
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         return tuple(report for report in self._reports if report.sequence > after)[: self.most]
 
-    def add(self, event: str, *, slurm_job_id: int, uid: int, at: int) -> None:
+    def add(self, event: str, *, slurm_job_id: int, uid: int, occurred_at: int) -> None:
         """Let a node or slurmctld say something."""
         sequence = len(self._reports) + 1
-        self._reports.append(NodeReport(sequence=sequence, event=event, slurm_job_id=slurm_job_id, uid=uid, at=at))
+        self._reports.append(
+            NodeReport(sequence=sequence, event=event, slurm_job_id=slurm_job_id, uid=uid, occurred_at=occurred_at)
+        )

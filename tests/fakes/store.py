@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
-from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.journal import EntryKind, JournalEntry
 from gridstead.domain.sending import EntryChange, OutboxEntry, SendState, Transaction
 
 OPEN = {SendState.QUEUED, SendState.SENT, SendState.MINED}
@@ -31,17 +31,17 @@ class FakeClock:
 class MemoryJournal:
     """Port Journal."""
 
-    stored: list[Entry] = field(default_factory=list)
+    stored: list[JournalEntry] = field(default_factory=list)
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[JournalEntry]) -> None:
         self.stored.extend(entries)
 
-    def open_entries(self) -> tuple[Entry, ...]:
-        closed = {entry.proof: place for place, entry in enumerate(self.stored) if entry.kind is EntryKind.CLOSED}
-        return tuple(entry for place, entry in enumerate(self.stored) if place > closed.get(entry.proof, -1))
+    def open_entries(self) -> tuple[JournalEntry, ...]:
+        closed = {entry.job_key: place for place, entry in enumerate(self.stored) if entry.kind is EntryKind.CLOSED}
+        return tuple(entry for place, entry in enumerate(self.stored) if place > closed.get(entry.job_key, -1))
 
-    def undone_entries(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.stored if entry.kind is EntryKind.UNDONE)
+    def cancelled_entries(self) -> tuple[JournalEntry, ...]:
+        return tuple(entry for entry in self.stored if entry.kind is EntryKind.CANCELLED_BY_US)
 
 
 @dataclass
@@ -106,10 +106,10 @@ class MemoryOutbox:
                 if self.stored[entry_id - 1].state in OPEN:
                     self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
 
-    def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
+    def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
         marked = {(account, one) for one in hashes}
         self.signed = [
-            (owner, replace(one, sent_at=at) if (owner, one.hash) in marked else one) for owner, one in self.signed
+            (owner, replace(one, sent_at=sent_at) if (owner, one.hash) in marked else one) for owner, one in self.signed
         ]
 
     def record(

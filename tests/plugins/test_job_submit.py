@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from gridstead.domain.ids import parse_proof
+from gridstead.domain.ids import parse_job_key
 
 SUCCESS, ERROR = "0", "-1"
 ROOT, SLURM, WALLET, PERSON = 0, 64030, 200001, 1000
 GRID = 100000
 CONTRACT = "0x" + "a1" * 20
 JOB_ID = "0x" + "00" * 31 + "2f"
-PROOF = f"179188/{CONTRACT}/{JOB_ID}/k3J-x_9Az"
+JOB_KEY = f"179188/{CONTRACT}/{JOB_ID}/k3J-x_9Az"
 SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_uid_max = 999999,
    wallet_gid = 100000, extra_accounts = { { uid = 61000, gid = 61001 } } }"""
 
@@ -82,8 +82,8 @@ def modify(judge):
 
 
 @pytest.mark.parametrize("caller", [200001, 555555, 999999])
-def test_wallet_cannot_submit_even_with_a_proof(submit, caller):
-    verdict = submit(caller=caller, uid=caller, gid=GRID, admin_comment=PROOF)
+def test_wallet_cannot_submit_even_with_a_job_key(submit, caller):
+    verdict = submit(caller=caller, uid=caller, gid=GRID, admin_comment=JOB_KEY)
 
     assert verdict.code == ERROR
     assert "through the grid only" in verdict.user
@@ -91,13 +91,13 @@ def test_wallet_cannot_submit_even_with_a_proof(submit, caller):
 
 @pytest.mark.parametrize("caller", [1, PERSON, 61000, 200000, 1000000, 65534])
 def test_nobody_but_root_and_slurm_submits(submit, caller):
-    assert submit(caller=caller, uid=caller, gid=GRID, comment=PROOF).code == ERROR
+    assert submit(caller=caller, uid=caller, gid=GRID, comment=JOB_KEY).code == ERROR
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [0, SLURM, PERSON, 200000, 1000000, 4294967294])
 def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
-    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=PROOF)
+    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY)
 
     assert verdict.code == ERROR
     assert f"cannot submit for uid {uid}" in verdict.user
@@ -106,7 +106,7 @@ def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("gid", [0, SLURM, 99999, 100001, 4294967294])
 def test_gid_other_than_the_wallets_is_refused(submit, caller, gid):
-    verdict = submit(caller=caller, uid=WALLET, gid=gid, admin_comment=PROOF)
+    verdict = submit(caller=caller, uid=WALLET, gid=gid, admin_comment=JOB_KEY)
 
     assert verdict.code == ERROR
     assert f"cannot submit for gid {gid}" in verdict.user
@@ -116,51 +116,51 @@ BAD_PROOFS = [
     None,
     "",
     "paid",
-    PROOF.upper().replace("X", "x"),
-    PROOF.replace("179188", ""),
-    PROOF.replace("179188", "-1"),
-    PROOF.replace("a1", "g1"),
-    PROOF.replace(CONTRACT, CONTRACT + "0"),
-    PROOF.replace(CONTRACT, CONTRACT[:-1]),
-    PROOF.replace(JOB_ID, JOB_ID + "0"),
-    PROOF.replace(JOB_ID, JOB_ID[:-1]),
-    PROOF.removesuffix("k3J-x_9Az"),
-    PROOF + " and more",
-    PROOF + "é",
-    " " + PROOF,
-    PROOF + ".",
-    PROOF + "/more",
-    PROOF + "k" * 23,
-    PROOF.replace("179188", "1" * 21),
+    JOB_KEY.upper().replace("X", "x"),
+    JOB_KEY.replace("179188", ""),
+    JOB_KEY.replace("179188", "-1"),
+    JOB_KEY.replace("a1", "g1"),
+    JOB_KEY.replace(CONTRACT, CONTRACT + "0"),
+    JOB_KEY.replace(CONTRACT, CONTRACT[:-1]),
+    JOB_KEY.replace(JOB_ID, JOB_ID + "0"),
+    JOB_KEY.replace(JOB_ID, JOB_ID[:-1]),
+    JOB_KEY.removesuffix("k3J-x_9Az"),
+    JOB_KEY + " and more",
+    JOB_KEY + "é",
+    " " + JOB_KEY,
+    JOB_KEY + ".",
+    JOB_KEY + "/more",
+    JOB_KEY + "k" * 23,
+    JOB_KEY.replace("179188", "1" * 21),
 ]
 
 
 @pytest.mark.parametrize("text", [text for text in BAD_PROOFS if text is not None])
-def test_supervisor_would_not_take_it_for_a_proof_either(text):
-    assert parse_proof(text) is None
+def test_supervisor_would_not_take_it_for_a_job_key_either(text):
+    assert parse_job_key(text) is None
 
 
-@pytest.mark.parametrize("proof", [PROOF, PROOF + "k" * 22, PROOF.replace("179188", "9" * 20)])
-def test_guard_and_supervisor_take_the_same_proofs(submit, proof):
-    assert parse_proof(proof) is not None
-    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=proof).code == SUCCESS
+@pytest.mark.parametrize("job_key", [JOB_KEY, JOB_KEY + "k" * 22, JOB_KEY.replace("179188", "9" * 20)])
+def test_guard_and_supervisor_take_the_same_job_keys(submit, job_key):
+    assert parse_job_key(job_key) is not None
+    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=job_key).code == SUCCESS
 
 
 @pytest.mark.parametrize("comment", BAD_PROOFS)
-def test_comment_that_is_no_proof_is_refused(submit, comment):
+def test_comment_that_is_no_job_key_is_refused(submit, comment):
     verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=comment)
 
     assert verdict.code == ERROR
-    assert "must carry the proof" in verdict.user
+    assert "must carry the job key" in verdict.user
 
 
 @pytest.mark.parametrize("admin_comment", BAD_PROOFS)
-def test_admin_comment_that_is_no_proof_is_refused(submit, admin_comment):
+def test_admin_comment_that_is_no_job_key_is_refused(submit, admin_comment):
     assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=admin_comment).code == ERROR
 
 
 def test_bad_admin_comment_is_not_replaced_by_a_good_comment(submit):
-    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, admin_comment="mine", comment=PROOF)
+    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, admin_comment="mine", comment=JOB_KEY)
 
     assert verdict.code == ERROR
     assert verdict.admin_comment == "mine"
@@ -173,27 +173,27 @@ def test_extra_account_needs_its_own_gid(submit, caller, uid, gid):
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
-def test_extra_account_is_accepted_without_a_proof(submit, caller):
+def test_extra_account_is_accepted_without_a_job_key(submit, caller):
     assert submit(caller=caller, uid=61000, gid=61001).code == SUCCESS
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [200001, 999999])
-def test_proof_in_the_admin_comment_is_accepted_as_it_is(submit, caller, uid):
-    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=PROOF, comment="a note")
+def test_job_key_in_the_admin_comment_is_accepted_as_it_is(submit, caller, uid):
+    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY, comment="a note")
 
-    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, PROOF, "a note")
+    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, JOB_KEY, "a note")
     assert (verdict.user, verdict.log) == ("", "")
 
 
-def test_proof_in_the_comment_becomes_the_admin_comment(submit):
-    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=PROOF)
+def test_job_key_in_the_comment_becomes_the_admin_comment(submit):
+    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=JOB_KEY)
 
-    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, PROOF, "")
+    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, JOB_KEY, "")
 
 
 def test_site_without_numbers_gets_the_grids_own(submit):
-    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=PROOF, site="").code == SUCCESS
+    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=JOB_KEY, site="").code == SUCCESS
     assert submit(caller=SLURM, uid=61000, gid=61001, site="").code == ERROR
 
 
@@ -225,7 +225,7 @@ def test_request_that_cannot_be_read_is_an_error(judge, request_text, caller):
 
 
 def test_request_that_cannot_be_changed_is_an_error(judge):
-    request = f'setmetatable({{ user_id = {WALLET}, group_id = {GRID}, comment = "{PROOF}" }},'
+    request = f'setmetatable({{ user_id = {WALLET}, group_id = {GRID}, comment = "{JOB_KEY}" }},'
     request += ' { __newindex = function() error("read only") end })'
 
     assert judge("slurm_job_submit(request, nil, 0)", request=request).code == ERROR
@@ -261,7 +261,7 @@ def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
         assert head in broken
         broken = broken.replace(head, f"{head}\n   do {body} end")
 
-    request = f'{{ user_id = {WALLET}, group_id = {GRID}, admin_comment = "{PROOF}" }}'
+    request = f'{{ user_id = {WALLET}, group_id = {GRID}, admin_comment = "{JOB_KEY}" }}'
     for caller in (ROOT, SLURM, WALLET):
         assert judge(f"slurm_job_submit(request, nil, {caller})", request=request, plugin=broken).code == ERROR
         assert judge(f"slurm_job_modify(request, nil, nil, {caller})", request=request, plugin=broken).code == ERROR

@@ -141,21 +141,23 @@ def test_result_never_holds_a_value():
     ],
 )
 def test_plan_makes_an_attribute_exact(current, wanted, planned):
-    assert entries.plan(current, wanted) == planned
+    assert entries.plan_modifications(current, wanted) == planned
 
 
 def test_plan_takes_object_classes_as_a_minimum_in_any_case():
     current = {"objectclass": ["TOP", "nsContainer", "extensibleObject"]}
 
-    assert entries.plan(current, {"objectClass": ["top", "nscontainer"]}) == []
-    assert entries.plan(current, {"objectClass": ["top", "person"]}) == [("add", "objectClass", ["person"])]
+    assert entries.plan_modifications(current, {"objectClass": ["top", "nscontainer"]}) == []
+    assert entries.plan_modifications(current, {"objectClass": ["top", "person"]}) == [
+        ("add", "objectClass", ["person"])
+    ]
 
 
 def test_plan_knows_a_schema_definition_by_its_number():
     current = {"attributetypes": ["( 1.2.3 NAME 'mine' DESC 'as the server words it' X-ORIGIN 'user defined' )"]}
 
-    assert entries.plan(current, {"attributeTypes": ["( 1.2.3 NAME 'mine' )"]}) == []
-    assert entries.plan(current, {"attributeTypes": ["( 1.2.30 NAME 'yours' )"]}) == [
+    assert entries.plan_modifications(current, {"attributeTypes": ["( 1.2.3 NAME 'mine' )"]}) == []
+    assert entries.plan_modifications(current, {"attributeTypes": ["( 1.2.30 NAME 'yours' )"]}) == [
         ("add", "attributeTypes", ["( 1.2.30 NAME 'yours' )"])
     ]
 

@@ -26,7 +26,7 @@ class Cluster:
         here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         hosts = {"slurm_controller": {"hosts": {"ash": here}}}
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
-        for path in (PLAYBOOKS / "drain.yml", PLAYBOOKS / "whole.yml", *(PLAYBOOKS / "tasks").glob("*.yml")):
+        for path in (PLAYBOOKS / "drain.yml", PLAYBOOKS / "refuse_limit.yml", *(PLAYBOOKS / "tasks").glob("*.yml")):
             copy = folder / path.relative_to(PLAYBOOKS)
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(re.sub(r"pause: .*", "pause: 0", path.read_text()))

@@ -14,9 +14,9 @@ LOADER = importlib.machinery.SourceFileLoader("gridstead_submit", str(FILE))
 program = importlib.util.module_from_spec(importlib.util.spec_from_loader("gridstead_submit", LOADER))
 
 ADDRESS = "0x" + "ab" * 20
-PROOF = f"179188/0x{'1' * 40}/0x{7:064x}/abc_-9"
+JOB_KEY = f"179188/0x{'1' * 40}/0x{7:064x}/abc_-9"
 SETTINGS = {"uid_min": 200001, "uid_max": 999999, "gid": 100000, "homes": "/home/ldap-users"}
-CANCEL = ["cancel", "--slurm-job-id", "12", "--proof", PROOF]
+CANCEL = ["cancel", "--slurm-job-id", "12", "--proof", JOB_KEY]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,14 +38,14 @@ def status_of(call, *arguments):
         ["delete"],
         ["cancel"],
         CANCEL[:-1],
-        [*CANCEL, "--proof", PROOF],
-        ["cancel", "--proof", PROOF, "--proof", PROOF],
-        ["cancel", "--slurm-job-id=12", "--proof", PROOF],
+        [*CANCEL, "--proof", JOB_KEY],
+        ["cancel", "--proof", JOB_KEY, "--proof", JOB_KEY],
+        ["cancel", "--slurm-job-id=12", "--proof", JOB_KEY],
         [*CANCEL, "--force", "1"],
-        ["cancel", "--slurm-job-id", "12\n", "--proof", PROOF],
-        ["cancel", "--slurm-job-id", "-1", "--proof", PROOF],
-        ["cancel", "--slurm-job-id", "٣", "--proof", PROOF],
-        ["cancel", "--slurm-job-id", "12", "--proof", PROOF + " x"],
+        ["cancel", "--slurm-job-id", "12\n", "--proof", JOB_KEY],
+        ["cancel", "--slurm-job-id", "-1", "--proof", JOB_KEY],
+        ["cancel", "--slurm-job-id", "٣", "--proof", JOB_KEY],
+        ["cancel", "--slurm-job-id", "12", "--proof", JOB_KEY + " x"],
         ["associate", "--user", "root"],
         ["associate", "--user", ADDRESS.upper()],
         ["associate", "--user", ADDRESS + ",root"],
@@ -56,9 +56,9 @@ def test_words_that_are_not_exactly_known_are_refused(words):
 
 
 def test_options_may_come_in_any_order():
-    expected = ("cancel", {"proof": PROOF, "slurm-job-id": "12"})
+    expected = ("cancel", {"proof": JOB_KEY, "slurm-job-id": "12"})
 
-    assert expected == program.parse(["cancel", "--proof", PROOF, "--slurm-job-id", "12"])
+    assert expected == program.parse(["cancel", "--proof", JOB_KEY, "--slurm-job-id", "12"])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.roles.catalogue import Role
 from tests.roles.conftest import Site
 
 ROLE = Role("slurm_plugins")
-PROOF = f"179188/0x{'a1' * 20}/0x{'2f' * 32}/hash"
+JOB_KEY = f"179188/0x{'a1' * 20}/0x{'2f' * 32}/hash"
 FAKE_SLURM = "slurm = { SUCCESS = 0, ERROR = -1, log_user = print, log_error = print }"
 
 
@@ -30,10 +30,10 @@ def written(site: Site) -> Callable[..., str]:
 
 
 def answer(guard: str, *, uid: int, gid: int) -> int:
-    """Return what a guard answers root for a job with its proof."""
+    """Return what a guard answers root for a job with its job key."""
     lua = shutil.which("lua5.1")
     assert lua, "lua5.1 is not installed (plugins/requirements.apt)"
-    request = f'{{ user_id = {uid}, group_id = {gid}, admin_comment = "{PROOF}" }}'
+    request = f'{{ user_id = {uid}, group_id = {gid}, admin_comment = "{JOB_KEY}" }}'
     program = f"{FAKE_SLURM}\n{guard}\nos.exit(slurm_job_submit({request}, nil, 0) == slurm.SUCCESS and 0 or 1)"
     return subprocess.run([lua, "-"], input=program, text=True, capture_output=True, check=False).returncode
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.services.scene import Scene
+from tests.services.script_setup import DefinitionsSetup
 
 
 @pytest.fixture
-def scene():
-    return Scene(enableLogging=True)
+def definitions_setup():
+    return DefinitionsSetup(enableLogging=True)

@@ -11,15 +11,15 @@ from tests.fakes.store import FakeClock
 from gridstead.domain.accounts import WalletRange
 from gridstead.domain.billing import Resources
 from gridstead.domain.hint import Hint
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
 from gridstead.services.agent import REASSOCIATE_EVERY_S, Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
-PROOF = Proof(job_id=JobId(chain_id=179188, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
+JOB_KEY = JobKey(job_id=JobId(chain_id=179188, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
 SUBMISSION = Submission(
-    proof=PROOF,
+    job_key=JOB_KEY,
     user=USER,
     resources=Resources(gpus=0, tasks=1, cpus_per_task=2, memory_per_cpu_mb=64),
     time_limit_min=5,
@@ -51,7 +51,7 @@ def bench():
 def test_submit_queues_a_sound_attempt_after_its_association(bench):
     slurm_job_id = bench.agent.submit(SUBMISSION)
 
-    assert bench.scheduler.attempt(slurm_job_id).proof == PROOF
+    assert bench.scheduler.attempt(slurm_job_id).job_key == JOB_KEY
     assert bench.accounts.associated == [USER.address]
 
 
@@ -105,18 +105,18 @@ def test_an_association_that_slurmctld_does_not_know_is_mended_but_not_by_every_
 
 
 @pytest.mark.parametrize(
-    "proof",
+    "job_key",
     [
-        replace(PROOF, batch_location_hash=""),
-        replace(PROOF, batch_location_hash="a/b"),
-        replace(PROOF, batch_location_hash="x" * 32),
-        replace(PROOF, job_id=replace(PROOF.job_id, contract="0x1")),
-        replace(PROOF, job_id=replace(PROOF.job_id, number=1 << 256)),
+        replace(JOB_KEY, batch_location_hash=""),
+        replace(JOB_KEY, batch_location_hash="a/b"),
+        replace(JOB_KEY, batch_location_hash="x" * 32),
+        replace(JOB_KEY, job_id=replace(JOB_KEY.job_id, contract="0x1")),
+        replace(JOB_KEY, job_id=replace(JOB_KEY.job_id, number=1 << 256)),
     ],
 )
-def test_submit_refuses_a_malformed_proof(bench, proof):
+def test_submit_refuses_a_malformed_job_key(bench, job_key):
     with pytest.raises(InvalidInput):
-        bench.agent.submit(replace(SUBMISSION, proof=proof))
+        bench.agent.submit(replace(SUBMISSION, job_key=job_key))
 
 
 @pytest.mark.parametrize(
@@ -158,25 +158,25 @@ def test_submit_refuses_what_is_no_script(bench, script):
         bench.agent.submit(replace(SUBMISSION, script=script))
 
 
-def test_cancel_ends_only_the_attempt_that_carries_the_proof(bench):
+def test_cancel_ends_only_the_attempt_that_carries_the_job_key(bench):
     slurm_job_id = bench.agent.submit(SUBMISSION)
-    other = replace(PROOF, batch_location_hash="other")
+    other = replace(JOB_KEY, batch_location_hash="other")
 
-    bench.agent.cancel(slurm_job_id, proof=str(other))
-    bench.agent.cancel(slurm_job_id + 1, proof=str(PROOF))
+    bench.agent.cancel(slurm_job_id, job_key=str(other))
+    bench.agent.cancel(slurm_job_id + 1, job_key=str(JOB_KEY))
     assert bench.scheduler.attempt(slurm_job_id).alive
 
-    bench.agent.cancel(slurm_job_id, proof=str(PROOF))
-    bench.agent.cancel(slurm_job_id, proof=str(PROOF))
+    bench.agent.cancel(slurm_job_id, job_key=str(JOB_KEY))
+    bench.agent.cancel(slurm_job_id, job_key=str(JOB_KEY))
     assert bench.scheduler.attempt(slurm_job_id).state == "CANCELLED"
 
 
-def test_cancel_leaves_jobs_without_a_proof_alone(bench):
-    slurm_job_id = bench.scheduler.stranger(name=PROOF.job_id.slurm_name, proof=None, user="root")
+def test_cancel_leaves_jobs_without_a_job_key_alone(bench):
+    slurm_job_id = bench.scheduler.impostor(name=JOB_KEY.job_id.slurm_name, job_key=None, user="root")
 
-    bench.agent.cancel(slurm_job_id, proof=str(PROOF))
+    bench.agent.cancel(slurm_job_id, job_key=str(JOB_KEY))
     with pytest.raises(InvalidInput):
-        bench.agent.cancel(slurm_job_id, proof="")
+        bench.agent.cancel(slurm_job_id, job_key="")
 
     assert bench.scheduler.attempt(slurm_job_id).alive
 
@@ -184,14 +184,14 @@ def test_cancel_leaves_jobs_without_a_proof_alone(bench):
 def test_extend_raises_a_limit_and_never_lowers_it(bench):
     slurm_job_id = bench.agent.submit(SUBMISSION)
 
-    bench.agent.extend(slurm_job_id, proof=str(PROOF), time_limit_min=3)
-    bench.agent.extend(slurm_job_id, proof=str(PROOF), time_limit_min=9)
-    bench.agent.extend(slurm_job_id, proof=str(PROOF), time_limit_min=9)
+    bench.agent.extend(slurm_job_id, job_key=str(JOB_KEY), time_limit_min=3)
+    bench.agent.extend(slurm_job_id, job_key=str(JOB_KEY), time_limit_min=9)
+    bench.agent.extend(slurm_job_id, job_key=str(JOB_KEY), time_limit_min=9)
 
     assert bench.slurm.limits == [(slurm_job_id, 9)]
 
 
-@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [PROOF.job_id.slurm_name, "--help"]])
+@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
 def test_accounting_is_for_names_of_the_grid_only(bench, names):
     with pytest.raises(InvalidInput):
         bench.agent.accounting(names, since=0)
@@ -228,7 +228,7 @@ def test_gate_refuses_what_is_no_address(bench):
 
 
 def test_pull_gives_reports_after_the_cursor(bench):
-    bench.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, at=5)])
+    bench.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, occurred_at=5)])
 
     assert [report.sequence for report in bench.agent.pull(after=0, wait_s=1e9)] == [1]
     assert bench.agent.pull(after=1, wait_s=-1) == ()

@@ -24,7 +24,7 @@ DEAR = Prices(gpu_per_min=10**19, cpu_per_min=10**18, memory_mb_per_min=10**15)
 CLAIM_BLOCKS = 10
 
 
-class Grid:
+class SupervisorSetup:
     """Contracts in memory, a meta-scheduler, and a provider that a test moves."""
 
     def __init__(self):
@@ -60,7 +60,7 @@ class Grid:
 
 @pytest.fixture
 def grid():
-    return Grid()
+    return SupervisorSetup()
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def state(grid, job):
 
 
 def expire(job):
-    return Expire(proof=job.proof, state=job.state, state_block=job.state_block)
+    return Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
 
 
 def test_a_match_that_is_not_claimed_is_taken_back_not_a_block_too_soon(grid, job):
@@ -167,27 +167,27 @@ def test_a_claimed_job_that_never_starts_is_refunded_in_full(grid, job):
     grid.tick()
 
     assert state(grid, job) is JobState.PANICKED
-    assert grid.ledger.balance(CUSTOMER) == job.lock
+    assert grid.ledger.balance(CUSTOMER) == job.escrow
     assert grid.rejected() == []
 
 
 def test_a_run_that_is_never_settled_is_refunded_in_full(grid, job):
     grid.ledger.claim(US)
     run = grid.ledger.run(job.id.number)
-    paid_s = paid_seconds_ceil(run.lock, run.price_per_min)
+    paid_s = paid_seconds_ceil(run.escrow, run.price_per_min)
     grid.until(run.started_at + paid_s + grid.ledger.constants.settle_grace_s + MARGIN_S)
     assert grid.tick() == []
     grid.until(grid.ledger.head().timestamp + 1)
     grid.tick()
 
     assert state(grid, job) is JobState.PANICKED
-    assert (grid.ledger.balance(CUSTOMER), grid.ledger.balance(US)) == (job.lock, 0)
+    assert (grid.ledger.balance(CUSTOMER), grid.ledger.balance(US)) == (job.escrow, 0)
 
 
 def test_a_provider_that_is_back_within_the_grace_is_paid(grid, job):
     grid.ledger.claim(US)
     run = grid.ledger.run(job.id.number)
-    paid_s = paid_seconds_ceil(run.lock, run.price_per_min)
+    paid_s = paid_seconds_ceil(run.escrow, run.price_per_min)
     grid.until(run.started_at + paid_s + grid.ledger.constants.settle_grace_s)
     assert grid.tick() == []
     grid.ledger.settle(job.id.number, seconds=60)
@@ -223,7 +223,7 @@ def test_a_wait_is_told_once_and_asked_to_end_once_while_the_call_is_on_its_way(
 def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, job):
     class Outbox(MemoryOutbox):
         def put(self, key, call):
-            if call.proof == job.proof:
+            if call.job_key == job.job_key:
                 raise InvalidInput("cannot be stored")
             super().put(key, call)
 
@@ -235,7 +235,7 @@ def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, job):
     with capture_logs() as logs:
         calls = grid.lie()
 
-    assert [call.proof for call in calls] == [other.proof]
+    assert [call.job_key for call in calls] == [other.job_key]
     assert [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"] == ["cannot be stored"]
 
 
@@ -271,7 +271,7 @@ def test_a_job_that_ended_is_not_read_again(grid, job):
     grid.ledger.mine(2)
     grid.tick()
     known, asked = grid.ledger.jobs, []
-    grid.ledger.jobs = lambda numbers, *, at: known(asked.extend(numbers) or numbers, at=at)
+    grid.ledger.jobs = lambda numbers, *, at_block: known(asked.extend(numbers) or numbers, at_block=at_block)
     grid.ledger.mine()
     grid.tick()
 

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import MemoryCursor
 
-from gridstead.domain.events import EventKind
+from gridstead.domain.events import ChainEventKind
 from gridstead.errors import ChainUnavailable
 from gridstead.services.follower import STATE_KEPT_BLOCKS, Follower
 
@@ -25,7 +25,7 @@ def cursor():
 
 
 def asked(events):
-    return [event.job_number for event in events if event.kind is EventKind.JOB_REQUESTED]
+    return [event.job_number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
 
 
 class Reader:

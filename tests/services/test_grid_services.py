@@ -91,7 +91,7 @@ def test_a_job_whose_end_a_reorg_undid_is_matched(ledger):
     assert ledger.job(job.id.number).state is JobState.PENDING
     service.tick()
 
-    assert [entry.call.proof for entry in outbox.open_entries()] == [job.proof]
+    assert [entry.call.job_key for entry in outbox.open_entries()] == [job.job_key]
 
 
 def test_a_pending_job_is_matched_once_a_provider_joins(ledger):
@@ -162,7 +162,7 @@ def test_a_refusal_on_a_lost_fork_does_not_stick_to_the_next_owner_of_the_number
     service.tick()
 
     assert job.id == lost.id
-    assert [(entry.call.proof, entry.call.provider) for entry in outbox.open_entries()] == [(job.proof, US)]
+    assert [(entry.call.job_key, entry.call.provider) for entry in outbox.open_entries()] == [(job.job_key, US)]
 
 
 @pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
@@ -173,14 +173,14 @@ def test_a_job_without_a_proper_script_id_is_never_matched_and_keeps_no_other_ba
     service = meta_scheduler(ledger, outbox)
     service.tick()
 
-    assert [entry.call.proof for entry in outbox.open_entries()] == [job.proof]
+    assert [entry.call.job_key for entry in outbox.open_entries()] == [job.job_key]
     assert service.pending()[malformed.id.slurm_name] == "the id of its script is malformed"
 
 
 def test_a_match_that_cannot_be_stored_keeps_no_other_back(ledger):
     class Outbox(MemoryOutbox):
         def put(self, key, call):
-            if call.proof == first.proof:
+            if call.job_key == first.job_key:
                 raise InvalidInput("cannot be stored")
             super().put(key, call)
 
@@ -190,7 +190,7 @@ def test_a_match_that_cannot_be_stored_keeps_no_other_back(ledger):
     service = meta_scheduler(ledger, outbox)
     service.tick()
 
-    assert [entry.call.proof for entry in outbox.open_entries()] == [second.proof]
+    assert [entry.call.job_key for entry in outbox.open_entries()] == [second.job_key]
     assert service.pending()[first.id.slurm_name] == "cannot be stored"
 
 

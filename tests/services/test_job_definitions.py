@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 from tests.fakes.definitions import wire_workflow
-from tests.services.scene import CUSTOMER, KEY, STORE, Scene
+from tests.services.script_setup import CUSTOMER, KEY, STORE, DefinitionsSetup
 
 from gridstead.domain.ids import is_batch_location_hash
 from gridstead.domain.lifecycle import COLD, HOT, JobState
-from gridstead.domain.log import edition_of
+from gridstead.domain.log import log_identity_of
 from gridstead.domain.log_access import LONGEST_TOKEN_S, parse_token
 from gridstead.errors import (
     ChainUnavailable,
@@ -28,11 +28,11 @@ from gridstead.errors import (
 from gridstead.services.job_definitions import LoggerAccess
 
 
-def test_broken_workflow_is_not_stored(scene):
+def test_broken_workflow_is_not_stored(definitions_setup):
     with pytest.raises(InvalidWorkflow):
-        scene.submit(steps=[])
+        definitions_setup.submit(steps=[])
 
-    assert len(scene.scripts.records) == 1
+    assert len(definitions_setup.scripts.records) == 1
 
 
 MODULE = """\
@@ -44,112 +44,112 @@ steps: [{run: {command: echo hello from a module}}]
 USE = [{"use": {"source": "git.x/a/b@v1"}}]
 
 
-def test_module_is_in_the_script(scene):
-    scene.modules.texts["git.x/a/b@v1"] = MODULE
+def test_module_is_in_the_script(definitions_setup):
+    definitions_setup.modules.texts["git.x/a/b@v1"] = MODULE
 
-    script_id = scene.submit(steps=USE)
+    script_id = definitions_setup.submit(steps=USE)
 
-    assert "hello from a module" in scene.scripts.records[script_id]
+    assert "hello from a module" in definitions_setup.scripts.records[script_id]
 
 
-def test_module_that_cannot_be_used_is_the_users_error_and_nothing_is_stored(scene):
+def test_module_that_cannot_be_used_is_the_users_error_and_nothing_is_stored(definitions_setup):
     with pytest.raises(InvalidWorkflow) as caught:
-        scene.submit(steps=USE)
+        definitions_setup.submit(steps=USE)
 
     assert caught.value.problems[0].path == "steps[0].use.source"
-    assert len(scene.scripts.records) == 1
+    assert len(definitions_setup.scripts.records) == 1
 
 
-def test_module_that_does_not_come_is_not_the_users_error_and_nothing_is_stored(scene):
-    scene.modules.unavailable = True
+def test_module_that_does_not_come_is_not_the_users_error_and_nothing_is_stored(definitions_setup):
+    definitions_setup.modules.unavailable = True
 
     with pytest.raises(ModuleUnavailable):
-        scene.submit(steps=USE)
+        definitions_setup.submit(steps=USE)
 
-    assert len(scene.scripts.records) == 1
+    assert len(definitions_setup.scripts.records) == 1
 
 
-def test_modules_of_one_workflow_do_not_take_very_long(scene, monkeypatch):
-    scene.modules.texts["git.x/a/b@v1"] = MODULE
-    fetch = scene.modules.text
+def test_modules_of_one_workflow_do_not_take_very_long(definitions_setup, monkeypatch):
+    definitions_setup.modules.texts["git.x/a/b@v1"] = MODULE
+    fetch = definitions_setup.modules.text
 
     def slow(source):
-        scene.clock.advance(40)
+        definitions_setup.clock.advance(40)
         return fetch(source)
 
-    monkeypatch.setattr(scene.modules, "text", slow)
+    monkeypatch.setattr(definitions_setup.modules, "text", slow)
 
     with pytest.raises(ModuleUnavailable, match="it took too long"):
-        scene.submit(steps=USE * 5)
+        definitions_setup.submit(steps=USE * 5)
 
-    assert len(scene.modules.asked) == 2
+    assert len(definitions_setup.modules.asked) == 2
 
 
-def test_id_is_short_safe_and_tells_nothing_of_equal_scripts(scene):
-    again = scene.submit(enableLogging=True)
+def test_id_is_short_safe_and_tells_nothing_of_equal_scripts(definitions_setup):
+    again = definitions_setup.submit(enableLogging=True)
 
-    assert again != scene.script_id
+    assert again != definitions_setup.script_id
     assert is_batch_location_hash(again)
     assert len(again) == 31
 
 
-def test_caller_is_charged_for_what_its_workflow_becomes(scene):
+def test_caller_is_charged_for_what_its_workflow_becomes(definitions_setup):
     """A few kilobytes of empty steps become a script a hundred times as large."""
-    script_id = scene.submit(steps=[{"steps": [{}] * 255}] * 4)
+    script_id = definitions_setup.submit(steps=[{"steps": [{}] * 255}] * 4)
 
-    assert scene.charged[-1] == len(scene.scripts.records[script_id]) > 40_000
+    assert definitions_setup.charged[-1] == len(definitions_setup.scripts.records[script_id]) > 40_000
 
 
-def test_caller_that_has_sent_too_much_stores_nothing(scene):
+def test_caller_that_has_sent_too_much_stores_nothing(definitions_setup):
     def charge(_):
         raise TooMuch("too many requests")
 
     with pytest.raises(TooMuch):
-        scene.service.submit(wire_workflow(), "", charge)
+        definitions_setup.service.submit(wire_workflow(), "", charge)
 
-    assert len(scene.scripts.records) == 1
+    assert len(definitions_setup.scripts.records) == 1
 
 
-def test_workflow_that_becomes_too_much_is_not_stored(scene):
+def test_workflow_that_becomes_too_much_is_not_stored(definitions_setup):
     with pytest.raises(InvalidInput, match="its script takes at least"):
-        scene.submit(steps=[{"run": {"command": "'" * 100_000}}] * 4)
+        definitions_setup.submit(steps=[{"run": {"command": "'" * 100_000}}] * 4)
 
-    assert len(scene.scripts.records) == 1
+    assert len(definitions_setup.scripts.records) == 1
 
 
 @pytest.mark.parametrize(
     ("workflow", "stored"),
     [({}, False), ({"enableLogging": True}, True), ({"enableLogging": True, "input": {"s3": STORE}}, False)],
 )
-def test_script_without_secrets_is_stored_only_where_it_is_another_one(scene, workflow, stored):
-    record = json.loads(scene.scripts.records[scene.submit(**workflow)])
+def test_script_without_secrets_is_stored_only_where_it_is_another_one(definitions_setup, workflow, stored):
+    record = json.loads(definitions_setup.scripts.records[definitions_setup.submit(**workflow)])
 
     assert ("script_without_secrets" in record) == stored
 
 
-def test_job_gets_its_script_and_a_token_for_its_own_log(scene):
-    answer = scene.service.get_sbatch(scene.request())
+def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
+    answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     assert "echo hello" in answer.script
-    permit = parse_token(KEY, answer.log_write_token, owner=CUSTOMER, log_name=scene.job.id.slurm_name)
-    assert permit.log.edition == edition_of(scene.job.proof)
-    assert permit.expires_at == scene.clock.now() + LONGEST_TOKEN_S
+    permit = parse_token(KEY, answer.log_write_token, owner=CUSTOMER, log_name=definitions_setup.job.id.slurm_name)
+    assert permit.log.log_identity == log_identity_of(definitions_setup.job.job_key)
+    assert permit.expires_at == definitions_setup.clock.now() + LONGEST_TOKEN_S
     assert answer.secrets["GRIDSTEAD_LOG_TOKEN"].decode() == answer.log_write_token
     assert answer.log_write_token not in answer.script
     assert answer.log_write_token not in repr(answer)
 
 
 def test_job_without_logging_gets_no_secrets():
-    scene = Scene()
+    definitions_setup = DefinitionsSetup()
 
-    assert scene.service.get_sbatch(scene.request()).secrets == {}
+    assert definitions_setup.service.get_sbatch(definitions_setup.request()).secrets == {}
 
 
 @pytest.mark.parametrize("logged", [True, False])
 def test_caller_without_secrets_gets_a_script_without_logging(logged):
-    scene = Scene(enableLogging=logged)
+    definitions_setup = DefinitionsSetup(enableLogging=logged)
 
-    answer = scene.service.get_sbatch(scene.request(secrets_beside=False))
+    answer = definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
 
     assert ("logging is off" in answer.script) == logged
     assert "GRIDSTEAD_LOG" not in answer.script
@@ -158,9 +158,9 @@ def test_caller_without_secrets_gets_a_script_without_logging(logged):
 
 @pytest.mark.parametrize("logged", [True, False])
 def test_secrets_of_a_workflow_come_beside_its_script(logged):
-    scene = Scene(enableLogging=logged, input={"s3": STORE})
+    definitions_setup = DefinitionsSetup(enableLogging=logged, input={"s3": STORE})
 
-    answer = scene.service.get_sbatch(scene.request())
+    answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     assert "hush" not in answer.script
     assert b"secret_access_key = hush\n" in answer.secrets["GRIDSTEAD_INPUT"]
@@ -169,76 +169,78 @@ def test_secrets_of_a_workflow_come_beside_its_script(logged):
 
 
 def test_caller_that_cannot_take_secrets_gets_no_script_that_needs_them():
-    scene = Scene(input={"s3": STORE})
+    definitions_setup = DefinitionsSetup(input={"s3": STORE})
 
     with pytest.raises(ScriptUnavailable) as caught:
-        scene.service.get_sbatch(scene.request(secrets_beside=False))
+        definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
 
     assert "the job has secrets" in caught.value.detail
 
 
 @pytest.mark.parametrize("state", sorted(HOT - {JobState.PENDING}))
-def test_matched_job_that_is_hot_gets_its_script(scene, state):
-    scene.ledger.job = replace(scene.job, state=state)
+def test_matched_job_that_is_hot_gets_its_script(definitions_setup, state):
+    definitions_setup.ledger.job = replace(definitions_setup.job, state=state)
 
-    assert scene.service.get_sbatch(scene.request()).script
+    assert definitions_setup.service.get_sbatch(definitions_setup.request()).script
 
 
 @pytest.mark.parametrize("state", sorted(COLD))
-def test_job_that_is_over_gets_nothing(scene, state):
-    scene.ledger.job = replace(scene.job, state=state)
+def test_job_that_is_over_gets_nothing(definitions_setup, state):
+    definitions_setup.ledger.job = replace(definitions_setup.job, state=state)
 
     with pytest.raises(ScriptUnavailable):
-        scene.service.get_sbatch(scene.request())
+        definitions_setup.service.get_sbatch(definitions_setup.request())
 
 
 @pytest.mark.parametrize("job", ["unknown", "pending"])
-def test_job_that_our_node_has_not_seen_matched_yet_is_asked_for_again(scene, job):
-    scene.ledger.job = None if job == "unknown" else replace(scene.job, state=JobState.PENDING, provider="")
+def test_job_that_our_node_has_not_seen_matched_yet_is_asked_for_again(definitions_setup, job):
+    definitions_setup.ledger.job = (
+        None if job == "unknown" else replace(definitions_setup.job, state=JobState.PENDING, provider="")
+    )
 
     with pytest.raises(ChainUnavailable):
-        scene.service.get_sbatch(scene.request())
+        definitions_setup.service.get_sbatch(definitions_setup.request())
 
 
-def test_script_of_another_job_is_not_given(scene):
+def test_script_of_another_job_is_not_given(definitions_setup):
     """A hash is public on the chain; only the job that carries it opens the script."""
-    other = scene.submit(env=[{"key": "SECRET", "value": "x"}])
+    other = definitions_setup.submit(env=[{"key": "SECRET", "value": "x"}])
 
     with pytest.raises(ScriptUnavailable):
-        scene.service.get_sbatch(scene.request(batch_location_hash=other))
+        definitions_setup.service.get_sbatch(definitions_setup.request(batch_location_hash=other))
 
 
-def test_script_that_is_not_stored_is_unavailable(scene):
-    scene.scripts.records.clear()
+def test_script_that_is_not_stored_is_unavailable(definitions_setup):
+    definitions_setup.scripts.records.clear()
 
     with pytest.raises(ScriptUnavailable):
-        scene.service.get_sbatch(scene.request())
+        definitions_setup.service.get_sbatch(definitions_setup.request())
 
 
 @pytest.mark.parametrize("error", [ConfigError("no key ab12"), ScriptDamaged("altered")])
-def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(scene, error, capsys):
+def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(definitions_setup, error, capsys):
     def get(_):
         raise error
 
-    scene.scripts.get = get
+    definitions_setup.scripts.get = get
 
     with pytest.raises(JobDefinitionUnavailable) as caught:
-        scene.service.get_sbatch(scene.request())
+        definitions_setup.service.get_sbatch(definitions_setup.request())
 
     assert str(error) not in str(caught.value)
     assert "script_unreadable" in capsys.readouterr().out
 
 
-def test_chain_that_does_not_answer_is_told(scene):
-    scene.ledger.down = True
+def test_chain_that_does_not_answer_is_told(definitions_setup):
+    definitions_setup.ledger.down = True
 
     with pytest.raises(ChainUnavailable):
-        scene.service.get_sbatch(scene.request())
+        definitions_setup.service.get_sbatch(definitions_setup.request())
 
 
 def test_nothing_of_a_workflow_is_logged(capsys):
-    scene = Scene(env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True)
-    answer = scene.service.get_sbatch(scene.request())
+    definitions_setup = DefinitionsSetup(env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True)
+    answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     printed = capsys.readouterr().out
     assert "workflow_stored" in printed

@@ -10,13 +10,13 @@ from tests.fakes.definitions import MemoryLogs, Wallet
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.domain.ids import JobId, Proof
-from gridstead.domain.log import Chunk, LogId, edition_of, is_edition, to_chunk_data, to_lines
+from gridstead.domain.ids import JobId, JobKey
+from gridstead.domain.log import Chunk, LogId, is_log_identity, log_identity_of, to_chunk_data, to_lines
 from gridstead.domain.log_access import (
     LONGEST_TOKEN_S,
     MAX_AGE_S,
     TOKEN_GRACE_S,
-    Permit,
+    WritePermit,
     read_text,
     token_end,
     watch_text,
@@ -55,13 +55,13 @@ def test_short_key_is_the_operators(logs, clock):
         Logger(sink=logs, key=b"short", clock=clock, recover=recover)
 
 
-def log_of(owner, name=NAME, edition="1" * 32):
-    return LogId(owner=owner, name=name, edition=edition)
+def log_of(owner, name=NAME, log_identity="1" * 32):
+    return LogId(owner=owner, name=name, log_identity=log_identity)
 
 
 @pytest.fixture
 def permit(owner, clock):
-    return Permit(log=log_of(owner.address), expires_at=clock.now() + 60)
+    return WritePermit(log=log_of(owner.address), expires_at=clock.now() + 60)
 
 
 def line(data, at=1):
@@ -76,10 +76,10 @@ def test_token_opens_its_own_log_only(service, owner, permit):
     for other in ("0x" + "01" * 20, NAME + "0"), (owner.address, NAME + "0"), ("0x" + "01" * 20, NAME):
         with pytest.raises(NotAllowed):
             service.authorize_write(token, *other)
-    edition, expires_at, mac = token.split(".")
+    log_identity, expires_at, mac = token.split(".")
     wrong = [
-        write_token(b"j" * 32, permit), "é", "", mac, f"{edition}.{expires_at}.{'0' * 64}",
-        f"{edition}.{int(expires_at) + 1}.{mac}", f"{edition}.0{expires_at}.{mac}", f"{'2' * 32}.{expires_at}.{mac}",
+        write_token(b"j" * 32, permit), "é", "", mac, f"{log_identity}.{expires_at}.{'0' * 64}",
+        f"{log_identity}.{int(expires_at) + 1}.{mac}", f"{log_identity}.0{expires_at}.{mac}", f"{'2' * 32}.{expires_at}.{mac}",
     ]  # fmt: skip
     for token in wrong:
         with pytest.raises(NotAllowed):
@@ -142,11 +142,11 @@ def test_full_log_is_told(service, logs, permit):
 
 def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
     """Numbers start again on a fresh chain."""
-    later = replace(permit, log=log_of(owner.address, edition="2" * 32))
+    later = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
     service.write(permit, line(b"old"))
     service.write(later, line(b"new"))
 
-    found = [service.find(owner.address, NAME, edition) for edition in ("1" * 32, "2" * 32, "")]
+    found = [service.find(owner.address, NAME, log_identity) for log_identity in ("1" * 32, "2" * 32, "")]
 
     assert [service.read(log, 0)[0].chunk.data for log in found] == [b"old", b"new", b"new"]
     assert service.find(owner.address, "another", "") is None
@@ -154,18 +154,18 @@ def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
         service.find(owner.address, NAME, "../" + "0" * 29)
 
 
-def test_editions_differ_by_all_that_a_job_is_bound_to():
+def test_log_identities_differ_by_all_that_a_job_is_bound_to():
     job_id = JobId(chain_id=1, contract="0x" + "5c" * 20, number=7)
-    proofs = [
-        Proof(job_id=job_id, batch_location_hash="a"),
-        Proof(job_id=job_id, batch_location_hash="b"),
-        Proof(job_id=replace(job_id, chain_id=2), batch_location_hash="a"),
-        Proof(job_id=replace(job_id, contract="0x" + "5d" * 20), batch_location_hash="a"),
-        Proof(job_id=replace(job_id, number=8), batch_location_hash="a"),
+    job_keys = [
+        JobKey(job_id=job_id, batch_location_hash="a"),
+        JobKey(job_id=job_id, batch_location_hash="b"),
+        JobKey(job_id=replace(job_id, chain_id=2), batch_location_hash="a"),
+        JobKey(job_id=replace(job_id, contract="0x" + "5d" * 20), batch_location_hash="a"),
+        JobKey(job_id=replace(job_id, number=8), batch_location_hash="a"),
     ]
 
-    assert len({edition_of(proof) for proof in proofs}) == len(proofs)
-    assert all(is_edition(edition_of(proof)) for proof in proofs)
+    assert len({log_identity_of(job_key) for job_key in job_keys}) == len(job_keys)
+    assert all(is_log_identity(log_identity_of(job_key)) for job_key in job_keys)
 
 
 def test_token_outlives_the_paid_time_but_not_for_ever():
@@ -216,6 +216,6 @@ def test_wallet_cannot_read_what_is_anothers(service, owner, clock):
 def test_names_are_the_owners(service, clock):
     one, other = Wallet(), Wallet()
     for wallet, name in ((one, "b"), (one, "a"), (other, "c")):
-        service.write(Permit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x"))
+        service.write(WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x"))
 
     assert service.names(one.address) == ("a", "b")

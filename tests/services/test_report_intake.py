@@ -12,7 +12,7 @@ from gridstead.services.report_intake import BURST, KEEP_S, ReportIntake
 
 NODE = "10.0.0.7"
 END = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
-PROOF = f"179188/0x{2:040x}/0x{3:064x}/abc"
+JOB_KEY = f"179188/0x{2:040x}/0x{3:064x}/abc"
 
 
 class Bench:
@@ -31,14 +31,14 @@ def bench():
 
 
 def completion(**changes):
-    record = {"version": 1, "slurm_job_id": 12, "uid": 200001, "end_s": 1790000060, "admin_comment": PROOF}
+    record = {"version": 1, "slurm_job_id": 12, "uid": 200001, "end_s": 1790000060, "admin_comment": JOB_KEY}
     return json.dumps(record | changes)
 
 
 def test_a_report_of_root_on_a_node_gets_in(bench):
     bench.intake.receive(b"0 30 " + END, NODE)
 
-    assert bench.reports.hints == [Hint(event="end", slurm_job_id=12, uid=200001, at=1790000060)]
+    assert bench.reports.hints == [Hint(event="end", slurm_job_id=12, uid=200001, occurred_at=1790000060)]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_records_of_the_spool_get_in_and_broken_lines_are_put_aside(bench):
 
     bench.intake.tick()
 
-    assert bench.reports.hints == [Hint(event="record", slurm_job_id=12, uid=200001, at=1790000060)]
+    assert bench.reports.hints == [Hint(event="record", slurm_job_id=12, uid=200001, occurred_at=1790000060)]
     assert bench.spool.rejected == broken
     assert bench.spool.lines == []
 

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.fakes.account import FakeAccount
 from tests.fakes.store import FakeClock, MemoryOutbox
-from tests.services.office import HastyLedger
+from tests.services.sender_setup import HastyLedger
 
 from gridstead.domain.calls import ClaimJobs, SetRunning, Settle
-from gridstead.domain.dispatch import Policy
+from gridstead.domain.dispatch import DispatchPolicy
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.domain.sending import SendState
 from gridstead.errors import ChainUnavailable
-from gridstead.services.sender import Desk, Sender
+from gridstead.services.sender import Sender, SenderPorts
 
 PROVIDER = "0x" + "a1" * 20
 CUSTOMERS = ["0x" + "c1" * 20, "0x" + "c2" * 20]
@@ -29,7 +29,7 @@ class Crash(BaseException):
 
 def settlement(job, state):
     evidence = "0x" + "00" * 32
-    return Settle(proof=job.proof, state=state, seconds=1, exit_code=0, error="", evidence=evidence)
+    return Settle(job_key=job.job_key, state=state, seconds=1, exit_code=0, error="", evidence=evidence)
 
 
 class SenderMachine(RuleBasedStateMachine):
@@ -48,18 +48,18 @@ class SenderMachine(RuleBasedStateMachine):
 
     def start(self):
         self.account = FakeAccount(self.ledger, PROVIDER)
-        desk = Desk(
+        ports = SenderPorts(
             clock=self.clock,
             ledger=self.ledger,
             account=self.account,
             outbox=self.outbox,
             transactions=self.outbox,
         )
-        policy = Policy(confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20)
+        policy = DispatchPolicy(confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20)
         self.crash_at = None
-        self.sender = Sender(desk, policy, at=self.at)
+        self.sender = Sender(ports, policy, failpoint=self.failpoint)
 
-    def at(self, boundary):
+    def failpoint(self, boundary):
         if boundary == self.crash_at:
             raise Crash
 
@@ -95,10 +95,10 @@ class SenderMachine(RuleBasedStateMachine):
         """The supervisor puts what its newest look at the chain asks for."""
         for job in list(self.ledger._state.jobs.values()):
             if started and job.state is JobState.SCHEDULED:
-                self.outbox.put(f"run:{job.proof}", SetRunning(proof=job.proof, started_at=self.clock.now()))
+                self.outbox.put(f"run:{job.job_key}", SetRunning(job_key=job.job_key, started_at=self.clock.now()))
             if ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
                 state = JobState.FINISHED if started or job.state is JobState.RUNNING else JobState.FAILED
-                self.outbox.put(f"end:{job.proof}", settlement(job, state))
+                self.outbox.put(f"end:{job.job_key}", settlement(job, state))
 
     @rule(boundary=st.sampled_from((None, None, *BOUNDARIES)), blocks=st.integers(0, 2))
     def sender_works(self, boundary, blocks):
@@ -147,8 +147,8 @@ class SenderMachine(RuleBasedStateMachine):
     def final_calls_stay_done(self):
         for entry in self.outbox.entries():
             if entry.state is SendState.FINAL and isinstance(entry.call, SetRunning | Settle):
-                job = self.ledger.job(entry.call.proof.job_id.number)
-                assert job.proof == entry.call.proof
+                job = self.ledger.job(entry.call.job_key.job_id.number)
+                assert job.job_key == entry.call.job_key
                 assert job.state in (COLD if isinstance(entry.call, Settle) else COLD | {JobState.RUNNING})
 
     def teardown(self):

@@ -7,13 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead.domain.playbook import HostFinished, Order, Outcome, Run, RunEnded, RunOutcome, Said, Task
+from gridstead.domain.playbook import (
+    HostFinished,
+    PlaybookRequest,
+    PlaybookRun,
+    PrintedText,
+    RunEnded,
+    RunOutcome,
+    Task,
+    TaskOutcome,
+)
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.playbooks import Stop
-from gridstead.services.site import APPLY, PLAN, VERIFY, Caller, Site, Watch, to_jobs
+from gridstead.services.site import APPLY, PLAN, VERIFY, RunAuthor, SiteService, Watch, to_jobs
 
 WATCH = Watch(tell=lambda _event: None, stop=Stop())
-ORDER = Order(playbook="", inventory="/inv", limit="compute1", tags="slurm_configure")
+ORDER = PlaybookRequest(playbook="", inventory="/inv", limit="compute1", tags="slurm_configure")
 LINE = "12|0xab|2026-11-21T14:00:00|compute[1-2]"
 
 
@@ -22,7 +31,7 @@ def ended(host, outcome, message="", *, name="Ensure x"):
 
 
 def run(*events, outcome=RunOutcome.SUCCEEDED, waiting=None, report=None):
-    return Run(outcome=outcome, events=events, waiting=waiting or {}, report=report)
+    return PlaybookRun(outcome=outcome, events=events, waiting=waiting or {}, report=report)
 
 
 class FakePlaybooks:
@@ -67,11 +76,11 @@ def playbooks():
 
 @pytest.fixture
 def site(playbooks):
-    return Site(playbooks, FakeRecords(), Clock(), Caller(by="me@here", commit="abc"))
+    return SiteService(playbooks, FakeRecords(), Clock(), RunAuthor(by="me@here", commit="abc"))
 
 
 def test_a_run_that_began_nothing_fails_with_ansibles_words_and_is_recorded(site, playbooks):
-    playbooks.answers = [run(Said(text="[ERROR]: no hosts\nto target"), outcome=RunOutcome.FAILED)]
+    playbooks.answers = [run(PrintedText(text="[ERROR]: no hosts\nto target"), outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError, match="could not begin") as error:
         site.apply(ORDER, WATCH)
@@ -81,7 +90,7 @@ def test_a_run_that_began_nothing_fails_with_ansibles_words_and_is_recorded(site
 
 
 def test_hosts_that_do_not_answer_may_answer_later(site, playbooks):
-    away = ended("compute1", Outcome.UNREACHABLE, "no route")
+    away = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
     playbooks.answers = [run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)]
 
     with pytest.raises(SiteUnreachable, match="could not reach compute1"):
@@ -89,7 +98,7 @@ def test_hosts_that_do_not_answer_may_answer_later(site, playbooks):
 
 
 def test_a_failure_names_task_words_and_what_still_runs_with_old_settings(site, playbooks):
-    events = (ended("compute1", Outcome.FAILED, "no room"), ended("db", Outcome.UNREACHABLE, "no route"))
+    events = (ended("compute1", TaskOutcome.FAILED, "no room"), ended("db", TaskOutcome.UNREACHABLE, "no route"))
     failed = RunEnded(failed=frozenset({"compute1", "db"}))
     playbooks.answers = [run(*events, failed, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})]
 
@@ -101,11 +110,13 @@ def test_a_failure_names_task_words_and_what_still_runs_with_old_settings(site, 
 
 
 def test_apply_runs_the_site_as_ordered_and_records_it(site, playbooks):
-    playbooks.answers = [run(ended("compute1", Outcome.CHANGED))]
+    playbooks.answers = [run(ended("compute1", TaskOutcome.CHANGED))]
 
     record = site.apply(ORDER, WATCH)
 
-    assert playbooks.orders == [Order(playbook=APPLY, inventory="/inv", limit="compute1", tags="slurm_configure")]
+    assert playbooks.orders == [
+        PlaybookRequest(playbook=APPLY, inventory="/inv", limit="compute1", tags="slurm_configure")
+    ]
     assert (record.id, record.command, record.circumstances.by) == ("20261121T125650Z-apply", "apply", "me@here")
     assert record.circumstances.ended_at - record.circumstances.started_at == 10
     assert record.changed == {"compute1": ("slurm: Ensure x",)}
@@ -130,7 +141,7 @@ def test_verify_returns_what_was_found_although_the_playbook_failed(site, playbo
 
 
 def test_verify_without_a_report_says_why(site, playbooks):
-    playbooks.answers = [run(Said(text="broken"), outcome=RunOutcome.FAILED)]
+    playbooks.answers = [run(PrintedText(text="broken"), outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
         site.verify(ORDER, WATCH)
@@ -144,12 +155,12 @@ def test_verify_that_was_interrupted_found_nothing(site, playbooks):
 
 def test_plan_checks_the_site_and_then_asks_for_the_jobs_of_all_nodes(site, playbooks):
     started = HostFinished(
-        host="compute2", task=Task(name="Ensure it runs"), outcome=Outcome.CHANGED, targets=("slurmd",),
+        host="compute2", task=Task(name="Ensure it runs"), outcome=TaskOutcome.CHANGED, targets=("slurmd",),
         unit_state="restarted",
     )  # fmt: skip
     playbooks.answers = [run(started), run(report={"squeue": [LINE]})]
 
-    _, found = site.plan(ORDER, WATCH)
+    _, found = site.plan_site(ORDER, WATCH)
 
     assert [(one.playbook, one.check, one.limit) for one in playbooks.orders] == [
         (APPLY, True, "compute1"),
@@ -160,39 +171,39 @@ def test_plan_checks_the_site_and_then_asks_for_the_jobs_of_all_nodes(site, play
 
 
 def test_plan_does_not_know_the_jobs_where_slurm_does_not_answer(site, playbooks):
-    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=Outcome.CHANGED)
+    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED)
     playbooks.answers = [run(restarted), run(outcome=RunOutcome.FAILED)]
 
-    assert site.plan(ORDER, WATCH)[1].jobs is None
+    assert site.plan_site(ORDER, WATCH)[1].jobs is None
 
 
 def test_plan_without_effects_asks_for_no_jobs(site, playbooks):
-    playbooks.answers = [run(ended("a", Outcome.CHANGED))]
+    playbooks.answers = [run(ended("a", TaskOutcome.CHANGED))]
 
-    assert site.plan(ORDER, WATCH)[1].jobs == {}
+    assert site.plan_site(ORDER, WATCH)[1].jobs == {}
 
 
 def test_plan_that_was_interrupted_asks_for_nothing(site, playbooks):
     playbooks.answers = [run(outcome=RunOutcome.INTERRUPTED)]
 
-    assert site.plan(ORDER, WATCH)[1] is None
+    assert site.plan_site(ORDER, WATCH)[1] is None
 
 
 def test_plan_that_was_interrupted_while_it_asked_for_jobs_tells_none(site, playbooks):
-    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=Outcome.CHANGED)
+    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED)
     playbooks.answers = [run(restarted), run(outcome=RunOutcome.INTERRUPTED)]
 
-    record, found = site.plan(ORDER, WATCH)
+    record, found = site.plan_site(ORDER, WATCH)
 
     assert (record.outcome, found) == (RunOutcome.INTERRUPTED, None)
 
 
 def test_plan_that_failed_says_so(site, playbooks):
-    failed = (ended("a", Outcome.FAILED, "x"), RunEnded(failed=frozenset({"a"})))
+    failed = (ended("a", TaskOutcome.FAILED, "x"), RunEnded(failed=frozenset({"a"})))
     playbooks.answers = [run(*failed, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
-        site.plan(ORDER, WATCH)
+        site.plan_site(ORDER, WATCH)
 
 
 def test_jobs_are_read_as_squeue_prints_them():
@@ -214,14 +225,14 @@ class FakeMetrics:
     def __init__(self):
         self.published = []
 
-    def publish(self, tasks, *, at):
-        self.published.append((tasks, at))
+    def publish(self, tasks, *, checked_at):
+        self.published.append((tasks, checked_at))
 
 
 def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks):
-    changed, same = ended("compute1", Outcome.CHANGED), ended("db", Outcome.OK)
+    changed, same = ended("compute1", TaskOutcome.CHANGED), ended("db", TaskOutcome.OK)
     handler = HostFinished(
-        host="compute1", task=Task(name="Restart slurmd", is_handler=True), outcome=Outcome.CHANGED, message=""
+        host="compute1", task=Task(name="Restart slurmd", is_handler=True), outcome=TaskOutcome.CHANGED, message=""
     )
     playbooks.answers = [run(changed, handler, same)]
     metrics = FakeMetrics()
@@ -235,7 +246,7 @@ def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks
 
 
 def test_drift_that_cannot_be_looked_at_is_published_as_that(site, playbooks):
-    away = ended("compute1", Outcome.UNREACHABLE, "no route")
+    away = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
     playbooks.answers = [run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)]
     metrics = FakeMetrics()
 

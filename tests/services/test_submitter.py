@@ -15,7 +15,7 @@ from gridstead.errors import JobDefinitionUnavailable, SchedulerUnavailable, Une
 from gridstead.services.submitter import Submitter
 
 CUSTOMER = "0x" + "33" * 20
-STRANGER = "0x" + "44" * 20
+IMPOSTOR = "0x" + "44" * 20
 TIMEOUT_S = 10
 
 
@@ -51,7 +51,7 @@ class Bench:
             scheduler=self.slurm,
             scripts=self.scripts,
             note=self._note,
-            at=lambda _: None,
+            failpoint=lambda _: None,
             at_once=at_once,
         )
 
@@ -65,7 +65,7 @@ class Bench:
 
     def noted(self, wanted):
         """Return what the journal says of a job."""
-        return [entry.kind for entry in self.journal.open_entries() if entry.proof == wanted.job.proof]
+        return [entry.kind for entry in self.journal.open_entries() if entry.job_key == wanted.job.job_key]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_jobs_are_fetched_side_by_side_and_each_is_noted_before_and_after(bench)
 
     bench.submitter.submit(jobs)
 
-    assert {one.proof for one in bench.slurm.submissions} == {one.job.proof for one in jobs}
+    assert {one.job_key for one in bench.slurm.submissions} == {one.job.job_key for one in jobs}
     assert len(bench.slurm.submissions) == len(jobs)
     for one in jobs:
         assert bench.noted(one) == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
@@ -95,8 +95,8 @@ def test_one_job_that_fails_keeps_no_other_back(bench):
 
 
 def test_a_customer_who_cannot_run_yet_keeps_no_other_back(bench):
-    bench.slurm.missing[STRANGER] = ("a home",)
-    jobs = [bench.wanted(STRANGER), *(bench.wanted() for _ in range(3))]
+    bench.slurm.missing[IMPOSTOR] = ("a home",)
+    jobs = [bench.wanted(IMPOSTOR), *(bench.wanted() for _ in range(3))]
 
     bench.submitter.submit(jobs)
 
@@ -153,13 +153,13 @@ def test_a_gate_that_hangs_is_waited_for_once_in_a_tick(bench):
 
 def test_a_gate_that_always_fails_for_one_customer_keeps_others_back_for_one_tick(bench):
     bench.slurm.gate = hangs([], without={CUSTOMER})
-    jobs = [*(bench.wanted(STRANGER) for _ in range(3)), *(bench.wanted() for _ in range(3))]
+    jobs = [*(bench.wanted(IMPOSTOR) for _ in range(3)), *(bench.wanted() for _ in range(3))]
 
     bench.submitter.submit(jobs)
     assert bench.slurm.submissions == []
     bench.submitter.submit(jobs)
 
-    assert {one.proof for one in bench.slurm.submissions} == {one.job.proof for one in jobs[3:]}
+    assert {one.job_key for one in bench.slurm.submissions} == {one.job.job_key for one in jobs[3:]}
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(59, 1), (60, 2), (-7200, 2)])

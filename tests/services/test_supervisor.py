@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import pytest
-from tests.services.grid import CUSTOMER, Grid
+from tests.services.supervisor_setup import CUSTOMER, SupervisorSetup
 
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import InvalidInput, SchedulerUnavailable
@@ -11,7 +11,7 @@ OTHER = "0x" + "44" * 20
 
 @pytest.fixture
 def grid():
-    return Grid()
+    return SupervisorSetup()
 
 
 def test_a_job_is_claimed_submitted_set_running_and_settled_once(grid):
@@ -24,19 +24,19 @@ def test_a_job_is_claimed_submitted_set_running_and_settled_once(grid):
     assert job.state is JobState.FINISHED
     assert len(grid.slurm.submissions) == 1
     assert job.final_cost == grid.slurm.attempt(slurm_job_id).elapsed_s * job.price_per_min // 60
-    assert grid.ledger.balance(CUSTOMER) == job.lock - job.final_cost
+    assert grid.ledger.balance(CUSTOMER) == job.escrow - job.final_cost
     assert grid.journal.open_entries() == ()
 
 
-def test_the_submission_carries_proof_user_and_paid_time(grid):
+def test_the_submission_carries_job_key_user_and_paid_time(grid):
     number = grid.request()
     grid.steps(2)
 
     (submission,) = grid.slurm.submissions
     job = grid.ledger.job(number)
-    assert submission.proof == job.proof
+    assert submission.job_key == job.job_key
     assert submission.user.address == CUSTOMER
-    assert submission.time_limit_min == job.lock // job.price_per_min
+    assert submission.time_limit_min == job.escrow // job.price_per_min
 
 
 def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, monkeypatch):
@@ -44,11 +44,11 @@ def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, monkeypatch):
     grid.steps(2)
     for attempt in grid.slurm.attempts():
         grid.slurm.start(attempt.slurm_job_id)
-    refused = grid.ledger.job(numbers[0]).proof
+    refused = grid.ledger.job(numbers[0]).job_key
     put = grid.outbox.put
 
     def picky(key, call):
-        if getattr(call, "proof", None) == refused:
+        if getattr(call, "job_key", None) == refused:
             raise InvalidInput("cannot be stored")
         put(key, call)
 
@@ -102,7 +102,7 @@ def test_a_job_without_a_script_fails_with_a_full_refund(grid):
 
     job = grid.ledger.job(number)
     assert (job.state, job.final_cost) == (JobState.FAILED, 0)
-    assert grid.ledger.balance(CUSTOMER) == job.lock
+    assert grid.ledger.balance(CUSTOMER) == job.escrow
 
 
 def test_a_submission_whose_answer_was_lost_is_adopted(grid):
@@ -115,13 +115,13 @@ def test_a_submission_whose_answer_was_lost_is_adopted(grid):
 
 @pytest.mark.parametrize("boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"])
 def test_a_supervisor_killed_at_a_boundary_runs_and_settles_the_job_once(grid, boundary):
-    grid.kill_at = boundary
+    grid.failpoint = boundary
     number = grid.request()
     grid.steps(10)
     grid.finish()
 
     assert grid.state(number) is JobState.FINISHED
-    assert grid.kill_at is None
+    assert grid.failpoint is None
     assert len(grid.slurm.attempts()) == 1
     assert len(grid.slurm.submissions) == 1
 
@@ -186,7 +186,7 @@ def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, r
     grid.slurm.crash()
     assert grid.slurm.attempt(slurm_job_id).state == "RUNNING"
     if reported:
-        grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, at=ended.ended_at)
+        grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=ended.ended_at)
     grid.steps(10 if reported else 80)
 
     job = grid.ledger.job(number)
@@ -228,7 +228,7 @@ def test_a_running_job_that_its_customer_cancels_is_billed_for_what_ran(grid):
 
     job = grid.ledger.job(number)
     assert job.state is JobState.CANCELLED
-    assert 0 < job.final_cost < job.lock
+    assert 0 < job.final_cost < job.escrow
 
 
 def test_a_queued_job_that_its_customer_cancels_leaves_slurm(grid):
@@ -259,8 +259,8 @@ def test_a_bill_waits_for_the_last_of_many_reports(grid):
     number, slurm_job_id = grid.running()
     attempt = grid.slurm.attempt(slurm_job_id)
     for other in range(5):
-        grid.reports.add("end", slurm_job_id=900 + other, uid=attempt.uid, at=attempt.started_at + 1)
-    grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, at=attempt.started_at + 20)
+        grid.reports.add("end", slurm_job_id=900 + other, uid=attempt.uid, occurred_at=attempt.started_at + 1)
+    grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=attempt.started_at + 20)
     grid.reports.most = 2
     grid.clock.advance(60)
     grid.slurm.end(slurm_job_id)

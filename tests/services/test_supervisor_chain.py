@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.services.grid import CONFIRMATIONS, CUSTOMER, US, Grid
+from tests.services.supervisor_setup import CONFIRMATIONS, CUSTOMER, US, SupervisorSetup
 
 from gridstead.domain.lifecycle import JobState
 
@@ -13,7 +13,7 @@ OTHER = "0x" + "44" * 20
 
 @pytest.fixture
 def grid():
-    return Grid()
+    return SupervisorSetup()
 
 
 def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_theirs(grid):
@@ -49,7 +49,7 @@ def test_a_settlement_that_a_deep_reorg_took_back_is_made_again_and_paid_once(gr
 
     job = grid.ledger.job(number)
     assert (job.state, job.final_cost) == (JobState.FINISHED, before.final_cost)
-    assert grid.ledger.balance(CUSTOMER) == job.lock - job.final_cost
+    assert grid.ledger.balance(CUSTOMER) == job.escrow - job.final_cost
     assert len(grid.slurm.submissions) == 1
     assert grid.journal.open_entries() == ()
 
@@ -58,7 +58,7 @@ def test_a_fresh_chain_adopts_nothing_of_the_old_accounting(grid):
     number, slurm_job_id = grid.running()
     grid.slurm.end(slurm_job_id)
     grid.steps(20)
-    fresh = Grid()
+    fresh = SupervisorSetup()
     fresh.clock = grid.clock
     fresh.ledger.clock = grid.clock
     fresh.ledger.reorg(1)

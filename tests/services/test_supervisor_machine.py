@@ -7,7 +7,7 @@ Some reorgs of the chain go deeper than the confirmations.
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.services.grid import CONFIRMATIONS, US, Grid
+from tests.services.supervisor_setup import CONFIRMATIONS, US, SupervisorSetup
 
 from gridstead.domain.lifecycle import COLD, JobState
 
@@ -19,10 +19,10 @@ ENDS = ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMO
 class SupervisorMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.grid = Grid()
+        self.grid = SupervisorSetup()
 
     def jobs(self):
-        return self.grid.ledger.jobs(range(1, 100), at=self.grid.ledger.head())
+        return self.grid.ledger.jobs(range(1, 100), at_block=self.grid.ledger.head())
 
     @rule(customer=st.sampled_from(CUSTOMERS))
     def request(self, customer):
@@ -30,7 +30,7 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     @rule(boundary=st.sampled_from(BOUNDARIES))
     def arm_a_power_cut(self, boundary):
-        self.grid.kill_at = boundary
+        self.grid.failpoint = boundary
 
     @rule()
     def tick(self):
@@ -93,17 +93,17 @@ class SupervisorMachine(RuleBasedStateMachine):
     def no_job_has_two_attempts_alive_after_a_tick_with_slurm(self):
         if self.grid.slurm.down:
             return
-        alive = [a.proof for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
-        doubled = {proof for proof in alive if alive.count(proof) > 1}
+        alive = [a.job_key for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
+        doubled = {job_key for job_key in alive if alive.count(job_key) > 1}
         if doubled:
             self.grid.tick()
-            alive = [a.proof for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
+            alive = [a.job_key for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
         assert len(alive) == len(set(alive))
 
     @invariant()
     def nobody_pays_more_than_the_lock_or_for_the_providers_fault(self):
         for job in self.jobs().values():
-            assert job.final_cost <= job.lock
+            assert job.final_cost <= job.escrow
             if job.state is JobState.PANICKED:
                 assert job.final_cost == 0
 
@@ -111,7 +111,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.grid.slurm.dbd_delay_s = 0
         self.grid.slurm.lose_answers = 0
         self.grid.slurm.reject = ""
-        self.grid.kill_at = None
+        self.grid.failpoint = None
         self.grid.slurm.down = False
         for job in self.jobs().values():
             if job.state is JobState.PENDING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutput
 from gridstead.proto.supervisor_pb2 import FetchAuthorizedKeysRequest
 from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
@@ -33,7 +33,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
     return lines
 
 
-def fetch_keys(peer: Peer) -> tuple[str, ...]:
+def fetch_keys(peer: GrpcPeer) -> tuple[str, ...]:
     """Return the public keys that the supervisor logs in with.
 
     Raises:

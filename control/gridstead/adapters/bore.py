@@ -27,7 +27,7 @@ Say = Callable[[bytes], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bore:
+class BoreTunnel:
     """What to open.
 
     Attributes:
@@ -43,7 +43,7 @@ class Bore:
     token: str = field(default="", repr=False)
 
 
-def carry(bore: Bore, say: Say) -> None:
+def carry(bore: BoreTunnel, say: Say) -> None:
     """Open the port and carry what comes to it, until the connection to the server ends.
 
     Raises:
@@ -62,7 +62,7 @@ def carry(bore: Bore, say: Say) -> None:
         raise TunnelBroken(f"could not open a port at {bore.host}:{bore.port}", detail=str(err)) from err
 
 
-def _carry(transport: paramiko.Transport, bore: Bore, say: Say) -> None:
+def _carry(transport: paramiko.Transport, bore: BoreTunnel, say: Say) -> None:
     transport.start_client(timeout=CONNECT_S)
     transport.auth_none("")
     transport.set_keepalive(KEEPALIVE_S)

@@ -20,7 +20,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class GrpcPeer:
     """Where a peer listens and how it and we are known.
 
     Attributes:
@@ -36,7 +36,7 @@ class Peer:
     key: Path | None = None
 
 
-def open_channel(peer: Peer) -> grpc.Channel:
+def open_channel(peer: GrpcPeer) -> grpc.Channel:
     """Return a channel to the peer; it connects on its first call.
 
     Raises:

@@ -21,11 +21,11 @@ class DriftMetricsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def publish(self, tasks: Mapping[str, int] | None, *, at: int) -> None:
+    def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Replace the file."""
         registry = CollectorRegistry()
         _gauge(registry, "check_success", "Whether all hosts could be looked at").set(tasks is not None)
-        _gauge(registry, "check_timestamp_seconds", "When the site was looked at").set(at)
+        _gauge(registry, "check_timestamp_seconds", "When the site was looked at").set(checked_at)
         if tasks is not None:
             counts = _gauge(registry, "tasks", "Tasks of site.yml that would change something on the host", "host")
             for host, count in tasks.items():

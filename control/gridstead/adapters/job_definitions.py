@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import httpx
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.domain.job import Job
 from gridstead.domain.submission import Script
 from gridstead.errors import (
@@ -53,7 +53,7 @@ class JobDefinitionClient:
         logger_ca_file: Path, on compute nodes, of the CA that vouches for the grid's logger; None for well-known ones.
     """
 
-    def __init__(self, peer: Peer, wallet: ProviderWallet, *, logger_ca_file: str | None = None) -> None:
+    def __init__(self, peer: GrpcPeer, wallet: ProviderWallet, *, logger_ca_file: str | None = None) -> None:
         self._peer = peer
         self._wallet = wallet
         self._logger_ca_file = logger_ca_file

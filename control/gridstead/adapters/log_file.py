@@ -59,7 +59,7 @@ class ChunkHead:
         return CHUNK_HEAD_BYTES + self.sealed_bytes
 
 
-class Seal:
+class LogSeal:
     """Seals and opens the chunks of one file.
 
     Args:
@@ -76,7 +76,7 @@ class Seal:
             raise LogDamaged(f"log {log.name} cannot be read", detail="its file does not begin as one of ours")
         _, self.made_at_ns, salt = _FILE_HEAD.unpack(head)
         self._name = log.name
-        self._about = head + f"{log.owner}/{log.name}/{log.edition}".encode()
+        self._about = head + f"{log.owner}/{log.name}/{log.log_identity}".encode()
         self._cipher = AESGCM(hmac.digest(key, b"gridstead log file" + salt, hashlib.sha256))
 
     def close(self, chunk: Chunk, *, first_line: int, position: int) -> bytes:

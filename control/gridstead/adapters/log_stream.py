@@ -31,7 +31,7 @@ _LONGEST_PAUSE_S = 2.0
 Send: TypeAlias = Callable[[Sequence[Chunk]], None]
 
 
-class Sender:
+class LogSender:
     """Takes chunks from the spool and sends them, in a thread of its own.
 
     Args:

@@ -16,7 +16,7 @@ from gridstead.adapters.log_file import (
     FILE_HEAD_BYTES,
     MAX_SEALED_BYTES,
     ChunkHead,
-    Seal,
+    LogSeal,
     parse_chunk_head,
 )
 from gridstead.errors import LogDamaged
@@ -41,7 +41,7 @@ class Tail:
         named: The file's name is durable.
     """
 
-    seal: Seal
+    seal: LogSeal
     end: int = FILE_HEAD_BYTES
     next_line: int = 1
     writers: dict[int, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Tail:
                 del self.writers[next(iter(self.writers))]
 
 
-def find_tail(fd: int, seal: Seal, path: Path) -> Tail:
+def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
     """Return where the file ends, cutting off what is behind its last whole chunk."""
     size = os.fstat(fd).st_size
     heads = _heads(fd, size)
@@ -93,7 +93,7 @@ def _heads(fd: int, size: int) -> list[ChunkHead]:
     return heads
 
 
-def _opens(fd: int, seal: Seal, position: int, size: int) -> bool:
+def _opens(fd: int, seal: LogSeal, position: int, size: int) -> bool:
     try:
         seal.open(os.pread(fd, size, position), position=position)
     except LogDamaged:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import grpc
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.domain.log import Chunk, Stream, to_lines
 from gridstead.domain.log_access import read_text, watch_text
 from gridstead.errors import GridsteadError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
@@ -56,7 +56,7 @@ class Wanted:
 
     owner: str
     log_name: str
-    edition: str = ""
+    log_identity: str = ""
     after: int = 0
     until_now: bool = False
 
@@ -87,7 +87,7 @@ class LoggerClient:
         peer: Where it listens.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: GrpcPeer) -> None:
         self._peer = peer
         self._channel = open_channel(peer)
         self._stub = LoggerAPIStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -142,7 +142,7 @@ class LoggerClient:
             log_name=wanted.log_name,
             timestamp=now,
             signed_hash=sign(read_text(wanted.owner, wanted.log_name, now).encode()),
-            edition=wanted.edition,
+            log_identity=wanted.log_identity,
             after=wanted.after,
             chunks=True,
             until_now=wanted.until_now,

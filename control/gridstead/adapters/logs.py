@@ -22,13 +22,13 @@ from pathlib import Path
 from gridstead.adapters.log_file import (
     CHUNK_HEAD_BYTES,
     FILE_HEAD_BYTES,
-    Seal,
+    LogSeal,
     new_head,
     parse_chunk_head,
 )
 from gridstead.adapters.log_tail import FULL, Tail, find_tail
 from gridstead.domain.ids import is_address
-from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream, is_edition, is_log_name
+from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream, is_log_identity, is_log_name
 from gridstead.domain.log_access import check_key
 from gridstead.errors import ConfigError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable
 
@@ -123,11 +123,13 @@ class FileLogs:
         found = []
         with suppress(FileNotFoundError):
             for path in folder.iterdir():
-                edition = path.name.removesuffix(_SUFFIX)
-                if is_edition(edition) and path.stat().st_size >= FILE_HEAD_BYTES:
-                    log = LogId(owner=owner, name=name, edition=edition)
+                log_identity = path.name.removesuffix(_SUFFIX)
+                if is_log_identity(log_identity) and path.stat().st_size >= FILE_HEAD_BYTES:
+                    log = LogId(owner=owner, name=name, log_identity=log_identity)
                     with path.open("rb") as file:
-                        found.append((Seal(self._key, log, file.read(FILE_HEAD_BYTES)).made_at_ns, edition, log))
+                        found.append(
+                            (LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).made_at_ns, log_identity, log)
+                        )
         return max(found)[2] if found else None
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -149,7 +151,7 @@ class FileLogs:
             kept += stat.st_size
             if now - stat.st_mtime > self._limits.age_s or kept > self._limits.owner_bytes:
                 path.unlink()
-                self._tails.pop(LogId(owner=folder.name, name=path.parent.name, edition=path.stem), None)
+                self._tails.pop(LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem), None)
                 kept -= stat.st_size
                 removed += 1
                 with suppress(OSError):  # it has other editions
@@ -163,7 +165,7 @@ class FileLogs:
             if os.fstat(fd).st_size < FILE_HEAD_BYTES:
                 os.ftruncate(fd, 0)
                 _write(fd, new_head(time.time_ns()), 0)
-            tail = find_tail(fd, Seal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0)), self._path(log))
+            tail = find_tail(fd, LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0)), self._path(log))
             self._tails[log] = tail
             if len(self._tails) > MAX_TAILS:
                 self._tails.popitem(last=False)
@@ -183,7 +185,7 @@ class FileLogs:
         return LogFull(f"log {log.name} is full", detail=f"its limit is {self._limits.log_bytes} bytes")
 
     def _read(self, fd: int, log: LogId, after: int) -> tuple[StoredChunk, ...]:
-        seal = Seal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
+        seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
         position = max(after, FILE_HEAD_BYTES)
         data = os.pread(fd, READ_BYTES, position)
         head = parse_chunk_head(data)
@@ -202,7 +204,7 @@ class FileLogs:
 
     def _path(self, log: LogId) -> Path:
         folder = self._root / _safe(log.owner, is_address) / _safe(log.name, is_log_name)
-        return folder / f"{_safe(log.edition, is_edition)}{_SUFFIX}"
+        return folder / f"{_safe(log.log_identity, is_log_identity)}{_SUFFIX}"
 
 
 def _hold(path: Path) -> int:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.bundle import expanded
 from gridstead.cli.contracts import parse_recipient
 from gridstead.cli.contracts_options import GridOptions, SenderOptions
 from gridstead.cli.contracts_output import constant_text
+from gridstead.cli.option_groups import expanded
 from gridstead.cli.output import parse_credits
 from gridstead.domain import administration as plans
 from gridstead.domain.administration import CONSTANTS, Constant
@@ -106,8 +106,8 @@ def seal(grid: GridOptions, sender: SenderOptions) -> None:
 @expanded()
 def hand_over(address: Account, grid: GridOptions, sender: SenderOptions) -> None:
     """Step one of two: make another wallet admin beside yours and offer it what yours owns. Yours loses nothing yet."""
-    heir = parse_recipient(address)
-    sender.carry_out(grid, lambda s, me: plans.hand_over(s, me, heir), accounts=(heir,))
+    new_owner = parse_recipient(address)
+    sender.carry_out(grid, lambda s, me: plans.hand_over(s, me, new_owner), accounts=(new_owner,))
 
 
 @app.command("take-over")

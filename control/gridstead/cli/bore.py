@@ -13,7 +13,7 @@ import sys
 import time
 from functools import partial
 
-from gridstead.adapters.bore import Bore, carry
+from gridstead.adapters.bore import BoreTunnel, carry
 from gridstead.adapters.log_stream import write_all
 from gridstead.errors import GridsteadError
 
@@ -25,7 +25,7 @@ def main() -> None:
     """Run until killed."""
     host, _, port = sys.argv[1].rpartition(":")
     token = sys.stdin.readline().rstrip("\n")
-    bore = Bore(host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token)
+    bore = BoreTunnel(host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token)
     logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what matters of its errors is told below
     while True:
         try:

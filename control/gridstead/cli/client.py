@@ -32,7 +32,7 @@ JobNumber = Annotated[str, typer.Argument(metavar="JOB", help="Job number, decim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class GridClient:
     """A grid user at a terminal."""
 
     settings: ClientSettings
@@ -46,13 +46,13 @@ class Client:
         Raises:
             InvalidInput: There is no such job.
         """
-        job = self.ledger.jobs([number], at=self.ledger.head()).get(number)
+        job = self.ledger.jobs([number], at_block=self.ledger.head()).get(number)
         if job is None:
             raise InvalidInput(f"there is no job {number}", hint="`gridstead job list` shows yours.")
         return job
 
 
-def waiting_reason(client: Client, job: Job) -> str | None:
+def waiting_reason(client: GridClient, job: Job) -> str | None:
     """Return why a pending job has no provider yet, if the grid tells."""
     from gridstead.adapters.queue_view import pending_reason  # noqa: PLC0415 - see above
 
@@ -76,13 +76,13 @@ def settings_file(config: Path | None) -> Path:
     return path
 
 
-def open_client(config: Path | None) -> Client:
+def open_client(config: Path | None) -> GridClient:
     """Return the user that the settings describe, connected."""
     from gridstead.wiring.client import open_customer  # noqa: PLC0415 - see above
 
     settings = load(ClientSettings, settings_file(config))
     wallet, customer, ledger = open_customer(settings)
-    return Client(settings=settings, wallet=wallet, customer=customer, ledger=ledger)
+    return GridClient(settings=settings, wallet=wallet, customer=customer, ledger=ledger)
 
 
 def parse_job_number(text: str) -> int:
@@ -112,7 +112,7 @@ def cost_so_far(job: Job, now: int) -> int:
         return job.final_cost
     if job.state is not JobState.RUNNING:
         return 0
-    return min(job.lock, cost_floor(max(0, now - job.started_at), job.price_per_min))
+    return min(job.escrow, cost_floor(max(0, now - job.started_at), job.price_per_min))
 
 
 def to_json(job: Job) -> dict[str, object]:
@@ -132,7 +132,7 @@ def to_json(job: Job) -> dict[str, object]:
             "gpus": resources.gpus,
         },
         "batch_location_hash": job.batch_location_hash,
-        "lock_wei": job.lock,
+        "escrow_wei": job.escrow,
         "price_per_min_wei": job.price_per_min,
         "cost_wei": job.final_cost,
         "submitted_at": job.submitted_at,

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.bundle import expanded
 from gridstead.cli.client import Json
 from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, GridOptions, RpcUrl
 from gridstead.cli.contracts_output import emit_plan, emit_status
+from gridstead.cli.option_groups import expanded
 from gridstead.cli.output import parse_credits, tell
-from gridstead.domain.verdict import exit_code, judge
+from gridstead.domain.contract_checks import check_contracts, exit_code
 
 app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
 app.callback()(lambda: None)
@@ -45,18 +45,18 @@ def deploy(
     """
     operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
-    from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415
+    from gridstead.wiring.administration import ContractsLocation, find_set  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
-    order = wiring.Order(admin=admin, path=deployment, operator=operator, supply=amount)
+    order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=amount)
     node = wiring.check_chain(rpc_url, chain_id)
     if dry_run:
-        emit_plan(wiring.plan(node, order), as_json=as_json)
+        emit_plan(wiring.plan_deployment(node, order), as_json=as_json)
         return
     made = wiring.deploy(node, order, tell=tell)
-    grid = find_set(Place(rpc_url=rpc_url, deployment=deployment))
-    state = grid.look(count_escrow=False, tell=tell)
-    findings = judge(state, expected=made.contracts)
+    grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
+    state = grid.inspect(count_escrow=False, tell=tell)
+    findings = check_contracts(state, expected=made.contracts)
     extra = {"changed": bool(made.steps), "sent": len(made.steps)}
     emit_status(state, findings, extra=extra, as_json=as_json)
     raise typer.Exit(exit_code(findings))
@@ -77,8 +77,8 @@ def status(
     have, 76 a contract has other code than this release's, 78 something is not wired; 0 if there are only notes.
     """
     grid = options.find()
-    state = grid.look(count_escrow=not skip_escrow, tell=tell)
-    findings = judge(state, expected=grid.expected)
+    state = grid.inspect(count_escrow=not skip_escrow, tell=tell)
+    findings = check_contracts(state, expected=grid.expected)
     emit_status(state, findings, extra={}, as_json=as_json)
     raise typer.Exit(exit_code(findings))
 

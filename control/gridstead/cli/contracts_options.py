@@ -42,11 +42,11 @@ class GridOptions:
 
     def find(self) -> GridContracts:
         """Return the set of contracts that the options name."""
-        from gridstead.wiring.administration import Place, find_set  # noqa: PLC0415 - takes a second to import
+        from gridstead.wiring.administration import ContractsLocation, find_set  # noqa: PLC0415 - takes a second to import
 
         address = parse_address(self.contract) if self.contract is not None else None
         return find_set(
-            Place(
+            ContractsLocation(
                 rpc_url=self.rpc_url,
                 chain_id=self.chain_id,
                 contract=address,

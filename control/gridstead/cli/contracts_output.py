@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, say
 from gridstead.domain.administration import CONSTANTS, Constant
+from gridstead.domain.contract_checks import Finding, FindingKind, exit_code
 from gridstead.domain.deployment import GridState
-from gridstead.domain.verdict import Finding, Kind, exit_code
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
-    from gridstead.adapters.chain.administrator import Outcome
-    from gridstead.adapters.chain.steps import Step
+    from gridstead.adapters.chain.administrator import AdministrationResult
+    from gridstead.adapters.chain.steps import TransactionStep
 
 
 _SHOWN_BYTES = 1000
@@ -42,7 +42,7 @@ def emit_status(state: GridState, findings: Sequence[Finding], *, extra: Mapping
     _emit_findings(findings)
 
 
-def emit_plan(steps: Sequence[Step], *, as_json: bool) -> None:
+def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
     """Print what would be sent."""
     if as_json:
         emit_json({"dry_run": True, "changed": False, "steps": _steps(steps)})
@@ -59,7 +59,7 @@ def emit_plan(steps: Sequence[Step], *, as_json: bool) -> None:
         say(f"{one.nonce}: {one.data if size <= _SHOWN_BYTES else f'{size} bytes of code and arguments'}")
 
 
-def emit_outcome(outcome: Outcome, *, dry_run: bool, constant: Constant | None, as_json: bool) -> None:
+def emit_outcome(outcome: AdministrationResult, *, dry_run: bool, constant: Constant | None, as_json: bool) -> None:
     """Print what a wish came to: what was sent, and what it changed."""
     old, new = _constant_values(outcome, constant)
     if as_json:
@@ -83,19 +83,19 @@ def emit_outcome(outcome: Outcome, *, dry_run: bool, constant: Constant | None, 
         say(f"{one.step.title} (block {one.block}, gas {one.gas}, transaction {one.hash})")
 
 
-def _constant_values(outcome: Outcome, constant: Constant | None) -> tuple[int | None, int | None]:
+def _constant_values(outcome: AdministrationResult, constant: Constant | None) -> tuple[int | None, int | None]:
     if constant is None:
         return None, None
     return outcome.before.constants.get(constant.name), outcome.after.constants.get(constant.name)
 
 
-def _steps(steps: Iterable[Step]) -> list[dict[str, object]]:
+def _steps(steps: Iterable[TransactionStep]) -> list[dict[str, object]]:
     from gridstead.adapters.chain.steps import to_json  # noqa: PLC0415 - takes a second to import
 
     return [to_json(one) for one in steps]
 
 
-def _call(step: Step) -> str:
+def _call(step: TransactionStep) -> str:
     called = f"{step.contract}.{step.function}" if step.contract else step.function
     return f"{called}({', '.join(step.arguments)})"
 
@@ -113,7 +113,9 @@ def _summary(state: GridState) -> dict[str, object]:
     if escrow is None:
         return shown
     sum_ = "adds up" if escrow.surplus >= 0 else "DOES NOT ADD UP"
-    text = f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs that lock {credits_text(escrow.locked)}"
+    text = (
+        f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs that lock {credits_text(escrow.escrowed)}"
+    )
     return shown | {"escrow": f"{text}: {sum_}", "jobs": escrow.jobs}
 
 
@@ -148,7 +150,7 @@ def _tables(state: GridState) -> list[tuple[tuple[str, ...], list[tuple[object, 
 
 def _emit_findings(findings: Sequence[Finding]) -> None:
     for one in findings:
-        say(f"{'note' if one.kind is Kind.NOTE else 'WRONG'}: {one.text}")
+        say(f"{'note' if one.kind is FindingKind.NOTE else 'WRONG'}: {one.text}")
         if one.hint:
             say(f"  {one.hint}")
     if exit_code(tuple(findings)) == 0:
@@ -191,7 +193,7 @@ def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]
         if escrow is None
         else {
             "balance_wei": escrow.balance,
-            "locked_wei": escrow.locked,
+            "escrowed_wei": escrow.escrowed,
             "accrued_fees_wei": escrow.fees,
             "surplus_wei": escrow.surplus,
             "jobs": escrow.jobs,

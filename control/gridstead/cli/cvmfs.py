@@ -49,8 +49,8 @@ def probe(
     from gridstead.wiring import cvmfs as wiring  # noqa: PLC0415 - takes long to import
 
     keys = [path.resolve() for path in public_key]
-    letters = wiring.probe(name, url, keys)
-    manifest, whitelist = letters.manifest, letters.whitelist
+    signed_files = wiring.probe(name, url, keys)
+    manifest, whitelist = signed_files.manifest, signed_files.whitelist
     record: dict[str, object] = {
         "name": name,
         "url": url,
@@ -83,7 +83,7 @@ def snapshot(
     """Pull the newest revision now; what is here is not fetched again, also after an interruption."""
 
     def pull(replica: Replica) -> dict[str, object]:
-        with Progress(replica.name) as progress:
+        with SnapshotProgress(replica.name) as progress:
             done = replica.snapshot(check=check, allow_rollback=allow_rollback, tell=progress.tell)
         return {
             "revision": done.revision,
@@ -217,7 +217,7 @@ def _time(at: int | None) -> str | None:
 
 
 @dataclass(slots=True)
-class Progress:
+class SnapshotProgress:
     """Shows how far a pull is: on a terminal at once, elsewhere a line now and then."""
 
     name: str

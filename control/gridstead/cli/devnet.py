@@ -49,12 +49,10 @@ def init(
         tell(line)
 
     node = wiring.check_chain(rpc_url, chain_id)
-    if wiring.give_coins_from_nowhere(
-        node, keystore_address(admin_keystore), least=ADMIN_COINS // 2, amount=ADMIN_COINS
-    ):
+    if wiring.mint_devnet_coins(node, keystore_address(admin_keystore), least=ADMIN_COINS // 2, amount=ADMIN_COINS):
         note("the administrator has coins")
     operator = keystore_address(meta_scheduler_keystore)
-    order = wiring.Order(admin=admin, path=deployment, operator=operator, supply=SUPPLY)
+    order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=SUPPLY)
     wiring.deploy(node, order, tell=note, renew=True)
     for address in wiring.fund(
         node, admin, [keystore_address(k) for k in fund_keystore], least=GAS_COINS // 2, amount=GAS_COINS

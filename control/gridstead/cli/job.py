@@ -28,7 +28,7 @@ from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.lifecycle import COLD, JobState
 
 if TYPE_CHECKING:
-    from gridstead.adapters.chain.milestones import Milestone
+    from gridstead.adapters.chain.job_history import HistoryEvent
 
 app = typer.Typer(help="Jobs: list, look at, cancel, read their output.", no_args_is_help=True)
 
@@ -45,13 +45,13 @@ _STATES = {
 def list_(config: Config = None, as_json: Json = False) -> None:
     """List your jobs, newest last."""
     client = open_client(config)
-    jobs = client.ledger.jobs(client.customer.job_numbers(), at=client.ledger.head())
+    jobs = client.ledger.jobs(client.customer.job_numbers(), at_block=client.ledger.head())
     if as_json:
         emit_json([to_json(jobs[number]) for number in sorted(jobs)])
         return
     now = int(time.time())
     rows = [
-        (n, j.name, j.state.name, moment(j.submitted_at), credits_text(cost_so_far(j, now)), credits_text(j.lock))
+        (n, j.name, j.state.name, moment(j.submitted_at), credits_text(cost_so_far(j, now)), credits_text(j.escrow))
         for n, j in sorted(jobs.items())
     ]
     emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "LOCK"), rows)
@@ -77,7 +77,7 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
         "ended": moment(job.ended_at),
         "price per minute": credits_text(job.price_per_min),
         "cost": credits_text(cost_so_far(job, int(time.time()))),
-        "lock": credits_text(job.lock),
+        "escrow": credits_text(job.escrow),
     }
     reason = waiting_reason(client, job)
     if reason:
@@ -95,17 +95,19 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     wanted = parse_job_number(number)
     client = open_client(config)
     client.job(wanted)
-    steps = client.customer.milestones(wanted)
+    steps = client.customer.job_history(wanted)
     if as_json:
         emit_json([to_record(step) for step in steps])
         return
-    emit_table(("STATE", "TIME", "BLOCK"), [(_state_after(m.event, m.numbers), moment(m.at), m.block) for m in steps])
+    emit_table(
+        ("STATE", "TIME", "BLOCK"), [(_state_after(m.event, m.numbers), moment(m.occurred_at), m.block) for m in steps]
+    )
 
 
-def to_record(step: Milestone) -> dict[str, object]:
+def to_record(step: HistoryEvent) -> dict[str, object]:
     """Return what happened to a job for machines. Units: wei, Unix seconds."""
     state = _state_after(step.event, step.numbers)
-    record = {"event": step.event, "state": state, "block": step.block, "at": step.at, **step.numbers}
+    record = {"event": step.event, "state": state, "block": step.block, "at": step.occurred_at, **step.numbers}
     return record | ({"evidence": step.evidence} if step.evidence else {})
 
 
@@ -126,7 +128,7 @@ def cancel(number: JobNumber, config: Config = None, as_json: Json = False) -> N
     after = client.job(wanted)
     done = f"job {wanted} is being stopped by its provider"
     if after.state is JobState.CANCELLED:
-        done = f"job {wanted} is cancelled; {credits_text(after.lock - after.final_cost)} credits came back"
+        done = f"job {wanted} is cancelled; {credits_text(after.escrow - after.final_cost)} credits came back"
     emit_done(to_json(after), done, as_json=as_json)
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
-from gridstead.cli.client import Client
+from gridstead.cli.client import GridClient
 from gridstead.cli.output import say, tell
 from gridstead.domain.job import Job
-from gridstead.domain.log import Stream, edition_of
+from gridstead.domain.log import Stream, log_identity_of
 from gridstead.errors import GridsteadError, Transient
 
 if TYPE_CHECKING:  # takes a second to import
@@ -68,7 +68,7 @@ class JobOutput:
         show: Prints a line.
     """
 
-    def __init__(self, client: Client, job: Job, show: Callable[[OutputLine], None]) -> None:
+    def __init__(self, client: GridClient, job: Job, show: Callable[[OutputLine], None]) -> None:
         self._client, self._job = client, job
         self._print = show
         self._printing = threading.Lock()
@@ -131,20 +131,20 @@ class JobOutput:
             self.error = None
 
 
-def read(client: Client, job: Job, *, after: int, until_now: bool) -> Iterator[Lines]:
+def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterator[Lines]:
     """Yield the lines of a job's output behind a place; does not end by itself unless that is wanted."""
-    from gridstead.adapters.channel import Peer  # noqa: PLC0415 - takes a second to import
+    from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - takes a second to import
     from gridstead.adapters.logger import LoggerClient, Wanted  # noqa: PLC0415
 
     peer = client.settings.logger
     wanted = Wanted(
         owner=job.customer,
         log_name=job.id.slurm_name,
-        edition=edition_of(job.proof),
+        log_identity=log_identity_of(job.job_key),
         after=after,
         until_now=until_now,
     )
-    logger = LoggerClient(Peer(address=peer.endpoint, ca=peer.ca_file))
+    logger = LoggerClient(GrpcPeer(address=peer.endpoint, ca=peer.ca_file))
     try:
         yield from logger.read(wanted, now=int(time.time()), sign=client.wallet.sign_text)
     finally:

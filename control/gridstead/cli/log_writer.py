@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridstead.adapters.log_spool import Spool
-from gridstead.adapters.log_stream import Send, Sender, pump, write_all
+from gridstead.adapters.log_stream import LogSender, Send, pump, write_all
 from gridstead.domain.log import Chunk, Stream
 from gridstead.errors import ConfigError
 
@@ -32,7 +32,7 @@ def main() -> None:
         spool = Spool(access_file.with_name(_SPOOL))
     except OSError as error:
         sys.exit(f"gridstead: no place for output on its way to the logger: {error}")
-    sender = Sender(spool, lambda: _connect(access_file))
+    sender = LogSender(spool, lambda: _connect(access_file))
     sender.start()
     pump(_sources(sys.argv[2:]), _STDOUT, spool)
     lost = sender.finish()
@@ -49,14 +49,14 @@ def _sources(stderr: Sequence[str]) -> Mapping[int, Stream]:
 
 def _connect(access_file: Path) -> Send:
     # Imported here, in the sender's thread: the input is read while grpc loads.
-    from gridstead.adapters.channel import Peer  # noqa: PLC0415
+    from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415
     from gridstead.adapters.logger import LoggerClient, WriteAccess  # noqa: PLC0415
 
     values = access_file.read_text(encoding="utf-8").split("\n")
     if len(values) != _LINES or not all(values[place] for place in (0, 2, 3, 4)):
         raise ConfigError(f"cannot send the output: {access_file} does not say where")
     address, ca, owner, log_name, token, _ = values
-    client = LoggerClient(Peer(address=address, ca=Path(ca) if ca else None))
+    client = LoggerClient(GrpcPeer(address=address, ca=Path(ca) if ca else None))
     access = WriteAccess(owner=owner, log_name=log_name, token=token)
 
     def send(chunks: Sequence[Chunk]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gridstead.cli import site
-from gridstead.cli.client import Client, Config, Json, open_client
+from gridstead.cli.client import Config, GridClient, Json, open_client
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table
 from gridstead.domain.ids import parse_address
 from gridstead.domain.job import Provider
@@ -44,9 +44,9 @@ def _to_json(provider: Provider) -> dict[str, object]:
     }
 
 
-def _providers(client: Client) -> list[Provider]:
+def _providers(client: GridClient) -> list[Provider]:
     addresses = client.customer.provider_addresses()
-    return list(client.ledger.providers(addresses, at=client.ledger.head()).values())
+    return list(client.ledger.providers(addresses, at_block=client.ledger.head()).values())
 
 
 @app.command("list")
@@ -65,7 +65,7 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
     """Show one provider: hardware, prices, labels."""
     wanted = parse_address(address)
     client = open_client(config)
-    found = client.ledger.providers([wanted], at=client.ledger.head()).get(wanted)
+    found = client.ledger.providers([wanted], at_block=client.ledger.head()).get(wanted)
     if found is None:
         raise InvalidInput(f"{wanted} never asked to be a provider", hint="`gridstead provider list` shows who did.")
     record = _to_json(found)

@@ -14,16 +14,16 @@ import typer
 
 from gridstead.cli.client import Json
 from gridstead.cli.output import emit_json, emit_record, emit_table, say
-from gridstead.cli.site_progress import Progress, interruptible
+from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.cli.watch import INTERRUPTED, moment
-from gridstead.domain.finding import Verification
-from gridstead.domain.playbook import HostFinished, Order, Plan, RunOutcome
+from gridstead.domain.playbook import HostFinished, PlaybookRequest, RunOutcome, SitePlan
 from gridstead.domain.run_record import RunRecord
+from gridstead.domain.verification import Verification
 from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # Ansible is only on machines that run it
     from gridstead.ports.playbooks import DriftMetrics
-    from gridstead.services.site import Site, Watch
+    from gridstead.services.site import SiteService, Watch
 
 app = typer.Typer()
 
@@ -58,7 +58,7 @@ def apply(
       gridstead provider apply -i inventory/mine
       gridstead provider apply -i inventory/mine --limit compute3
     """
-    order = Order(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
+    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
     with _opened(checkout, "apply") as (site, watch):
         record = site.apply(order, watch)
     if as_json:
@@ -76,7 +76,7 @@ def verify(inventory: Inventory = None, limit: Limit = None, checkout: Checkout 
     Looks at everything, then tells all that is wrong and who must act. The exit code is 78 if anything is wrong.
     """
     with _opened(checkout, "verify") as (site, watch):
-        record, found = site.verify(Order(playbook="", inventory=_path(inventory), limit=limit), watch)
+        record, found = site.verify(PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit), watch)
     if found is not None:
         _emit_verification(found, as_json=as_json)
     _end(record)
@@ -99,9 +99,9 @@ def plan(
     and which jobs run there meanwhile. What Ansible cannot foresee in check mode, such as a program's own database, it
     does not tell.
     """
-    order = Order(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
+    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
     with _opened(checkout, "plan") as (site, watch):
-        record, found = site.plan(order, watch)
+        record, found = site.plan_site(order, watch)
     if found is not None:
         if as_json:
             emit_json(_plan_record(found))
@@ -127,7 +127,7 @@ def drift(
     \b
       gridstead provider drift -i inventory/mine --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
     """
-    order = Order(playbook="", inventory=_path(inventory), limit=limit)
+    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit)
     with _opened(checkout, "drift") as (site, watch):
         record, found = site.drift(order, watch, _metrics(metrics))
     if found is not None:
@@ -180,7 +180,7 @@ def _path(inventory: str | None) -> str | None:
     return str(path)
 
 
-def _site(checkout: Path | None) -> Site:
+def _site(checkout: Path | None) -> SiteService:
     if find_spec("ansible_runner") is None:
         hint = "Run `make setup` in the checkout on the machine that runs Ansible, and use the gridstead of its .venv."
         raise ConfigError("cannot run playbooks: ansible-runner is not installed", hint=hint)
@@ -198,13 +198,13 @@ def _metrics(path: Path | None) -> DriftMetrics | None:
 
 
 @contextmanager
-def _opened(checkout: Path | None, command: str) -> Iterator[tuple[Site, Watch]]:
+def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, Watch]]:
     site = _site(checkout)
     from gridstead.ports.playbooks import Stop  # noqa: PLC0415 - with the rest
     from gridstead.services.site import Watch  # noqa: PLC0415
 
     stop = Stop()
-    with Progress(command) as progress, interruptible(stop):
+    with SiteProgress(command) as progress, interruptible(stop):
         yield site, Watch(tell=progress.tell, stop=stop)
 
 
@@ -237,7 +237,7 @@ def _emit_verification(found: Verification, *, as_json: bool) -> None:
         )
 
 
-def _plan_record(found: Plan) -> Mapping[str, object]:
+def _plan_record(found: SitePlan) -> Mapping[str, object]:
     return {
         "changes": [
             {"host": one.host, "task": str(one.task), "targets": one.targets, "diff": one.diff} for one in found.changes
@@ -248,7 +248,7 @@ def _plan_record(found: Plan) -> Mapping[str, object]:
     }
 
 
-def _emit_plan(found: Plan, *, diff: bool) -> None:
+def _emit_plan(found: SitePlan, *, diff: bool) -> None:
     if not found.changes and not found.effects:
         say("nothing would change")
         return

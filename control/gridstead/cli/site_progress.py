@@ -15,14 +15,14 @@ from rich.status import Status
 from rich.text import Text
 
 from gridstead.cli.output import errors, printable, tell
-from gridstead.domain.playbook import Event, HostFinished, Outcome, PlayStarted, TaskStarted
+from gridstead.domain.playbook import HostFinished, PlaybookEvent, PlayStarted, TaskOutcome, TaskStarted
 from gridstead.ports.playbooks import Stop
 
-SHOWN = {Outcome.CHANGED, Outcome.FAILED, Outcome.UNREACHABLE}
+SHOWN = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
 
 
 @dataclass(slots=True)
-class Progress:
+class SiteProgress:
     """Shows play, task, how many hosts have done it, and the time: on a terminal; elsewhere a line for each play.
 
     Attributes:
@@ -52,7 +52,7 @@ class Progress:
         parts = (self.play or self.command, self.task, f"{self.done} hosts done" if self.task else "")
         return Text(printable(" · ".join([*filter(None, parts), f"{minutes}:{seconds:02}"])))
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: PlaybookEvent) -> None:
         """Take an event."""
         match event:
             case PlayStarted(name=name):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridstead.cli.client import Client, Config, Json, exit_code, open_client, to_json
+from gridstead.cli.client import Config, GridClient, Json, exit_code, open_client, to_json
 from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
@@ -67,11 +67,11 @@ def submit(
         if use_exit_code:
             sys.exit(exit_code(end) or (0 if end.state is JobState.FINISHED else 1))
         return
-    locked = f"job {number} asks for a provider; {credits_text(request.lock)} credits are locked"
+    locked = f"job {number} asks for a provider; {credits_text(request.escrow)} credits are locked"
     emit_done(to_json(client.job(number)), f"{locked}\nfollow it: gridstead job watch {number}", as_json=as_json)
 
 
-def _request(workflow: Workflow, lock: int, name: str, uses: Iterable[str], affinity: Iterable[str]) -> JobRequest:
+def _request(workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]) -> JobRequest:
     """Return the request of the job, whose script is not stored yet."""
     from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415 - takes a second to import
 
@@ -82,19 +82,19 @@ def _request(workflow: Workflow, lock: int, name: str, uses: Iterable[str], affi
     return JobRequest(
         resources=resources,
         batch_location_hash="",
-        lock=lock,
+        escrow=escrow,
         name=name,
         uses=tuple(_use(one) for one in uses),
         affinity=tuple(_affinity(one) for one in affinity),
     )
 
 
-def _ask(client: Client, workflow: Workflow, request: JobRequest) -> int:
+def _ask(client: GridClient, workflow: Workflow, request: JobRequest) -> int:
     from gridstead.adapters.job_definitions import submit_workflow  # noqa: PLC0415 - takes a second to import
 
     settings, customer = client.settings, client.customer
     client.wallet.open()
-    _check_funds(client, request.lock)
+    _check_funds(client, request.escrow)
     try:
         stored = submit_workflow(
             settings.job_definitions_url, workflow.to_graphql(), ca=settings.ca_file, customer=customer.address
@@ -112,19 +112,19 @@ def _name(name: str | None, file: Path) -> str:
     return stem.encode(errors="replace")[:NAME_BYTES].decode(errors="ignore")
 
 
-def _check_funds(client: Client, lock: int) -> None:
+def _check_funds(client: GridClient, escrow: int) -> None:
     """Refuse before anything is stored or sent."""
-    least, balance = client.customer.minimum_lock(), client.customer.balance()
-    if lock < least:
+    least, balance = client.customer.minimum_escrow(), client.customer.balance()
+    if escrow < least:
         raise InvalidInput(
-            f"--credits {credits_text(lock)} is less than a job must lock",
+            f"--credits {credits_text(escrow)} is less than a job must lock",
             detail=f"at least {credits_text(least)}",
             hint="Lock more; what is not used comes back.",
         )
-    if balance < lock:
+    if balance < escrow:
         raise InvalidInput(
             f"wallet {client.customer.address} has {credits_text(balance)} credits",
-            detail=f"--credits asks to lock {credits_text(lock)}",
+            detail=f"--credits asks to lock {credits_text(escrow)}",
             hint="Lock less, or get credits.",
         )
     if client.customer.coins() == 0:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from rich.status import Status
 from rich.text import Text
 
-from gridstead.cli.client import Client, cost_so_far, exit_code, to_json, waiting_reason
+from gridstead.cli.client import GridClient, cost_so_far, exit_code, to_json, waiting_reason
 from gridstead.cli.job_output import JobOutput
 from gridstead.cli.output import credits_text, emit_json, errors, say, tell
 from gridstead.domain.job import Job
@@ -43,7 +43,7 @@ def moment(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else "-"
 
 
-def watch(client: Client, number: int, *, as_json: bool) -> Job:
+def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
     """Show a job until it is cold and return it. An interrupt ends the program and leaves the job alone."""
     output = JobOutput(client, client.job(number), lambda line: say(f"    {line.text}"))
     if not as_json:
@@ -66,7 +66,7 @@ def watch(client: Client, number: int, *, as_json: bool) -> Job:
     return job
 
 
-def wait_for_end(client: Client, number: int) -> None:
+def wait_for_end(client: GridClient, number: int) -> None:
     """Return when a job is cold, however often the chain does not answer."""
     while True:
         with suppress(Transient):
@@ -75,7 +75,7 @@ def wait_for_end(client: Client, number: int) -> None:
         time.sleep(POLL_S)
 
 
-def _follow(client: Client, number: int, *, quiet: bool) -> Job:
+def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
     seen: JobState | None = None
     with Status("", console=errors, spinner="dots") as status:
         while True:
@@ -95,7 +95,7 @@ def _follow(client: Client, number: int, *, quiet: bool) -> Job:
             time.sleep(POLL_S)
 
 
-def _status(client: Client, job: Job) -> str:
+def _status(client: GridClient, job: Job) -> str:
     if job.state is JobState.PENDING:
         reason = waiting_reason(client, job)
         return f"job {job.id.number}: {MEANINGS[job.state]}" + (f": {reason}" if reason else "")
@@ -106,6 +106,6 @@ def _status(client: Client, job: Job) -> str:
 def summary(job: Job) -> str:
     """Return the last line of a job: how it ended and what it cost."""
     ended = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
-    cost = f"cost {credits_text(job.final_cost)} of {credits_text(job.lock)} credits; the rest came back"
+    cost = f"cost {credits_text(job.final_cost)} of {credits_text(job.escrow)} credits; the rest came back"
     reason = f" ({job.last_error})" if job.last_error else ""
     return f"{ended}{reason}; {cost}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.ids import is_address
 from gridstead.domain.submission import GridUser
 
@@ -24,9 +24,9 @@ class WalletRange:
         return is_address(user.address) and self.first_uid <= user.uid <= self.last_uid and user.gid == self.gid
 
 
-def customers(events: Iterable[Event]) -> frozenset[str]:
+def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
     """Return the wallets that asked for a job."""
-    return frozenset(e.customer for e in events if e.kind is EventKind.JOB_REQUESTED and is_address(e.customer))
+    return frozenset(e.customer for e in events if e.kind is ChainEventKind.JOB_REQUESTED and is_address(e.customer))
 
 
 def missing(wanted: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridstead.domain.calls import Call
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 from gridstead.domain.job import Job
-from gridstead.domain.journal import Entry
+from gridstead.domain.journal import JournalEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Put:
 class Note:
     """Remember something."""
 
-    entry: Entry
+    entry: JournalEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Cancel:
     """End an attempt."""
 
     slurm_job_id: int
-    proof: Proof
+    job_key: JobKey
     reason: str
 
 
@@ -48,7 +48,7 @@ class Extend:
     """Give an attempt the time that is paid by now. Unit: minutes in all."""
 
     slurm_job_id: int
-    proof: Proof
+    job_key: JobKey
     time_limit_min: int
 
 

@@ -159,28 +159,30 @@ def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, .
     return (change,)
 
 
-def hand_over(state: GridState, sender: str, heir: str) -> tuple[Change, ...]:
+def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ...]:
     """Return what the present admin must do so that another one can take over; both can act until it does.
 
     Raises:
         InvalidInput: The heir is the sender or one of the contracts.
         NotAllowed: The sender is not admin of a contract, owns none, or the contracts cannot be offered.
     """
-    if heir == sender:
-        raise InvalidInput(f"{heir} is the wallet that hands over", hint="Give the address of the new administrator.")
-    if heir in state.addresses.values() or heir == NOBODY:
-        raise InvalidInput(f"cannot hand over to {heir}", detail="it can never take over")
-    changes = list(_grant(state, Role.ADMIN, heir))
+    if new_owner == sender:
+        raise InvalidInput(
+            f"{new_owner} is the wallet that hands over", hint="Give the address of the new administrator."
+        )
+    if new_owner in state.addresses.values() or new_owner == NOBODY:
+        raise InvalidInput(f"cannot hand over to {new_owner}", detail="it can never take over")
+    changes = list(_grant(state, Role.ADMIN, new_owner))
     for contract in HANDED_OVER:
         ownership = state.ownership(contract)
-        if ownership.owner != sender or ownership.offered_to == heir:
+        if ownership.owner != sender or ownership.offered_to == new_owner:
             continue
         if ownership.offered_to is None:
             raise NotAllowed(
                 f"cannot offer {contract}", detail="these contracts change hands by transferOwnership only"
             )
-        title = f"{contract} is offered to {heir}"
-        changes.append(Change(contract=contract, function="offerOwnership", arguments=(heir,), title=title))
+        title = f"{contract} is offered to {new_owner}"
+        changes.append(Change(contract=contract, function="offerOwnership", arguments=(new_owner,), title=title))
     _check_admin(state, sender, changes)
     return tuple(changes)
 
@@ -207,7 +209,7 @@ def seal(state: GridState, sender: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
+def take_over(state: GridState, new_owner: str) -> tuple[Change, ...]:
     """Return what the new admin must do: accept what is offered, then take the old one's role.
 
     The old admin is, contract by contract, who gave the heir its role. Admins whom the heir made since stay; with any
@@ -220,37 +222,39 @@ def take_over(state: GridState, heir: str) -> tuple[Change, ...]:
     hint = "The present administrator runs `gridstead contracts hand-over` again."
     _check_known(state, "cannot take over from an administrator who is not known")
     for contract in state.governed:
-        if not state.holds(contract, Role.ADMIN, heir):
-            raise NotAllowed(f"{heir} is not admin of {contract}", detail="it was not handed over", hint=hint)
-    givers = {c: _giver(state, c, heir) for c in state.governed}
+        if not state.holds(contract, Role.ADMIN, new_owner):
+            raise NotAllowed(f"{new_owner} is not admin of {contract}", detail="it was not handed over", hint=hint)
+    givers = {c: _giver(state, c, new_owner) for c in state.governed}
     changes = []
     for contract in HANDED_OVER:
         ownership = state.ownership(contract)
-        if ownership.offered_to == heir:
-            title = f"{contract} belongs to {heir}"
+        if ownership.offered_to == new_owner:
+            title = f"{contract} belongs to {new_owner}"
             changes.append(Change(contract=contract, function="acceptOwnership", arguments=(), title=title))
         elif ownership.owner in givers.values():
             detail = f"{contract} belongs to {ownership.owner} and is not offered"
-            raise NotAllowed(f"{heir} cannot take over yet", detail=detail, hint=hint)
+            raise NotAllowed(f"{new_owner} cannot take over yet", detail=detail, hint=hint)
     for contract, old in givers.items():
         changes += [one for one in _revoke(state, Role.ADMIN, old) if one.contract == contract]
     if not changes:
-        _check_alone(state, heir)
+        _check_alone(state, new_owner)
     return tuple(changes)
 
 
-def _giver(state: GridState, contract: str, heir: str) -> str:
+def _giver(state: GridState, contract: str, new_owner: str) -> str:
     """Return who made the heir admin and is one still, empty if nobody."""
-    giver = next(h.given_by for h in state.holders if (h.contract, h.role, h.account) == (contract, Role.ADMIN, heir))
-    return "" if giver in _appointed(state, contract, heir) else giver
+    giver = next(
+        h.given_by for h in state.holders if (h.contract, h.role, h.account) == (contract, Role.ADMIN, new_owner)
+    )
+    return "" if giver in _appointed(state, contract, new_owner) else giver
 
 
-def _appointed(state: GridState, contract: str, heir: str) -> set[str]:
+def _appointed(state: GridState, contract: str, new_owner: str) -> set[str]:
     """Return the heir and the admins who have their role from it: given by it, or by one of those, since it has it."""
     admins = [one for one in state.holders if (one.contract, one.role) == (contract, Role.ADMIN)]
     appointed: set[str] = set()
     for one in admins:
-        if one.account == heir or one.given_by in appointed:
+        if one.account == new_owner or one.given_by in appointed:
             appointed.add(one.account)
     return appointed
 
@@ -262,10 +266,10 @@ def _check_known(state: GridState, refusal: str) -> None:
         raise NotAllowed(refusal, detail=detail, hint=hint)
 
 
-def _check_alone(state: GridState, heir: str) -> None:
+def _check_alone(state: GridState, new_owner: str) -> None:
     for contract in state.governed:
         for other in state.accounts(contract, Role.ADMIN):
-            if other not in _appointed(state, contract, heir):
+            if other not in _appointed(state, contract, new_owner):
                 hint = f"Run `gridstead contracts revoke admin {other}`, if it is not to stay admin beside you."
                 raise NotAllowed(f"{other} is still admin of {contract}", hint=hint)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import UnexpectedOutput
 
@@ -42,7 +42,7 @@ class Attempt:
     Attributes:
         slurm_job_id: Slurm's id; not a key.
         name: Slurm job name. Untrusted: its user can change it.
-        proof: What its AdminComment proves; None if it proves nothing.
+        job key: What its AdminComment proves; None if it proves nothing.
         user: Linux user name; the customer's address for our jobs.
         state: Slurm's base state, upper case, one of ALIVE_STATES or END_STATES.
         submitted_at: Unix seconds.
@@ -56,7 +56,7 @@ class Attempt:
 
     slurm_job_id: int
     name: str
-    proof: Proof | None
+    job_key: JobKey | None
     user: str
     state: str
     submitted_at: int
@@ -142,4 +142,4 @@ class NodeReport:
     event: str
     slurm_job_id: int
     uid: int
-    at: int
+    occurred_at: int

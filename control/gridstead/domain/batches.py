@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Register
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 from gridstead.domain.sending import OutboxEntry, Refusal
 
 
-def subject(call: Call) -> Proof | None:
-    """Return the proof of the job that a call names, None if it names none."""
+def subject(call: Call) -> JobKey | None:
+    """Return the job key of the job that a call names, None if it names none."""
     if isinstance(call, Register | ClaimJobs | ClaimCancelling | ClaimTopUp):
         return None
-    return call.proof
+    return call.job_key
 
 
 @dataclass(slots=True)
@@ -52,26 +52,26 @@ def pack(
     """
     batches: list[_Batch] = []
     open_batches: dict[type[Call], list[_Batch]] = defaultdict(list)  # those with room, oldest first
-    last: dict[Proof, int] = {}  # the place of the newest batch with a call of that job
+    last: dict[JobKey, int] = {}  # the place of the newest batch with a call of that job
     for entry in entries:
-        proof, kind, used = subject(entry.call), type(entry.call), gas.get(entry.id, 0)
+        job_key, kind, used = subject(entry.call), type(entry.call), gas.get(entry.id, 0)
         refusal = refusals.get(entry.id)
         limit = most if refusal is None else max(1, min(most, refusal.calls // 2))
         if kind is Expire:
             limit = 1  # the contracts have no batch of them
         home = None
-        if proof is not None:
-            after = last.get(proof, -1)
+        if job_key is not None:
+            after = last.get(job_key, -1)
             candidates = (one for one in reversed(open_batches[kind]) if one.takes(limit, used))
             home = next((one for one in candidates if one.place > after), None)
         if home is None:
             home = _Batch(place=len(batches), room=limit, gas=gas_limit)
             batches.append(home)
-            if proof is not None:
+            if job_key is not None:
                 open_batches[kind].append(home)
         home.add(entry.id, limit, used)
-        if proof is not None:
-            last[proof] = home.place
+        if job_key is not None:
+            last[job_key] = home.place
             if home.room < 1 or home.gas < used:
                 open_batches[kind].remove(home)
     for batch in batches:

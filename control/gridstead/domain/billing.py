@@ -78,23 +78,23 @@ def cost_floor(seconds: int, price_per_min: int) -> int:
     return seconds * price_per_min // SECONDS_PER_MINUTE
 
 
-def paid_seconds_floor(lock: int, price_per_min: int) -> int | None:
+def paid_seconds_floor(escrow: int, price_per_min: int) -> int | None:
     """Return how many whole seconds the lock pays for, rounded down; None if the job is free."""
-    return lock * SECONDS_PER_MINUTE // price_per_min if price_per_min else None
+    return escrow * SECONDS_PER_MINUTE // price_per_min if price_per_min else None
 
 
-def paid_minutes_floor(lock: int, price_per_min: int) -> int | None:
+def paid_minutes_floor(escrow: int, price_per_min: int) -> int | None:
     """Return how many whole minutes the lock pays for, rounded down; None if the job is free."""
-    return lock // price_per_min if price_per_min else None
+    return escrow // price_per_min if price_per_min else None
 
 
-def paid_seconds_ceil(lock: int, price_per_min: int) -> int:
+def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
     """Return the seconds after which the lock is used up, rounded up, at most those of LONGEST_MIN.
 
     Up, because a deadline against the provider opens with it. Guarantee: equals ``Billing.paidSecondsUp``.
     """
     longest = LONGEST_MIN * SECONDS_PER_MINUTE
-    return min(-(-lock * SECONDS_PER_MINUTE // price_per_min), longest) if price_per_min else longest
+    return min(-(-escrow * SECONDS_PER_MINUTE // price_per_min), longest) if price_per_min else longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +107,8 @@ class Bill:
     refund: int
 
 
-def settle(*, lock: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
+def settle(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
     """Return how the lock is divided after so many billed seconds; fee and cost round down."""
-    cost = min(lock, cost_floor(seconds, price_per_min))
+    cost = min(escrow, cost_floor(seconds, price_per_min))
     fee = cost * fee_percent // PERCENT
-    return Bill(cost=cost, provider=cost - fee, fee=fee, refund=lock - cost)
+    return Bill(cost=cost, provider=cost - fee, fee=fee, refund=escrow - cost)

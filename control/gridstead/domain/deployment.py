@@ -95,7 +95,7 @@ class Escrow:
     """
 
     balance: int
-    locked: int
+    escrowed: int
     fees: int
     jobs: int
     hot_jobs: int
@@ -103,7 +103,7 @@ class Escrow:
     @property
     def surplus(self) -> int:
         """What it holds beyond what it owes; negative: it cannot pay everybody."""
-        return self.balance - self.locked - self.fees
+        return self.balance - self.escrowed - self.fees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

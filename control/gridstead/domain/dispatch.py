@@ -24,13 +24,13 @@ from gridstead.domain.batches import pack, subject
 from gridstead.domain.calls import Call, Expire, Match, Refuse, Settle
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
-from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction, View
+from gridstead.domain.sending import ChainView, EntryChange, Fees, OutboxEntry, Receipt, SendState, Transaction
 
 BASE_GAS = 80_000  # what a transaction uses beside its calls, roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class DispatchPolicy:
     """How the sender goes about it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TransactionPlan:
     """What to do, in this order.
 
     Attributes:
@@ -105,12 +105,12 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
         job: The chain's job of the call's number, at the newest block; None if there is none.
         wallet: The sender, lower case.
     """
-    proof = subject(call)
-    if proof is None:
+    job_key = subject(call)
+    if job_key is None:
         return ""
     if job is None:
         return "there is no such job any more"
-    if job.proof != proof:
+    if job.job_key != job_key:
         return "the job's number belongs to another job now"
     if isinstance(call, Match):
         return "" if job.state is JobState.PENDING else f"the job is {job.state.name}"
@@ -137,19 +137,19 @@ def raised(fees: Fees) -> Fees:
     return Fees(max_fee=fees.max_fee + fees.max_fee // 8 + 1, tip=fees.tip + fees.tip // 8 + 1)
 
 
-def plan(view: View, policy: Policy) -> Plan:
+def plan_transactions(view: ChainView, policy: DispatchPolicy) -> TransactionPlan:
     """Return what the sender does next."""
-    return _Planner(view, policy).plan()
+    return _TransactionPlanner(view, policy).plan()
 
 
 @dataclass(slots=True)
-class _Planner:
-    view: View
-    policy: Policy
+class _TransactionPlanner:
+    view: ChainView
+    policy: DispatchPolicy
     slots: dict[int, list[Transaction]] = field(default_factory=dict)
     carriers: dict[int, list[Transaction]] = field(default_factory=dict)
 
-    def plan(self) -> Plan:
+    def plan(self) -> TransactionPlan:
         slots, carriers = defaultdict(list), defaultdict(list)
         for transaction in self.view.transactions:
             slots[transaction.nonce].append(transaction)
@@ -173,7 +173,7 @@ class _Planner:
         stuck = {one.hash for one in islice(open_ones, self.policy.replaced) if self._is_stuck(one)}
         patient = [one for one in sendable if one.hash not in stuck]
         queued = [entry for entry in self.view.entries if states[entry.id].state is SendState.QUEUED]
-        return Plan(
+        return TransactionPlan(
             changes=tuple(states[e.id] for e in self.view.entries if states[e.id].state is not e.state),
             withdrawn=tuple(n for n in withdrawn if not all(one.withdrawn for one in self.slots[n])),
             closed=tuple(nonce for nonce in sorted(self.slots) if self._is_settled(nonce)),
@@ -213,8 +213,8 @@ class _Planner:
     def _state(self, entry: OutboxEntry) -> EntryChange:
         """Return what became of an entry, as far as blocks and objections say."""
         mined = [self.view.receipts[t.hash] for t in self.carriers.get(entry.id, ()) if t.hash in self.view.receipts]
-        proof = subject(entry.call)
-        number = proof.job_id.number if proof else -1
+        job_key = subject(entry.call)
+        number = job_key.job_id.number if job_key else -1
         for receipt in mined:
             if receipt.succeeded and number not in receipt.skipped:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED

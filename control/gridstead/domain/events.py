@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class EventKind(Enum):
+class ChainEventKind(Enum):
     """The kinds of events that some service acts on."""
 
     JOB_REQUESTED = "job_requested"  # customer
@@ -18,7 +18,7 @@ class EventKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class ChainEvent:
     """One event.
 
     Attributes:
@@ -30,7 +30,7 @@ class Event:
         provider: Wallet, lower case; empty if the event does not tell.
     """
 
-    kind: EventKind
+    kind: ChainEventKind
     block: int
     index: int
     job_number: int | None = None

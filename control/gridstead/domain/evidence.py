@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
-from gridstead.domain.ids import Proof
-from gridstead.domain.journal import JobRecord
+from gridstead.domain.ids import JobKey
+from gridstead.domain.journal import JournalRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +64,13 @@ class Patience:
     rejection_s: int = 60
 
 
-def belongs(attempt: Attempt, *, proof: Proof, customer: str, not_before: int) -> bool:
-    """Return whether an attempt is this job's: its proof, its customer's user, and not older than its claim."""
-    return attempt.proof == proof and attempt.user == customer and attempt.submitted_at >= not_before
+def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
+    """Return whether an attempt is this job's: its job key, its customer's user, and not older than its claim."""
+    return attempt.job_key == job_key and attempt.user == customer and attempt.submitted_at >= not_before
 
 
 def weigh(
-    record: JobRecord,
+    record: JournalRecord,
     *,
     customer: str,
     live: LiveSample | None,
@@ -91,8 +91,8 @@ def weigh(
     not_before = (record.claimed_at or 0) - patience.clock_skew_s
 
     def counts(attempt: Attempt) -> bool:
-        is_ours = belongs(attempt, proof=record.proof, customer=customer, not_before=not_before)
-        is_undone = (attempt.slurm_job_id, attempt.submitted_at) in record.undone
+        is_ours = belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before)
+        is_undone = (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
         return is_ours and not is_undone and not _was_rejected(attempt, record)
 
     ours = [a for a in live.attempts if counts(a)]
@@ -116,7 +116,7 @@ def weigh(
     return _absence(record, live=live, accounting=accounting, patience=patience)
 
 
-def _was_rejected(attempt: Attempt, record: JobRecord) -> bool:
+def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
     """Return whether this is no attempt, but what Slurm leaves of some submissions that it refuses."""
     is_other = attempt.slurm_job_id != record.slurm_job_id
     return record.rejections > 0 and is_other and not attempt.alive and not attempt.started
@@ -131,19 +131,19 @@ def _ended_after_all(attempt: Attempt, accounting: AccountingSample | None) -> A
         return None
 
     def run(one: Attempt) -> tuple[object, ...]:
-        return (one.slurm_job_id, one.submitted_at, one.started_at, one.proof, one.user)
+        return (one.slurm_job_id, one.submitted_at, one.started_at, one.job_key, one.user)
 
     return next((a for a in accounting.attempts if not a.alive and a.ended_at and run(a) == run(attempt)), None)
 
 
-def _latest_end(record: JobRecord, attempts: Iterable[Attempt]) -> Attempt | None:
+def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:
     ended = [a for a in attempts if not a.alive and a.ended_at]
     mine = [a for a in ended if a.slurm_job_id == record.slurm_job_id]
     return max(mine or ended, key=lambda a: (a.submitted_at, a.ended_at or 0), default=None)
 
 
 def _absence(
-    record: JobRecord, *, live: LiveSample, accounting: AccountingSample | None, patience: Patience
+    record: JournalRecord, *, live: LiveSample, accounting: AccountingSample | None, patience: Patience
 ) -> Absent | Unknown:
     if record.intended_at is None:
         return Absent(confirmed=True)
@@ -167,7 +167,7 @@ def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
     start, end = attempt.started_at, attempt.ended_at
     matching = [
         r for r in reports
-        if r.slurm_job_id == attempt.slurm_job_id and r.uid == attempt.uid and start <= r.at <= end
+        if r.slurm_job_id == attempt.slurm_job_id and r.uid == attempt.uid and start <= r.occurred_at <= end
     ]  # fmt: skip
-    last = max((r.at for r in matching if r.event == "end"), default=None)
+    last = max((r.occurred_at for r in matching if r.event == "end"), default=None)
     return None if last is None else max(0, last - start - attempt.suspended_s)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gridstead.domain.billing import paid_seconds_ceil
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.job import Block, Job
 from gridstead.domain.lifecycle import JobState
 
@@ -64,7 +64,7 @@ def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | Non
         case JobState.SCHEDULED if timeouts.start_s is not None and claimed_at is not None:
             return claimed_at + timeouts.start_s
         case JobState.RUNNING if timeouts.settle_grace_s is not None:
-            paid_end = job.started_at + paid_seconds_ceil(job.lock, job.price_per_min)
+            paid_end = job.started_at + paid_seconds_ceil(job.escrow, job.price_per_min)
             end = min(paid_end, job.cancel_requested_at) if job.cancel_requested else paid_end
             return end + timeouts.settle_grace_s
         case _:
@@ -92,7 +92,7 @@ def is_due(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lapse:
+class ClaimTimeouts:
     """How often a provider let a match of one job lie, and the height at which it was taken back last."""
 
     times: int
@@ -113,25 +113,27 @@ class Returns:
     """
 
     refused: set[str] = field(default_factory=set)
-    lapses: dict[str, Lapse] = field(default_factory=dict)
+    claim_timeouts: dict[str, ClaimTimeouts] = field(default_factory=dict)
     is_claimed: bool = False
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ChainEvent) -> None:
         """Remember an event of the job; other events than claims and refusals mean nothing here."""
-        if event.kind is EventKind.JOB_CLAIMED:
+        if event.kind is ChainEventKind.JOB_CLAIMED:
             self.is_claimed = True
-        if event.kind is not EventKind.JOB_REFUSED:
+        if event.kind is not ChainEventKind.JOB_REFUSED:
             return
         if self.is_claimed:
             self.refused.add(event.provider)
         else:
-            before = self.lapses.get(event.provider)
-            self.lapses[event.provider] = Lapse(times=before.times + 1 if before else 1, block=event.block)
+            before = self.claim_timeouts.get(event.provider)
+            self.claim_timeouts[event.provider] = ClaimTimeouts(
+                times=before.times + 1 if before else 1, block=event.block
+            )
         self.is_claimed = False
 
     def times(self) -> Mapping[str, int]:
         """Return by address how often providers let a match of the job lie."""
-        return {address: lapse.times for address, lapse in self.lapses.items()}
+        return {address: claim_timeout.times for address, claim_timeout in self.claim_timeouts.items()}
 
     def resting(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
         """Return the addresses that are not asked again yet.
@@ -141,6 +143,6 @@ class Returns:
         """
         return frozenset(
             address
-            for address, lapse in self.lapses.items()
-            if head.number < lapse.block + (lapse.times - 1) * timeouts.claim_blocks
+            for address, claim_timeout in self.claim_timeouts.items()
+            if head.number < claim_timeout.block + (claim_timeout.times - 1) * timeouts.claim_blocks
         )

@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from gridstead.domain.ids import parse_proof
+from gridstead.domain.ids import parse_job_key
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
 ROOT_UID = 0
@@ -29,7 +29,7 @@ class Hint:
     event: str
     slurm_job_id: int
     uid: int
-    at: int
+    occurred_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def parse_report(text: str) -> Hint | None:
     event, slurm_job_id, uid, step, at = match.groups()
     if step not in _BATCH_STEP:
         return None
-    return Hint(event=event, slurm_job_id=int(slurm_job_id), uid=int(uid), at=int(at))
+    return Hint(event=event, slurm_job_id=int(slurm_job_id), uid=int(uid), occurred_at=int(at))
 
 
 def parse_completion(line: str) -> Hint | None:
@@ -83,9 +83,9 @@ def parse_completion(line: str) -> Hint | None:
         raise UnexpectedOutput("job completion", line) from err
     if version != _RECORD_VERSION:
         raise UnexpectedOutput("job completion", line)
-    if not isinstance(comment, str) or parse_proof(comment) is None:
+    if not isinstance(comment, str) or parse_job_key(comment) is None:
         return None
-    return Hint(event="record", slurm_job_id=slurm_job_id, uid=uid, at=ended_at)
+    return Hint(event="record", slurm_job_id=slurm_job_id, uid=uid, occurred_at=ended_at)
 
 
 @dataclass(slots=True, kw_only=True)

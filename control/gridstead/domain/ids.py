@@ -2,9 +2,9 @@
 """Names of things that cross system borders.
 
 A job is (chain id, MetaScheduler address, number): numbers are counters and start again on a new set of
-contracts, a fresh devnet or after a reorg. The *proof* adds the batch location hash, which is a salted hash
+contracts, a fresh devnet or after a reorg. The *job key* adds the batch location hash, which is a salted hash
 of the script, so equal numbers of two histories never look the same. Slurm carries the number as the job's
-name (a key to search by, the user can change it) and the proof as AdminComment (the user cannot).
+name (a key to search by, the user can change it) and the job key as AdminComment (the user cannot).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gridstead.errors import InvalidInput
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 _SLURM_NAME = re.compile(r"0x[0-9a-f]{64}")
 _BATCH_LOCATION_HASH = re.compile(r"[A-Za-z0-9_-]{1,31}")
-_PROOF = re.compile(r"(\d{1,20})/(0x[0-9a-f]{40})/(0x[0-9a-f]{64})/([A-Za-z0-9_-]{1,31})")
+_JOB_KEY = re.compile(r"(\d{1,20})/(0x[0-9a-f]{40})/(0x[0-9a-f]{64})/([A-Za-z0-9_-]{1,31})")
 
 
 def parse_address(text: str) -> str:
@@ -38,7 +38,7 @@ def is_address(text: str) -> bool:
 
 
 def is_batch_location_hash(text: str) -> bool:
-    """Return whether the text can name a stored script and stand in a proof."""
+    """Return whether the text can name a stored script and stand in a job key."""
     return _BATCH_LOCATION_HASH.fullmatch(text) is not None
 
 
@@ -63,7 +63,7 @@ class JobId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Proof:
+class JobKey:
     """What binds a Slurm job to one job of one history of the chain; its text is the AdminComment."""
 
     job_id: JobId
@@ -74,14 +74,14 @@ class Proof:
         return f"{job_id.chain_id}/{job_id.contract}/{job_id.slurm_name}/{self.batch_location_hash}"
 
 
-def parse_proof(text: str) -> Proof | None:
-    """Return the proof that an AdminComment holds, None if it holds none (somebody else's job)."""
-    match = _PROOF.fullmatch(text)
+def parse_job_key(text: str) -> JobKey | None:
+    """Return the job key that an AdminComment holds, None if it holds none (somebody else's job)."""
+    match = _JOB_KEY.fullmatch(text)
     if match is None:
         return None
     chain_id, contract, name, batch_location_hash = match.groups()
     job_id = JobId(chain_id=int(chain_id), contract=contract, number=int(name, 16))
-    return Proof(job_id=job_id, batch_location_hash=batch_location_hash)
+    return JobKey(job_id=job_id, batch_location_hash=batch_location_hash)
 
 
 def parse_slurm_name(text: str) -> int | None:

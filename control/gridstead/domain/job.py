@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridstead.domain.billing import Prices, Resources
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.lifecycle import JobState
 
 
@@ -77,7 +77,7 @@ class Job:
     batch_location_hash: str
     uses: tuple[Label, ...] = ()
     affinity: tuple[Affinity, ...] = ()
-    lock: int
+    escrow: int
     final_cost: int = 0
     price_per_min: int = 0
     submitted_at: int
@@ -91,9 +91,9 @@ class Job:
     last_error: str = ""
 
     @property
-    def proof(self) -> Proof:
+    def job_key(self) -> JobKey:
         """What a Slurm job must carry to be this job."""
-        return Proof(job_id=self.id, batch_location_hash=self.batch_location_hash)
+        return JobKey(job_id=self.id, batch_location_hash=self.batch_location_hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 """A job's output as values.
 
 A log has a name, that of its Slurm job, and readers of the old wire ask by it. Names are counters and start again with
-a chain, so a log is one *edition* of its name: what the job is bound to, its proof, makes it. Output comes in *chunks*,
+a chain, so a log is one *edition* of its name: what the job is bound to, its job key, makes it. Output comes in *chunks*,
 each some whole lines of one stream; lines are numbered from 1 over the whole log.
 """
 
@@ -13,15 +13,15 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 
 MAX_LINE_BYTES = 256 * 1024
 MAX_SEQUENCE = 2**63 - 1
 LINE_END = b"\n"
 
 _LOG_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_EDITION = re.compile(r"[0-9a-f]{32}")
-_EDITION_LENGTH = 32
+_LOG_IDENTITY = re.compile(r"[0-9a-f]{32}")
+_LOG_IDENTITY_LENGTH = 32
 
 
 class Stream(IntEnum):
@@ -46,7 +46,7 @@ class LogId:
 
     owner: str
     name: str
-    edition: str
+    log_identity: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +95,14 @@ def is_log_name(text: str) -> bool:
     return _LOG_NAME.fullmatch(text) is not None
 
 
-def is_edition(text: str) -> bool:
+def is_log_identity(text: str) -> bool:
     """Return whether the text can be an edition."""
-    return _EDITION.fullmatch(text) is not None
+    return _LOG_IDENTITY.fullmatch(text) is not None
 
 
-def edition_of(proof: Proof) -> str:
-    """Return the edition of a job's log: of SHA-256 over its proof, which no other job of any chain has."""
-    return hashlib.sha256(str(proof).encode()).hexdigest()[:_EDITION_LENGTH]
+def log_identity_of(job_key: JobKey) -> str:
+    """Return the edition of a job's log: of SHA-256 over its job key, which no other job of any chain has."""
+    return hashlib.sha256(str(job_key).encode()).hexdigest()[:_LOG_IDENTITY_LENGTH]
 
 
 def to_chunk_data(message: bytes) -> bytes:

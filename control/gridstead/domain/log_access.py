@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from gridstead.domain.ids import is_address
-from gridstead.domain.log import LogId, is_edition, is_log_name
+from gridstead.domain.log import LogId, is_log_identity, is_log_name
 from gridstead.errors import ConfigError
 
 MAX_AGE_S = 300
@@ -29,7 +29,7 @@ _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permit:
+class WritePermit:
     """The right to write a log until a time (Unix seconds, the last good one)."""
 
     log: LogId
@@ -51,7 +51,7 @@ def token_end(now: int, *, paid_s: int) -> int:
     return now + min(paid_s + TOKEN_GRACE_S, LONGEST_TOKEN_S)
 
 
-def write_token(key: bytes, permit: Permit) -> str:
+def write_token(key: bytes, permit: WritePermit) -> str:
     """Return the token that gives its holder this permit: edition, last second and HMAC-SHA-256.
 
     Args:
@@ -61,13 +61,13 @@ def write_token(key: bytes, permit: Permit) -> str:
     log = permit.log
     assert is_address(log.owner), "an owner is an address in lower case"
     assert is_log_name(log.name), "a log name is checked before"
-    assert is_edition(log.edition), "an edition is made, not given"
-    text = f"write:{log.owner}/{log.name}/{log.edition}/{permit.expires_at}"
+    assert is_log_identity(log.log_identity), "an edition is made, not given"
+    text = f"write:{log.owner}/{log.name}/{log.log_identity}/{permit.expires_at}"
     mac = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-    return f"{log.edition}.{permit.expires_at}.{mac}"
+    return f"{log.log_identity}.{permit.expires_at}.{mac}"
 
 
-def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> Permit | None:
+def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePermit | None:
     """Return the permit of a token for this owner and name, None if it is not one of ours for them.
 
     Whether it has ended is left to the caller, who knows the time.
@@ -75,8 +75,8 @@ def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> Permit 
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
-    log = LogId(owner=owner, name=log_name, edition=match[1])
-    permit = Permit(log=log, expires_at=int(match[2]))
+    log = LogId(owner=owner, name=log_name, log_identity=match[1])
+    permit = WritePermit(log=log, expires_at=int(match[2]))
     return permit if hmac.compare_digest(write_token(key, permit), token) else None
 
 

@@ -51,7 +51,7 @@ def choose(
     providers: Iterable[Provider],
     *,
     refused_by: Collection[str],
-    lapses: Mapping[str, int] = _NONE,
+    claim_timeouts: Mapping[str, int] = _NONE,
     resting: Collection[str] = (),
 ) -> Choice:
     """Return the cheapest eligible provider among those that let this job lie least often, 0 times as a rule.
@@ -62,7 +62,7 @@ def choose(
         job: A pending job.
         providers: All that ever registered, in any order.
         refused_by: Addresses that gave this job back.
-        lapses: By address, how often a match of this job was not claimed there.
+        claim_timeouts: By address, how often a match of this job was not claimed there.
         resting: Addresses among these that are not asked again yet.
     """
     candidates: list[tuple[int, int, str]] = []
@@ -71,7 +71,7 @@ def choose(
         reason = why_not(job, provider, refused_by=refused_by, resting=resting)
         if reason is None:
             price = price_per_minute(job.resources, provider.prices)
-            candidates.append((lapses.get(provider.address, 0), price, provider.address))
+            candidates.append((claim_timeouts.get(provider.address, 0), price, provider.address))
         else:
             reasons[reason] = reasons.get(reason, 0) + 1
     if candidates:
@@ -91,7 +91,7 @@ def why_not(job: Job, provider: Provider, *, refused_by: Collection[str], restin
         return "without its labels"
     if not fits(job.resources, provider.hardware):
         return "too small"
-    if price_per_minute(job.resources, provider.prices) > job.lock:
+    if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
     if provider.address in resting:
         return "did not claim it and will be asked again"

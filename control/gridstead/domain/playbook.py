@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Outcome(StrEnum):
+class TaskOutcome(StrEnum):
     """How a task ended on a host."""
 
     OK = "ok"
@@ -119,7 +119,7 @@ class HostFinished:
 
     host: str
     task: Task
-    outcome: Outcome
+    outcome: TaskOutcome
     targets: tuple[str, ...] = ()
     unit_state: str = ""
     diff: str = ""
@@ -127,7 +127,7 @@ class HostFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class PrintedText:
     """A line beside the tasks, such as why a playbook cannot be read."""
 
     text: str
@@ -144,11 +144,11 @@ class RunEnded:
     failed: frozenset[str]
 
 
-Event = PlayStarted | TaskStarted | HostFinished | Said | RunEnded
+PlaybookEvent = PlayStarted | TaskStarted | HostFinished | PrintedText | RunEnded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class PlaybookRequest:
     """What is to be run.
 
     Attributes:
@@ -167,7 +167,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PlaybookRun:
     """What came of an order.
 
     Attributes:
@@ -178,7 +178,7 @@ class Run:
     """
 
     outcome: RunOutcome
-    events: tuple[Event, ...]
+    events: tuple[PlaybookEvent, ...]
     waiting: Mapping[str, tuple[str, ...]]
     report: Mapping[str, Any] | None = None
 
@@ -219,7 +219,7 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SitePlan:
     """What a run would change now.
 
     Attributes:
@@ -236,31 +236,31 @@ class Plan:
     jobs: Mapping[str, tuple[RunningJob, ...]] | None
 
 
-def changes(events: Iterable[Event]) -> tuple[HostFinished, ...]:
+def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
     """Return what changed, in the order of the run, without what the handlers did."""
     ended = (event for event in events if isinstance(event, HostFinished))
-    return tuple(one for one in ended if one.outcome is Outcome.CHANGED and not one.task.is_handler)
+    return tuple(one for one in ended if one.outcome is TaskOutcome.CHANGED and not one.task.is_handler)
 
 
-def tally(events: Iterable[Event]) -> dict[str, int]:
+def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
     """Return how many tasks changed something on each host that took part, by host, sorted; no handlers."""
     told = tuple(events)
     counts = Counter(one.host for one in changes(told))
     return {host: counts[host] for host in sorted({one.host for one in told if isinstance(one, HostFinished)})}
 
 
-def failures(events: Iterable[Event]) -> tuple[HostFinished, ...]:
+def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
     """Return the last failure of each host on which the run failed, sorted by host. What was rescued is none."""
     told = tuple(events)
     failed = frozenset[str]().union(*(event.failed for event in told if isinstance(event, RunEnded)))
     ended = (event for event in told if isinstance(event, HostFinished) and event.host in failed)
-    last = {event.host: event for event in ended if event.outcome in {Outcome.FAILED, Outcome.UNREACHABLE}}
+    last = {event.host: event for event in ended if event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}}
     return tuple(last[host] for host in sorted(last))
 
 
-def effects(events: Iterable[Event]) -> tuple[Effect, ...]:
+def effects(events: Iterable[PlaybookEvent]) -> tuple[Effect, ...]:
     """Return what the changes cost, each effect once, in the order of the run."""
-    ended = (event for event in events if isinstance(event, HostFinished) and event.outcome is Outcome.CHANGED)
+    ended = (event for event in events if isinstance(event, HostFinished) and event.outcome is TaskOutcome.CHANGED)
     return tuple(dict.fromkeys(effect for event in ended for effect in _effects_of(event)))
 
 
@@ -273,7 +273,7 @@ def _effects_of(event: HostFinished) -> tuple[Effect, ...]:
     return tuple(Effect(host=event.host, verb=verb, to=unit) for unit in event.targets) if verb else ()
 
 
-def plan(events: Iterable[Event], jobs: Iterable[RunningJob] | None) -> Plan:
+def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None) -> SitePlan:
     """Return the plan that a run in check mode tells.
 
     Args:
@@ -285,7 +285,7 @@ def plan(events: Iterable[Event], jobs: Iterable[RunningJob] | None) -> Plan:
     hosts = sorted({effect.host for effect in costs})
     running = None if jobs is None else tuple(jobs)
     in_the_way = None if running is None else {h: tuple(job for job in running if h in job.nodes) for h in hosts}
-    return Plan(
+    return SitePlan(
         changes=changes(told),
         effects=costs,
         drains=tuple(sorted({effect.host for effect in costs if _drains(effect, in_the_way)})),

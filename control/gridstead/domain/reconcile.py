@@ -15,22 +15,26 @@ from gridstead.domain.actions import Action, Cancel, Extend, Note, Put, Submit
 from gridstead.domain.attempt import END_STATES, Attempt
 from gridstead.domain.calls import Call, ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, SetRunning, Settle
 from gridstead.domain.evidence import Absent, Alive, Ended, Unknown, belongs, weigh
-from gridstead.domain.ids import Proof, is_batch_location_hash
+from gridstead.domain.ids import JobKey, is_batch_location_hash
 from gridstead.domain.job import Block, Job
-from gridstead.domain.journal import Entry, EntryKind, JobRecord
+from gridstead.domain.journal import EntryKind, JournalEntry, JournalRecord
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.settlement import billed_seconds, evidence_hash, slack_seconds, time_limit_min
 from gridstead.domain.snapshot import Rules, Snapshot
 
 NO_EVIDENCE = "0x" + "00" * 32
 
+# Outbox keys begin with these words and a colon. They are stored: a released one never changes.
+CLAIM_KEY, CLAIM_CANCELLING_KEY, CLAIM_TOP_UP_KEY = "claim", "claim-cancelling", "claim-top-up"
+RUNNING_KEY, SETTLE_KEY, REFUSE_KEY = "running", "settle", "refuse"
 
-def plan(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
+
+def plan_jobs(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
     """Return what to do now, in order."""
     actions: list[Action] = list(_claims(snapshot, rules))
-    for proof, record in snapshot.records.items():
-        job = snapshot.jobs.get(proof.job_id.number)
-        if job is not None and is_claimed(job, proof, rules.provider):
+    for job_key, record in snapshot.records.items():
+        job = snapshot.jobs.get(job_key.job_id.number)
+        if job is not None and is_claimed(job, job_key, rules.provider):
             actions.extend(_ours(record, job, snapshot, rules))
         else:
             actions.extend(_not_ours(record, job, snapshot, rules))
@@ -42,9 +46,9 @@ def plan(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
 def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Take what waits in our queues; a claim that is mined need not be final before the next one."""
     wanted: tuple[tuple[str, int, Call], ...] = (
-        ("claim", snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
-        ("claim-cancelling", snapshot.queues.cancelling, ClaimCancelling()),
-        ("claim-top-up", snapshot.queues.top_up, ClaimTopUp()),
+        (CLAIM_KEY, snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
+        (CLAIM_CANCELLING_KEY, snapshot.queues.cancelling, ClaimCancelling()),
+        (CLAIM_TOP_UP_KEY, snapshot.queues.top_up, ClaimTopUp()),
     )
     for name, waiting, call in wanted:
         if any(key.startswith(f"{name}:") for key in snapshot.open_keys):
@@ -53,83 +57,91 @@ def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
             yield Put(key=f"{name}:{snapshot.head.number}:{turn}", call=call)
 
 
-def _alive_with(proof: Proof, snapshot: Snapshot) -> list[Attempt]:
-    return [a for a in snapshot.live.attempts if a.alive and a.proof == proof] if snapshot.live else []
+def _alive_with(job_key: JobKey, snapshot: Snapshot) -> list[Attempt]:
+    return [a for a in snapshot.live.attempts if a.alive and a.job_key == job_key] if snapshot.live else []
 
 
-def _close_when_gone(record: JobRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _close_when_gone(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Close a job once slurmctld lists nothing of it, and a submission under way has had time to show."""
-    if snapshot.live is None or _alive_with(record.proof, snapshot):
+    if snapshot.live is None or _alive_with(record.job_key, snapshot):
         return
     is_known = record.intended_at is None or record.slurm_job_id is not None
     if is_known or snapshot.now - (record.intended_at or 0) > rules.patience.submission_s:
-        yield Note(entry=Entry(proof=record.proof, kind=EntryKind.CLOSED, at=snapshot.now))
+        yield Note(entry=JournalEntry(job_key=record.job_key, kind=EntryKind.CLOSED, occurred_at=snapshot.now))
 
 
-def is_claimed(job: Job, proof: Proof, provider: str) -> bool:
+def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
     """Return whether the chain gives this job to the provider: claimed by it and hot."""
     hot = job.state in {JobState.SCHEDULED, JobState.RUNNING}
-    return job.proof == proof and job.provider == provider and hot
+    return job.job_key == job_key and job.provider == provider and hot
 
 
-def knows_claim(record: JobRecord, head: Block) -> bool:
+def knows_claim(record: JournalRecord, head: Block) -> bool:
     """Return whether a chain with this newest block would have the claim of a record: it is younger than the claim."""
     return head.timestamp > (record.claimed_at or 0)
 
 
-def _not_ours(record: JobRecord, job: Job | None, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _not_ours(record: JournalRecord, job: Job | None, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Cold, given back, not claimed (any more), another job's number now, or unknown to the chain.
 
     A reorg, or a node that lags behind, shows the same for a few blocks and then the claim again. So nothing is undone
     before it lasted for the confirmations, unless the job of our own claim is cold: then nobody pays for what runs.
     Blocks older than the claim, of a node that still reads its way up to it, are no confirmations of anything.
     """
-    proof = record.proof
-    settled = job is not None and job.proof == proof and job.provider == rules.provider and job.state in COLD
-    since = snapshot.unclaimed_since.get(proof)
+    job_key = record.job_key
+    settled = job is not None and job.job_key == job_key and job.provider == rules.provider and job.state in COLD
+    since = snapshot.unclaimed_since.get(job_key)
     lasts = (
         since is not None and knows_claim(record, snapshot.head) and snapshot.head.number - since >= rules.confirmations
     )
     if settled or lasts:
         reason = "the chain does not give it to us" if job is None else f"the chain says {job.state.name}"
-        for attempt in _alive_with(proof, snapshot):
-            yield from _undo(record, attempt, reason)
+        for attempt in _alive_with(job_key, snapshot):
+            yield from _cancel(record, attempt, reason)
     if lasts:
         yield from _close_when_gone(record, snapshot, rules)
 
 
-def _undo(record: JobRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
+def _cancel(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
     """End an attempt and remember that its end says nothing of the job, should the chain give it to us again."""
-    if (attempt.slurm_job_id, attempt.submitted_at) not in record.undone:
-        at, slurm_job_id = attempt.submitted_at, attempt.slurm_job_id
+    if (attempt.slurm_job_id, attempt.submitted_at) not in record.cancelled_by_us:
+        submitted_at, slurm_job_id = attempt.submitted_at, attempt.slurm_job_id
         yield Note(
-            entry=Entry(proof=record.proof, kind=EntryKind.UNDONE, at=at, slurm_job_id=slurm_job_id, reason=reason)
+            entry=JournalEntry(
+                job_key=record.job_key,
+                kind=EntryKind.CANCELLED_BY_US,
+                occurred_at=submitted_at,
+                slurm_job_id=slurm_job_id,
+                reason=reason,
+            )
         )
-    yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason=reason)
+    yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, reason=reason)
 
 
-def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _ours(record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Claimed by us and hot."""
     if not is_batch_location_hash(job.batch_location_hash):
         yield from _give_up(job, snapshot, rules, JobState.FAILED, "the id of its script is malformed")
         return
-    yield from _strangers(record, job, snapshot, rules)
-    ending = [a for a in _alive_with(record.proof, snapshot) if (a.slurm_job_id, a.submitted_at) in record.undone]
+    yield from _impostors(record, job, snapshot, rules)
+    ending = [
+        a for a in _alive_with(record.job_key, snapshot) if (a.slurm_job_id, a.submitted_at) in record.cancelled_by_us
+    ]
     if ending:
         for attempt in ending:
-            yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason="it was undone before")
+            yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, reason="it was undone before")
         return
     evidence = weigh(
         record, customer=job.customer, live=snapshot.live, accounting=snapshot.accounting, patience=rules.patience
     )
     if record.absent_since is not None and isinstance(evidence, Alive | Ended):
-        yield Note(entry=Entry(proof=record.proof, kind=EntryKind.PRESENT, at=snapshot.now))
+        yield Note(entry=JournalEntry(job_key=record.job_key, kind=EntryKind.PRESENT, occurred_at=snapshot.now))
     match evidence:
         case Unknown():
             return
         case Alive(attempt=attempt, surplus=surplus):
             for extra in surplus:
-                yield Cancel(slurm_job_id=extra.slurm_job_id, proof=record.proof, reason="a second attempt")
+                yield Cancel(slurm_job_id=extra.slurm_job_id, job_key=record.job_key, reason="a second attempt")
             yield from _follow(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
             yield from _end(job, attempt, snapshot, rules)
@@ -139,13 +151,17 @@ def _ours(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iter
             assert_never(evidence)
 
 
-def _strangers(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _impostors(record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     not_before = (record.claimed_at or 0) - rules.patience.clock_skew_s
-    for attempt in _alive_with(record.proof, snapshot):
-        if not belongs(attempt, proof=record.proof, customer=job.customer, not_before=not_before):
-            reason = f"slurm job {attempt.slurm_job_id} of {attempt.user} carries this job's proof and is not its own"
-            yield Note(entry=Entry(proof=record.proof, kind=EntryKind.STRANGER, at=snapshot.now, reason=reason))
-            yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason=reason)
+    for attempt in _alive_with(record.job_key, snapshot):
+        if not belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
+            reason = f"slurm job {attempt.slurm_job_id} of {attempt.user} carries this job's job key and is not its own"
+            yield Note(
+                entry=JournalEntry(
+                    job_key=record.job_key, kind=EntryKind.IMPOSTOR, occurred_at=snapshot.now, reason=reason
+                )
+            )
+            yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, reason=reason)
 
 
 def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
@@ -153,25 +169,29 @@ def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     return job.state is JobState.RUNNING or snapshot.head.number - job.state_block >= rules.confirmations
 
 
-def _follow(record: JobRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _follow(record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """It waits or runs in Slurm."""
     durable_at = (record.intended_at or 0) + rules.patience.absent_after_s
     if record.slurm_job_id != attempt.slurm_job_id or (not record.seen and snapshot.now >= durable_at):
         kind = EntryKind.SEEN if snapshot.now >= durable_at else EntryKind.SUBMITTED
-        yield Note(entry=Entry(proof=record.proof, kind=kind, at=snapshot.now, slurm_job_id=attempt.slurm_job_id))
+        yield Note(
+            entry=JournalEntry(
+                job_key=record.job_key, kind=kind, occurred_at=snapshot.now, slurm_job_id=attempt.slurm_job_id
+            )
+        )
     if job.cancel_requested:
-        yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=record.proof, reason="its customer cancelled it")
+        yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, reason="its customer cancelled it")
     elif attempt.time_limit_min is not None and attempt.time_limit_min < (
         limit := time_limit_min(job, longest=rules.max_time_limit_min)
     ):
-        yield Extend(slurm_job_id=attempt.slurm_job_id, proof=record.proof, time_limit_min=limit)
+        yield Extend(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, time_limit_min=limit)
     if job.state is JobState.SCHEDULED and attempt.started and _claim_is_confirmed(job, snapshot, rules):
         yield _set_running(job, attempt)
 
 
 def _set_running(job: Job, attempt: Attempt) -> Put:
-    call = SetRunning(proof=job.proof, started_at=attempt.started_at or 0)
-    return Put(key=f"running:{job.proof}", call=call)
+    call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
+    return Put(key=f"{RUNNING_KEY}:{job.job_key}", call=call)
 
 
 def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
@@ -193,23 +213,23 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
     if rules.plain_slack_min is not None:
         seconds = min(seconds, slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min))
     call = Settle(
-        proof=job.proof,
+        job_key=job.job_key,
         state=state,
         seconds=seconds,
         exit_code=attempt.exit_code,
         error="" if state is JobState.FINISHED else f"Slurm says {attempt.state}",
         evidence=evidence_hash(attempt),
     )
-    yield Put(key=f"settle:{job.proof}", call=call)
+    yield Put(key=f"{SETTLE_KEY}:{job.job_key}", call=call)
 
 
-def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, confirmed: bool) -> Iterator[Action]:
+def _missing(record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules, *, confirmed: bool) -> Iterator[Action]:
     """Slurm has no trace of it."""
     if not confirmed:
         since = record.absent_since
         if snapshot.live is not None and (since is None or since > snapshot.now):  # or the clock was set back
             # The sample may be as young as now, and the next is as old as its question: what lies between counts.
-            yield Note(entry=Entry(proof=record.proof, kind=EntryKind.ABSENT, at=snapshot.now))
+            yield Note(entry=JournalEntry(job_key=record.job_key, kind=EntryKind.ABSENT, occurred_at=snapshot.now))
         return
     limit = time_limit_min(job, longest=rules.max_time_limit_min)
     if record.unrunnable or limit < 1:
@@ -224,7 +244,7 @@ def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, c
             yield Submit(job=job, time_limit_min=limit)
     elif record.rejected and job.state is JobState.SCHEDULED:
         if _claim_is_confirmed(job, snapshot, rules):
-            yield Put(key=f"refuse:{job.proof}", call=Refuse(proof=job.proof))
+            yield Put(key=f"{REFUSE_KEY}:{job.job_key}", call=Refuse(job_key=job.job_key))
     elif record.rejected or record.attempts >= rules.max_attempts:
         reason = record.rejected or f"lost by Slurm {record.attempts} times"
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
@@ -235,23 +255,23 @@ def _missing(record: JobRecord, job: Job, snapshot: Snapshot, rules: Rules, *, c
 def _give_up(job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str) -> Iterator[Action]:
     """End a job that never ran or left no trace; nothing is billed."""
     if _claim_is_confirmed(job, snapshot, rules):
-        call = Settle(proof=job.proof, state=state, seconds=0, exit_code=0, error=reason, evidence=NO_EVIDENCE)
-        yield Put(key=f"settle:{job.proof}", call=call)
+        call = Settle(job_key=job.job_key, state=state, seconds=0, exit_code=0, error=reason, evidence=NO_EVIDENCE)
+        yield Put(key=f"{SETTLE_KEY}:{job.job_key}", call=call)
 
 
 def _orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Live attempts that carry a proof of our contracts, that no record knows, and that the chain does not give us."""
+    """Live attempts that carry a job key of our contracts, that no record knows, and that the chain does not give us."""
     if snapshot.live is None:
         return
     settled_at = snapshot.head.timestamp - rules.patience.clock_skew_s
     for attempt in snapshot.live.attempts:
-        proof = attempt.proof
-        if not attempt.alive or proof is None or proof in snapshot.records:
+        job_key = attempt.job_key
+        if not attempt.alive or job_key is None or job_key in snapshot.records:
             continue
-        job = snapshot.jobs.get(proof.job_id.number)
+        job = snapshot.jobs.get(job_key.job_id.number)
         if attempt.submitted_at > settled_at:
             continue
-        wanted = job is not None and job.proof == proof and job.provider == rules.provider and job.state not in COLD
-        same_contracts = (proof.job_id.chain_id, proof.job_id.contract) == (rules.chain_id, rules.contract)
+        wanted = job is not None and job.job_key == job_key and job.provider == rules.provider and job.state not in COLD
+        same_contracts = (job_key.job_id.chain_id, job_key.job_id.contract) == (rules.chain_id, rules.contract)
         if same_contracts and not wanted:
-            yield Cancel(slurm_job_id=attempt.slurm_job_id, proof=proof, reason="the chain does not give it to us")
+            yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=job_key, reason="the chain does not give it to us")

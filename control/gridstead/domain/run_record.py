@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gridstead.domain.playbook import Order, Run, RunOutcome, changes, failures
+from gridstead.domain.playbook import PlaybookRequest, PlaybookRun, RunOutcome, changes, failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,9 @@ class RunRecord:
     waiting: Mapping[str, tuple[str, ...]]
 
 
-def to_record(record_id: str, command: str, order: Order, run: Run, circumstances: Circumstances) -> RunRecord:
+def to_record(
+    record_id: str, command: str, order: PlaybookRequest, run: PlaybookRun, circumstances: Circumstances
+) -> RunRecord:
     """Return the record of a run."""
     changed: dict[str, list[str]] = {}
     for change in changes(run.events):

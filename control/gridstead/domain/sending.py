@@ -139,7 +139,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ChainView:
     """What one decision is made of.
 
     Attributes:

@@ -14,7 +14,7 @@ from gridstead.domain.lifecycle import JobState
 
 def time_limit_min(job: Job, *, longest: int) -> int:
     """Return how many whole minutes the job may run: what its lock pays for, at most the longest."""
-    paid = paid_minutes_floor(job.lock, job.price_per_min)
+    paid = paid_minutes_floor(job.escrow, job.price_per_min)
     return longest if paid is None else min(paid, longest)
 
 
@@ -24,7 +24,7 @@ def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) 
     Source: docs/explanation/billing.md.
     """
     figures = [attempt.elapsed_s]
-    paid = paid_seconds_floor(job.lock, job.price_per_min)
+    paid = paid_seconds_floor(job.escrow, job.price_per_min)
     if paid is not None:
         figures.append(paid)
     node = node_seconds(attempt, reports)
@@ -55,7 +55,7 @@ def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
 def evidence_hash(attempt: Attempt) -> str:
     """Return the SHA-256 of the accounting record that a bill rests on, 0x and 64 hexadecimal digits."""
     fields = (
-        attempt.proof, attempt.slurm_job_id, attempt.user, attempt.state, attempt.submitted_at,
+        attempt.job_key, attempt.slurm_job_id, attempt.user, attempt.state, attempt.submitted_at,
         attempt.started_at, attempt.ended_at, attempt.suspended_s, attempt.exit_code,
     )  # fmt: skip
     return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()

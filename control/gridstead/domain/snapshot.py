@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.evidence import Patience
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 from gridstead.domain.job import Block, Job, QueueSizes
-from gridstead.domain.journal import JobRecord
+from gridstead.domain.journal import JournalRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,12 @@ class Snapshot:
         head: Newest block; all of the chain below is as of this block.
         jobs: By number: every job that a record or a live attempt names.
         queues: Our queues on chain.
-        records: By proof: every open job of the journal.
+        records: By job key: every open job of the journal.
         live: What slurmctld lists; None if it did not answer.
         accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
         reports: What nodes said, newest last.
         open_keys: Keys of outbox entries that are not mined yet.
-        unclaimed_since: By proof: first block of the last run of blocks at which the chain did not give us an open job;
+        unclaimed_since: By job key: first block of the last run of blocks at which the chain did not give us an open job;
             blocks as old as the claim do not count.
     """
 
@@ -66,9 +66,9 @@ class Snapshot:
     head: Block
     jobs: Mapping[int, Job]
     queues: QueueSizes
-    records: Mapping[Proof, JobRecord]
+    records: Mapping[JobKey, JournalRecord]
     live: LiveSample | None
     accounting: AccountingSample | None
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
-    unclaimed_since: Mapping[Proof, int] = field(default_factory=dict)
+    unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)

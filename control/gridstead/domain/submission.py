@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gridstead.domain.billing import Resources
-from gridstead.domain.ids import Proof
+from gridstead.domain.ids import JobKey
 
 MAX_SCRIPT_BYTES = 1024 * 1024  # Slurm takes four times as much, unless its operator says otherwise
 MAX_ENVIRONMENT_BYTES = 256 * 1024
@@ -64,14 +64,14 @@ class Submission:
     """One attempt to be queued.
 
     Attributes:
-        proof: Becomes AdminComment; its job's name becomes the Slurm name.
+        job key: Becomes AdminComment; its job's name becomes the Slurm name.
         user: Who it runs as.
         resources: What it gets.
         time_limit_min: Minutes that the lock pays for.
         script: What it runs.
     """
 
-    proof: Proof
+    job_key: JobKey
     user: GridUser
     resources: Resources
     time_limit_min: int

@@ -9,7 +9,7 @@ One module per room of the outside world; importers take all of them from here.
 
 from __future__ import annotations
 
-from gridstead.ports.agent import Accounts, CompletionSpool, ReportStore, Seal, Slurm
+from gridstead.ports.agent import Accounts, CompletionSpool, ReportSeal, ReportStore, Slurm
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
 from gridstead.ports.cluster import Reports, Scheduler
@@ -46,12 +46,12 @@ __all__ = [
     "ObjectStore",
     "Outbox",
     "ReplicaFiles",
+    "ReportSeal",
     "ReportStore",
     "Reports",
     "Scheduler",
     "ScriptSource",
     "ScriptStore",
-    "Seal",
     "Signatures",
     "SigningCertificate",
     "Slurm",

@@ -96,7 +96,7 @@ class CompletionSpool(Protocol):
         ...
 
 
-class Seal(Protocol):
+class ReportSeal(Protocol):
     """MUNGE."""
 
     def open(self, sealed: bytes) -> OpenedSeal:

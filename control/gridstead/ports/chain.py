@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from gridstead.domain.calls import Call
-from gridstead.domain.events import Event
+from gridstead.domain.events import ChainEvent
 from gridstead.domain.expiry import Timeouts
 from gridstead.domain.job import Block, Job, Provider, QueueSizes
 from gridstead.domain.sending import Fees, Receipt, Reply, Transaction
@@ -25,30 +25,30 @@ class Ledger(Protocol):
         """Return the block at that height of the present history, None if the chain is shorter."""
         ...
 
-    def jobs(self, numbers: Iterable[int], *, at: Block) -> Mapping[int, Job]:
+    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> Mapping[int, Job]:
         """Return the jobs that exist at that block by number; an unknown number is left out."""
         ...
 
-    def events(self, *, first: int, end: Block) -> tuple[Event, ...]:
+    def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events from a height to a block, both included, in chain order, of that block's history.
 
         A ledger may be made for the claims of one provider; then these are all that it must return.
         """
         ...
 
-    def queue_sizes(self, provider: str, *, at: Block) -> QueueSizes:
+    def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         """Return how many entries wait in the provider's queues; stale ones may be counted."""
         ...
 
-    def providers(self, addresses: Iterable[str], *, at: Block) -> Mapping[str, Provider]:
+    def providers(self, addresses: Iterable[str], *, at_block: Block) -> Mapping[str, Provider]:
         """Return the records of these providers; one that never registered is left out."""
         ...
 
-    def waiting_provider(self, address: str, *, at: Block) -> Provider | None:
+    def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         """Return the provider's record that waits for approval, None if none does."""
         ...
 
-    def timeouts(self, *, at: Block) -> Timeouts:
+    def timeouts(self, *, at_block: Block) -> Timeouts:
         """Return how long the grid waits for its providers."""
         ...
 
@@ -61,7 +61,7 @@ class Account(Protocol):
         """The wallet, lower case."""
         ...
 
-    def nonce(self, *, at: Block) -> int:
+    def nonce(self, *, at_block: Block) -> int:
         """Return how many transactions of the wallet the chain holds at that block."""
         ...
 
@@ -93,7 +93,7 @@ class Account(Protocol):
         """
         ...
 
-    def gas_limit(self, *, at: Block) -> int:
+    def gas_limit(self, *, at_block: Block) -> int:
         """Return how much gas that block could hold."""
         ...
 

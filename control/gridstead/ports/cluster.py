@@ -23,15 +23,15 @@ class Scheduler(Protocol):
         """
         ...
 
-    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
-        """Ask Slurm to end an attempt, if its AdminComment is this proof; anything else is left alone.
+    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+        """Ask Slurm to end an attempt, if its AdminComment is this job key; anything else is left alone.
 
         Calling it again, or for an attempt that has ended or is unknown, is safe.
         """
         ...
 
-    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
-        """Raise an attempt's time limit to so many minutes, if its AdminComment is this proof. Safe to repeat."""
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+        """Raise an attempt's time limit to so many minutes, if its AdminComment is this job key. Safe to repeat."""
         ...
 
     def live(self) -> LiveSample:

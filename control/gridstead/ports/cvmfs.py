@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from gridstead.domain.cvmfs.letters import Letter
 from gridstead.domain.cvmfs.objects import Algorithm, ObjectName
 from gridstead.domain.cvmfs.replica import ReplicaState, Swept
-from gridstead.domain.cvmfs.trust import Letters
+from gridstead.domain.cvmfs.signed_files import SignedFile
+from gridstead.domain.cvmfs.trust import SignedFiles
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class SigningCertificate(Protocol):
         """Return its hash as whitelists have it: bytes in upper case hexadecimal, colons between."""
         ...
 
-    def has_signed(self, letter: Letter) -> bool:
+    def has_signed(self, signed_file: SignedFile) -> bool:
         """Return whether a letter's signature is of its key."""
         ...
 
@@ -57,7 +57,7 @@ class SigningCertificate(Protocol):
 class Signatures(Protocol):
     """Public keys."""
 
-    def is_of_master(self, letter: Letter) -> bool:
+    def is_of_master(self, signed_file: SignedFile) -> bool:
         """Return whether a letter's signature is of one of the master keys."""
         ...
 
@@ -157,11 +157,11 @@ class ReplicaFiles(Protocol):
         """Keep the state, in one step, and tell it to clients. Survives a power cut."""
         ...
 
-    def letter(self, name: str) -> bytes | None:
+    def signed_file(self, name: str) -> bytes | None:
         """Return a letter that is served."""
         ...
 
-    def publish(self, letters: Letters) -> None:
+    def publish(self, signed_files: SignedFiles) -> None:
         """Serve these letters, the manifest last. Survives a power cut."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from gridstead.domain.cvmfs.objects import ObjectName
-from gridstead.domain.cvmfs.tree import Entry, Piece
+from gridstead.domain.cvmfs.tree import Piece, TreeEntry
 
 
 class Content(Protocol):
@@ -33,15 +33,15 @@ class TreeCatalog(Protocol):
     Every method but ``close`` may raise RepositoryUntrusted: it says what no tree can.
     """
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> TreeEntry | None:
         """Return what is at a path; None for nothing."""
         ...
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
         """Return what is in a directory, without what listings leave out."""
         ...
 
-    def pieces(self, path: str, entry: Entry) -> tuple[Piece, ...]:
+    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
         """Return the content of a file, from first to last; empty for an empty one."""
         ...
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
-from gridstead.domain.journal import Entry
+from gridstead.domain.journal import JournalEntry
 from gridstead.domain.sending import EntryChange, OutboxEntry, Transaction
 
 
@@ -48,7 +48,7 @@ class Transactions(Protocol):
         """Store transactions that are about to be sent, all or none; their entries are SENT from now on."""
         ...
 
-    def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
+    def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
         """Store that the node took these transactions of the account at that time (Unix seconds)."""
         ...
 
@@ -62,15 +62,15 @@ class Transactions(Protocol):
 class Journal(Protocol):
     """The append-only memory of a service."""
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[JournalEntry]) -> None:
         """Store the entries, all or none, before returning."""
         ...
 
-    def open_entries(self) -> tuple[Entry, ...]:
+    def open_entries(self) -> tuple[JournalEntry, ...]:
         """Return all entries of jobs without a closing entry, in the order they were stored."""
         ...
 
-    def undone_entries(self) -> tuple[Entry, ...]:
+    def cancelled_entries(self) -> tuple[JournalEntry, ...]:
         """Return the UNDONE entries of all jobs, closed ones too, in the order they were stored."""
         ...
 

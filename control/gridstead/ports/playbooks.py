@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gridstead.domain.playbook import Event, Order, Run
+from gridstead.domain.playbook import PlaybookEvent, PlaybookRequest, PlaybookRun
 from gridstead.domain.run_record import RunRecord
 
 
@@ -29,7 +29,7 @@ class Stop:
 class Playbooks(Protocol):
     """The playbooks of a checkout."""
 
-    def run(self, order: Order, *, tell: Callable[[Event], None], stop: Stop) -> Run:
+    def run(self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop) -> PlaybookRun:
         """Run a playbook to its end and return what came of it.
 
         Args:
@@ -47,7 +47,7 @@ class Playbooks(Protocol):
 class DriftMetrics(Protocol):
     """Where monitoring reads how far a site is from its inventory."""
 
-    def publish(self, tasks: Mapping[str, int] | None, *, at: int) -> None:
+    def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Replace what was published.
 
         Args:

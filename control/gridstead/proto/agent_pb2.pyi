@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("proof", "user", "uid", "gid", "tasks", "cpus_per_task", "memory_per_cpu_mb", "gpus", "time_limit_min", "script", "environment")
+    __slots__ = ("job_key", "user", "uid", "gid", "tasks", "cpus_per_task", "memory_per_cpu_mb", "gpus", "time_limit_min", "script", "environment")
     class EnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -15,7 +15,7 @@ class SubmitRequest(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    PROOF_FIELD_NUMBER: _ClassVar[int]
+    JOB_KEY_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     GID_FIELD_NUMBER: _ClassVar[int]
@@ -26,7 +26,7 @@ class SubmitRequest(_message.Message):
     TIME_LIMIT_MIN_FIELD_NUMBER: _ClassVar[int]
     SCRIPT_FIELD_NUMBER: _ClassVar[int]
     ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
-    proof: str
+    job_key: str
     user: str
     uid: int
     gid: int
@@ -37,7 +37,7 @@ class SubmitRequest(_message.Message):
     time_limit_min: int
     script: str
     environment: _containers.ScalarMap[str, str]
-    def __init__(self, proof: _Optional[str] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., gid: _Optional[int] = ..., tasks: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., memory_per_cpu_mb: _Optional[int] = ..., gpus: _Optional[int] = ..., time_limit_min: _Optional[int] = ..., script: _Optional[str] = ..., environment: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, job_key: _Optional[str] = ..., user: _Optional[str] = ..., uid: _Optional[int] = ..., gid: _Optional[int] = ..., tasks: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., memory_per_cpu_mb: _Optional[int] = ..., gpus: _Optional[int] = ..., time_limit_min: _Optional[int] = ..., script: _Optional[str] = ..., environment: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class SubmitResponse(_message.Message):
     __slots__ = ("slurm_job_id",)
@@ -46,26 +46,26 @@ class SubmitResponse(_message.Message):
     def __init__(self, slurm_job_id: _Optional[int] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
-    __slots__ = ("slurm_job_id", "proof")
+    __slots__ = ("slurm_job_id", "job_key")
     SLURM_JOB_ID_FIELD_NUMBER: _ClassVar[int]
-    PROOF_FIELD_NUMBER: _ClassVar[int]
+    JOB_KEY_FIELD_NUMBER: _ClassVar[int]
     slurm_job_id: int
-    proof: str
-    def __init__(self, slurm_job_id: _Optional[int] = ..., proof: _Optional[str] = ...) -> None: ...
+    job_key: str
+    def __init__(self, slurm_job_id: _Optional[int] = ..., job_key: _Optional[str] = ...) -> None: ...
 
 class CancelResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ExtendRequest(_message.Message):
-    __slots__ = ("slurm_job_id", "proof", "time_limit_min")
+    __slots__ = ("slurm_job_id", "job_key", "time_limit_min")
     SLURM_JOB_ID_FIELD_NUMBER: _ClassVar[int]
-    PROOF_FIELD_NUMBER: _ClassVar[int]
+    JOB_KEY_FIELD_NUMBER: _ClassVar[int]
     TIME_LIMIT_MIN_FIELD_NUMBER: _ClassVar[int]
     slurm_job_id: int
-    proof: str
+    job_key: str
     time_limit_min: int
-    def __init__(self, slurm_job_id: _Optional[int] = ..., proof: _Optional[str] = ..., time_limit_min: _Optional[int] = ...) -> None: ...
+    def __init__(self, slurm_job_id: _Optional[int] = ..., job_key: _Optional[str] = ..., time_limit_min: _Optional[int] = ...) -> None: ...
 
 class ExtendResponse(_message.Message):
     __slots__ = ()
@@ -176,18 +176,18 @@ class PullReportsRequest(_message.Message):
     def __init__(self, after: _Optional[int] = ..., wait_s: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("sequence", "event", "slurm_job_id", "uid", "at")
+    __slots__ = ("sequence", "event", "slurm_job_id", "uid", "occurred_at")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     SLURM_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
-    AT_FIELD_NUMBER: _ClassVar[int]
+    OCCURRED_AT_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     event: str
     slurm_job_id: int
     uid: int
-    at: int
-    def __init__(self, sequence: _Optional[int] = ..., event: _Optional[str] = ..., slurm_job_id: _Optional[int] = ..., uid: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
+    occurred_at: int
+    def __init__(self, sequence: _Optional[int] = ..., event: _Optional[str] = ..., slurm_job_id: _Optional[int] = ..., uid: _Optional[int] = ..., occurred_at: _Optional[int] = ...) -> None: ...
 
 class PullReportsResponse(_message.Message):
     __slots__ = ("reports",)

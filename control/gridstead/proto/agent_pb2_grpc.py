@@ -87,7 +87,7 @@ class ClusterAgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Cancel(self, request, context):
-        """Ends an attempt whose AdminComment is this proof; leaves anything else alone.
+        """Ends an attempt whose AdminComment is this job key; leaves anything else alone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

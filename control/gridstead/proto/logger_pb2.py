@@ -24,27 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgridstead/proto/logger.proto\x12\x0flogger.v1alpha1\"\x9a\x01\n\x0cWriteRequest\x12\x10\n\x08log_name\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x11\n\ttimestamp\x18\x04 \x01(\x03\x12\'\n\x06stream\x18\x05 \x01(\x0e\x32\x17.logger.v1alpha1.Stream\x12\x0e\n\x06writer\x18\x06 \x01(\x04\x12\x10\n\x08sequence\x18\x07 \x01(\x04\"\x0f\n\rWriteResponse\"\x9b\x01\n\x0bReadRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x10\n\x08log_name\x18\x02 \x01(\t\x12\x11\n\ttimestamp\x18\x03 \x01(\x04\x12\x13\n\x0bsigned_hash\x18\x04 \x01(\x0c\x12\x0f\n\x07\x65\x64ition\x18\x05 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x06 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x07 \x01(\x08\x12\x11\n\tuntil_now\x18\x08 \x01(\x08\"v\n\x0cReadResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x11\n\ttimestamp\x18\x02 \x01(\x03\x12\'\n\x06stream\x18\x03 \x01(\x0e\x32\x17.logger.v1alpha1.Stream\x12\x0c\n\x04line\x18\x04 \x01(\x04\x12\x0e\n\x06resume\x18\x05 \x01(\x04\"K\n\x10WatchListRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x11\n\ttimestamp\x18\x02 \x01(\x04\x12\x13\n\x0bsigned_hash\x18\x03 \x01(\x0c\"&\n\x11WatchListResponse\x12\x11\n\tlog_names\x18\x01 \x03(\t*S\n\x06Stream\x12\x12\n\x0eSTREAM_UNKNOWN\x10\x00\x12\x11\n\rSTREAM_STDOUT\x10\x01\x12\x11\n\rSTREAM_STDERR\x10\x02\x12\x0f\n\x0bSTREAM_GRID\x10\x03\x32\xf2\x01\n\tLoggerAPI\x12H\n\x05Write\x12\x1d.logger.v1alpha1.WriteRequest\x1a\x1e.logger.v1alpha1.WriteResponse(\x01\x12\x45\n\x04Read\x12\x1c.logger.v1alpha1.ReadRequest\x1a\x1d.logger.v1alpha1.ReadResponse0\x01\x12T\n\tWatchList\x12!.logger.v1alpha1.WatchListRequest\x1a\".logger.v1alpha1.WatchListResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgridstead/proto/logger.proto\x12\x0flogger.v1alpha1\"\x9a\x01\n\x0cWriteRequest\x12\x10\n\x08log_name\x18\x01 \x01(\t\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x11\n\ttimestamp\x18\x04 \x01(\x03\x12\'\n\x06stream\x18\x05 \x01(\x0e\x32\x17.logger.v1alpha1.Stream\x12\x0e\n\x06writer\x18\x06 \x01(\x04\x12\x10\n\x08sequence\x18\x07 \x01(\x04\"\x0f\n\rWriteResponse\"\xa0\x01\n\x0bReadRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x10\n\x08log_name\x18\x02 \x01(\t\x12\x11\n\ttimestamp\x18\x03 \x01(\x04\x12\x13\n\x0bsigned_hash\x18\x04 \x01(\x0c\x12\x14\n\x0clog_identity\x18\x05 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x06 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x07 \x01(\x08\x12\x11\n\tuntil_now\x18\x08 \x01(\x08\"v\n\x0cReadResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x11\n\ttimestamp\x18\x02 \x01(\x03\x12\'\n\x06stream\x18\x03 \x01(\x0e\x32\x17.logger.v1alpha1.Stream\x12\x0c\n\x04line\x18\x04 \x01(\x04\x12\x0e\n\x06resume\x18\x05 \x01(\x04\"K\n\x10WatchListRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x11\n\ttimestamp\x18\x02 \x01(\x04\x12\x13\n\x0bsigned_hash\x18\x03 \x01(\x0c\"&\n\x11WatchListResponse\x12\x11\n\tlog_names\x18\x01 \x03(\t*S\n\x06Stream\x12\x12\n\x0eSTREAM_UNKNOWN\x10\x00\x12\x11\n\rSTREAM_STDOUT\x10\x01\x12\x11\n\rSTREAM_STDERR\x10\x02\x12\x0f\n\x0bSTREAM_GRID\x10\x03\x32\xf2\x01\n\tLoggerAPI\x12H\n\x05Write\x12\x1d.logger.v1alpha1.WriteRequest\x1a\x1e.logger.v1alpha1.WriteResponse(\x01\x12\x45\n\x04Read\x12\x1c.logger.v1alpha1.ReadRequest\x1a\x1d.logger.v1alpha1.ReadResponse0\x01\x12T\n\tWatchList\x12!.logger.v1alpha1.WatchListRequest\x1a\".logger.v1alpha1.WatchListResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gridstead.proto.logger_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STREAM']._serialized_start=618
-  _globals['_STREAM']._serialized_end=701
+  _globals['_STREAM']._serialized_start=623
+  _globals['_STREAM']._serialized_end=706
   _globals['_WRITEREQUEST']._serialized_start=50
   _globals['_WRITEREQUEST']._serialized_end=204
   _globals['_WRITERESPONSE']._serialized_start=206
   _globals['_WRITERESPONSE']._serialized_end=221
   _globals['_READREQUEST']._serialized_start=224
-  _globals['_READREQUEST']._serialized_end=379
-  _globals['_READRESPONSE']._serialized_start=381
-  _globals['_READRESPONSE']._serialized_end=499
-  _globals['_WATCHLISTREQUEST']._serialized_start=501
-  _globals['_WATCHLISTREQUEST']._serialized_end=576
-  _globals['_WATCHLISTRESPONSE']._serialized_start=578
-  _globals['_WATCHLISTRESPONSE']._serialized_end=616
-  _globals['_LOGGERAPI']._serialized_start=704
-  _globals['_LOGGERAPI']._serialized_end=946
+  _globals['_READREQUEST']._serialized_end=384
+  _globals['_READRESPONSE']._serialized_start=386
+  _globals['_READRESPONSE']._serialized_end=504
+  _globals['_WATCHLISTREQUEST']._serialized_start=506
+  _globals['_WATCHLISTREQUEST']._serialized_end=581
+  _globals['_WATCHLISTRESPONSE']._serialized_start=583
+  _globals['_WATCHLISTRESPONSE']._serialized_end=621
+  _globals['_LOGGERAPI']._serialized_start=709
+  _globals['_LOGGERAPI']._serialized_end=951
 # @@protoc_insertion_point(module_scope)

@@ -41,12 +41,12 @@ class WriteResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("address", "log_name", "timestamp", "signed_hash", "edition", "after", "chunks", "until_now")
+    __slots__ = ("address", "log_name", "timestamp", "signed_hash", "log_identity", "after", "chunks", "until_now")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LOG_NAME_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     SIGNED_HASH_FIELD_NUMBER: _ClassVar[int]
-    EDITION_FIELD_NUMBER: _ClassVar[int]
+    LOG_IDENTITY_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     UNTIL_NOW_FIELD_NUMBER: _ClassVar[int]
@@ -54,11 +54,11 @@ class ReadRequest(_message.Message):
     log_name: str
     timestamp: int
     signed_hash: bytes
-    edition: str
+    log_identity: str
     after: int
     chunks: bool
     until_now: bool
-    def __init__(self, address: _Optional[str] = ..., log_name: _Optional[str] = ..., timestamp: _Optional[int] = ..., signed_hash: _Optional[bytes] = ..., edition: _Optional[str] = ..., after: _Optional[int] = ..., chunks: _Optional[bool] = ..., until_now: _Optional[bool] = ...) -> None: ...
+    def __init__(self, address: _Optional[str] = ..., log_name: _Optional[str] = ..., timestamp: _Optional[int] = ..., signed_hash: _Optional[bytes] = ..., log_identity: _Optional[str] = ..., after: _Optional[int] = ..., chunks: _Optional[bool] = ..., until_now: _Optional[bool] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
     __slots__ = ("data", "timestamp", "stream", "line", "resume")

@@ -15,7 +15,7 @@ import grpc
 
 from gridstead.domain.attempt import Attempt
 from gridstead.domain.billing import Resources
-from gridstead.domain.ids import parse_proof
+from gridstead.domain.ids import parse_job_key
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import (
     ConfigError,
@@ -86,12 +86,12 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
 
     def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
         with _status(context):
-            self._scheduler.cancel(request.slurm_job_id, proof=request.proof)
+            self._scheduler.cancel(request.slurm_job_id, job_key=request.job_key)
             return pb.CancelResponse()
 
     def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
         with _status(context):
-            self._scheduler.extend(request.slurm_job_id, proof=request.proof, time_limit_min=request.time_limit_min)
+            self._scheduler.extend(request.slurm_job_id, job_key=request.job_key, time_limit_min=request.time_limit_min)
             return pb.ExtendResponse()
 
     def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
@@ -127,7 +127,13 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
             reports = self._reports.pull(after=request.after, wait_s=request.wait_s)
             return pb.PullReportsResponse(
                 reports=[
-                    pb.Report(sequence=r.sequence, event=r.event, slurm_job_id=r.slurm_job_id, uid=r.uid, at=r.at)
+                    pb.Report(
+                        sequence=r.sequence,
+                        event=r.event,
+                        slurm_job_id=r.slurm_job_id,
+                        uid=r.uid,
+                        occurred_at=r.occurred_at,
+                    )
                     for r in reports
                 ]
             )
@@ -199,11 +205,11 @@ def _status(context: grpc.ServicerContext) -> Iterator[None]:
 
 
 def _submission(request: pb.SubmitRequest) -> Submission:
-    proof = parse_proof(request.proof)
-    if proof is None:
-        raise InvalidInput(f"invalid proof {request.proof[:200]!r}")
+    job_key = parse_job_key(request.job_key)
+    if job_key is None:
+        raise InvalidInput(f"invalid job key {request.job_key[:200]!r}")
     return Submission(
-        proof=proof,
+        job_key=job_key,
         user=GridUser(address=request.user, uid=request.uid, gid=request.gid),
         resources=Resources(
             gpus=request.gpus,
@@ -220,7 +226,7 @@ def _attempt(attempt: Attempt) -> pb.Attempt:
     return pb.Attempt(
         slurm_job_id=attempt.slurm_job_id,
         name=attempt.name,
-        admin_comment=str(attempt.proof) if attempt.proof else "",
+        admin_comment=str(attempt.job_key) if attempt.job_key else "",
         user=attempt.user,
         uid=attempt.uid or 0,
         state=attempt.state,

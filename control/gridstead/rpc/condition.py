@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from gridstead.errors import GridsteadError
 from gridstead.rpc.metrics import CONTENT_TYPE
-from gridstead.rpc.peer_limit import FORWARDED, Caller, Network, PeerLimit, is_in
+from gridstead.rpc.peer_limit import FORWARDED, Network, PeerLimit, RemoteCaller, is_in
 
 
 def condition_routes(
@@ -53,6 +53,6 @@ def condition_routes(
     ]
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: Request) -> RemoteCaller:
     """Return who sent a request."""
-    return Caller(request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED)))
+    return RemoteCaller(request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED)))

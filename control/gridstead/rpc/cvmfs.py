@@ -25,7 +25,7 @@ from gridstead.domain.cvmfs.objects import parse_path
 from gridstead.rpc.condition import condition_routes
 from gridstead.rpc.peer_limit import Network, PeerLimit
 
-LETTERS = frozenset(
+SIGNED_FILES = frozenset(
     {".cvmfspublished", ".cvmfswhitelist", ".cvmfs_status.json", ".cvmfs_last_snapshot", ".cvmfs_is_snapshotting"}
 )
 FOR_DAYS = {"Cache-Control": "max-age=259200"}
@@ -63,9 +63,9 @@ def make_app(offer: ReplicaOffer) -> Starlette:
     def file(request: Request) -> Response:
         name, path = request.path_params["name"], request.path_params["path"]
         exact = request.scope["path"] == f"/cvmfs/{name}/{path}"  # a route takes a line end after its path, too
-        if not exact or name not in names or not (path in LETTERS or parse_path(path)):
+        if not exact or name not in names or not (path in SIGNED_FILES or parse_path(path)):
             return _not_found()
-        return _file(offer.storage / name / path, FOR_A_MINUTE if path in LETTERS else FOR_DAYS)
+        return _file(offer.storage / name / path, FOR_A_MINUTE if path in SIGNED_FILES else FOR_DAYS)
 
     def repositories(_request: Request) -> Response:
         replicas = [{"name": name, "url": f"/cvmfs/{name}"} for name in sorted(names)]

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # only this one takes a device that is open already
 import mfusepy
 
-from gridstead.domain.cvmfs.tree import Entry, parent_of
+from gridstead.domain.cvmfs.tree import TreeEntry, parent_of
 from gridstead.errors import GridsteadError
 
 KERNEL_S = 1  # how long the kernel goes by what it was told
@@ -31,11 +31,11 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 class Files(Protocol):
     """What is shown. Every method but ``release`` may raise an error of ours."""
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> TreeEntry | None:
         """Return what is at a path."""
         ...
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
         """Return what is in a directory."""
         ...
 
@@ -102,7 +102,7 @@ class Operations:
         self._files.release(fh.fh)
         return 0
 
-    def _entry(self, path: str) -> Entry:
+    def _entry(self, path: str) -> TreeEntry:
         with _told():
             entry = self._files.entry(_ours(path))
         if entry is None:
@@ -143,11 +143,11 @@ def _ours(path: str) -> str:
     return "" if path == "/" else path
 
 
-def _listed(entry: Entry) -> dict[str, int]:
+def _listed(entry: TreeEntry) -> dict[str, int]:
     return {"st_mode": entry.mode, "st_ino": entry.inode}
 
 
-def _status(entry: Entry) -> dict[str, int]:
+def _status(entry: TreeEntry) -> dict[str, int]:
     device = 0 if entry.is_file or entry.is_directory or entry.is_link else entry.size
     size = 0 if device else entry.size
     return {

@@ -41,7 +41,7 @@ class ReadService(Protocol):
         """Return the owner whose logs a signed request may list."""
         ...
 
-    def find(self, owner: str, log_name: str, edition: str) -> LogId | None:
+    def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
         """Return the log of an edition, the newest without one."""
         ...
 
@@ -116,7 +116,7 @@ class Reading:
         with self._readers.reader(name) as news:
             while True:
                 news.clear()
-                log = log or self._service.find(*name, request.edition)
+                log = log or self._service.find(*name, request.log_identity)
                 stored = self._service.read(log, position) if log else ()
                 for one in stored:
                     for response in shown(one):

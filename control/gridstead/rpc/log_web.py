@@ -73,7 +73,7 @@ class Web:
     origins: tuple[str, ...]
 
 
-class WebServer:
+class LogWebServer:
     """The server; lives in an event loop that runs already.
 
     Args:

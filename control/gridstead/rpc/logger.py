@@ -18,7 +18,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from gridstead.domain.log import MAX_SEQUENCE, Chunk, Stream, to_chunk_data
-from gridstead.domain.log_access import Permit
+from gridstead.domain.log_access import WritePermit
 from gridstead.errors import ConfigError, GridsteadError
 from gridstead.proto.logger_pb2 import (
     ReadRequest,
@@ -30,7 +30,7 @@ from gridstead.proto.logger_pb2 import (
 )
 from gridstead.proto.logger_pb2_grpc import LoggerAPIServicer, add_LoggerAPIServicer_to_server
 from gridstead.rpc.log_reading import Readers, Reading, ReadService, status_of
-from gridstead.rpc.log_web import Web, WebServer
+from gridstead.rpc.log_web import LogWebServer, Web
 from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 
 MAX_STREAMS = 4000
@@ -49,15 +49,15 @@ _STREAMS = frozenset(Stream)
 class LogService(ReadService, Protocol):
     """What the server calls."""
 
-    def authorize_write(self, token: str, owner: str, log_name: str) -> Permit:
+    def authorize_write(self, token: str, owner: str, log_name: str) -> WritePermit:
         """Return what the token lets its holder do with this log."""
         ...
 
-    def write(self, permit: Permit, chunk: Chunk) -> None:
+    def write(self, permit: WritePermit, chunk: Chunk) -> None:
         """Store what one message holds."""
         ...
 
-    def finish(self, permit: Permit) -> None:
+    def finish(self, permit: WritePermit) -> None:
         """Make durable what was written."""
         ...
 
@@ -78,7 +78,7 @@ class LoggerServer:
         self._service = service
         self._readers = Readers()
         self._reading = Reading(service, self._readers)
-        self._web = WebServer(web, tls, self._reading) if web else None
+        self._web = LogWebServer(web, tls, self._reading) if web else None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="logger", daemon=True)
         self._server: grpc.aio.Server | None = None
@@ -141,7 +141,7 @@ class _Servicer(LoggerAPIServicer):
         self, request_iterator: AsyncIterator[WriteRequest], context: grpc.aio.ServicerContext
     ) -> WriteResponse:
         token = _token(context)
-        permits: dict[tuple[str, str], Permit] = {}
+        permits: dict[tuple[str, str], WritePermit] = {}
         async with _answering(context):
             async for request in request_iterator:
                 name = (request.user, request.log_name)

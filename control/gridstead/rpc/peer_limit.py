@@ -24,7 +24,7 @@ FORWARDED = "x-forwarded-for"
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
-class Caller(NamedTuple):
+class RemoteCaller(NamedTuple):
     """The host of a connection, and the values of X-Forwarded-For that came over it, in their order."""
 
     host: str
@@ -54,7 +54,7 @@ class PeerLimit:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # at that time so much was left
         self._lock = threading.Lock()
 
-    def take(self, caller: Caller, amount: float = 1.0) -> None:
+    def take(self, caller: RemoteCaller, amount: float = 1.0) -> None:
         """Count so much for a caller.
 
         Raises:
@@ -76,7 +76,7 @@ class PeerLimit:
             raise TooMuch("too many requests", detail=detail, hint=f"Try again in {max(1, round(wait_s))} s.")
 
 
-def behind(caller: Caller, proxies: Iterable[Network]) -> str:
+def behind(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
     """Return the host that calls: the last one that a proxy of ours names, as it saw it; else the connection's."""
     if not is_in(caller.host, proxies):
         return caller.host
@@ -106,8 +106,8 @@ def to_peer(host: str) -> str:
     return str(address)
 
 
-def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> Caller:
+def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> RemoteCaller:
     """Return who calls, from what gRPC says: ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``, and the call's metadata."""
     _, _, rest = unquote(peer).partition(":")
     forwarded = tuple(value for key, value in metadata if key == FORWARDED and isinstance(value, str))
-    return Caller(rest.rpartition(":")[0].strip("[]"), forwarded)
+    return RemoteCaller(rest.rpartition(":")[0].strip("[]"), forwarded)

@@ -2,8 +2,8 @@
 """The cluster agent: what the supervisor may have done to Slurm, and nothing more.
 
 It stands between a network and SlurmUser's rights, so each request is judged as if its sender were hostile.
-Rule 1: jobs are queued for wallets only, as the wallet's own account, with their proof. Rule 2: only a job that carries
-the proof that the caller names is ended or extended. Implements ports ``Scheduler`` and ``Reports``.
+Rule 1: jobs are queued for wallets only, as the wallet's own account, with their job key. Rule 2: only a job that carries
+the job key that the caller names is ended or extended. Implements ports ``Scheduler`` and ``Reports``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 
 from gridstead.domain.accounts import WalletRange
 from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
-from gridstead.domain.ids import is_address, parse_proof, parse_slurm_name
+from gridstead.domain.ids import is_address, parse_job_key, parse_slurm_name
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import MAX_ENVIRONMENT_BYTES, MAX_SCRIPT_BYTES, Gate, Submission
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
@@ -72,19 +72,19 @@ class Agent:
         except AssociationUnknown:
             self._reassociate(user.address)
             raise
-        log.info("job_submitted", job_id=submission.proof.job_id.number, slurm_job_id=slurm_job_id)
+        log.info("job_submitted", job_id=submission.job_key.job_id.number, slurm_job_id=slurm_job_id)
         return slurm_job_id
 
-    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
-        """End an attempt that carries this proof; port Scheduler."""
-        if self._carries(slurm_job_id, proof):
+    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+        """End an attempt that carries this job key; port Scheduler."""
+        if self._carries(slurm_job_id, job_key):
             self._slurm.cancel(slurm_job_id)
             log.info("job_cancelled", slurm_job_id=slurm_job_id)
 
-    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
-        """Raise the limit of an attempt that carries this proof, never lower it; port Scheduler."""
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+        """Raise the limit of an attempt that carries this job key, never lower it; port Scheduler."""
         _check_count("time limit", time_limit_min, 1, TIME_LIMIT_MAX_MIN)
-        if self._carries(slurm_job_id, proof, below_min=time_limit_min):
+        if self._carries(slurm_job_id, job_key, below_min=time_limit_min):
             self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
             log.info("job_extended", slurm_job_id=slurm_job_id)
 
@@ -135,11 +135,11 @@ class Agent:
         log.warning("association_unknown", address=address, action="slurmctld reads all associations anew")
         self._accounts.reassociate(address)
 
-    def _carries(self, slurm_job_id: int, proof: str, *, below_min: int | None = None) -> bool:
-        if parse_proof(proof) is None:
-            raise InvalidInput(f"invalid proof {proof[:200]!r}")
+    def _carries(self, slurm_job_id: int, job_key: str, *, below_min: int | None = None) -> bool:
+        if parse_job_key(job_key) is None:
+            raise InvalidInput(f"invalid job key {job_key[:200]!r}")
         found = self._slurm.find(slurm_job_id)
-        if found is None or not found.alive or str(found.proof) != proof:
+        if found is None or not found.alive or str(found.job_key) != job_key:
             return False
         return below_min is None or found.time_limit_min is None or found.time_limit_min < below_min
 
@@ -147,8 +147,8 @@ class Agent:
         if not self._wallets.holds(submission.user):
             user = submission.user
             raise InvalidInput(f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}")
-        if parse_proof(str(submission.proof)) != submission.proof:
-            raise InvalidInput("invalid proof")
+        if parse_job_key(str(submission.job_key)) != submission.job_key:
+            raise InvalidInput("invalid job key")
         resources = submission.resources
         for what, count in (
             ("tasks", resources.tasks),

@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gridstead.domain.cvmfs.objects import Kind, ObjectName
+from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName
 from gridstead.domain.cvmfs.replica import Pulled, ReplicaState, Revision, Swept, retain, take, to_revision
-from gridstead.domain.cvmfs.trust import Letters, check_succession
+from gridstead.domain.cvmfs.trust import SignedFiles, check_succession
 from gridstead.errors import GridsteadError, InvalidInput
 from gridstead.ports import Clock, Databases, ObjectStore, ReplicaFiles, Signatures, Upstream
-from gridstead.services.cvmfs_letters import check_consent, read_letters, stored_letters
 from gridstead.services.cvmfs_pull import Diligence, Puller, Tell, walk
+from gridstead.services.cvmfs_signed_files import check_consent, read_signed_files, stored_signed_files
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rooms:
+class ReplicaPorts:
     """A replica's outside world."""
 
     upstream: Upstream
@@ -57,13 +57,13 @@ class Replica:
 
     Args:
         name: Of the repository.
-        rooms: Its outside world.
+        ports: Its outside world.
         habits: How it works.
     """
 
-    def __init__(self, name: str, rooms: Rooms, habits: Habits) -> None:
+    def __init__(self, name: str, ports: ReplicaPorts, habits: Habits) -> None:
         self._name = name
-        self._rooms = rooms
+        self._ports = ports
         self._habits = habits
         self._stopped = threading.Event()
 
@@ -78,7 +78,7 @@ class Replica:
 
     def state(self) -> ReplicaState:
         """Return what the replica remembers."""
-        return self._rooms.files.load()
+        return self._ports.files.load()
 
     def tick(self) -> None:
         """Pull, and remove old objects when it is time; told in the log.
@@ -94,8 +94,8 @@ class Replica:
             fetched=pulled.fetched,
             fetched_bytes=pulled.fetched_bytes,
         )
-        served, last = stored_letters(self._rooms.files, self._name), self.state().last_sweep or 0
-        if served and served[0].collectable and self._rooms.clock.now() - last >= self._habits.sweep_every_s:
+        served, last = stored_signed_files(self._ports.files, self._name), self.state().last_sweep or 0
+        if served and served[0].collectable and self._ports.clock.now() - last >= self._habits.sweep_every_s:
             swept = self.sweep()
             log.info("objects_swept", repository=self._name, removed=swept.removed, removed_bytes=swept.removed_bytes)
 
@@ -114,22 +114,22 @@ class Replica:
             RepositoryUntrusted: What the server gave is not as it was signed; what is served stays as it was.
             ReplicaBusy: Another process works on this replica.
         """
-        files = self._rooms.files
+        files = self._ports.files
         with self._alone(), self._announced():
             state = files.load()
-            letters = self._letters(allow_rollback=allow_rollback)
+            signed_files = self._signed_files(allow_rollback=allow_rollback)
             if check:
                 files.save(replace(state, doubted=True))
             diligence = Diligence(walk=check or state.doubted, check=check)
-            pulled = self._pull(letters, diligence, tell)
-            now = self._rooms.clock.now()
-            state = take(replace(state, doubted=False), to_revision(letters.manifest), now=now)
+            pulled = self._pull(signed_files, diligence, tell)
+            now = self._ports.clock.now()
+            state = take(replace(state, doubted=False), to_revision(signed_files.manifest), now=now)
             state = retain(state, now=now, keep_s=self._habits.keep_s)
-            expires_at = letters.whitelist.expires_at
+            expires_at = signed_files.whitelist.expires_at
             files.save(replace(state, whitelist_expires_at=expires_at))  # names the revision before it is served
-            files.publish(letters)
+            files.publish(signed_files)
             files.save(replace(state, whitelist_expires_at=expires_at, last_snapshot=now, failure=""))
-            return replace(pulled, revision=letters.manifest.revision)
+            return replace(pulled, revision=signed_files.manifest.revision)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
         """Remove objects that no kept revision names: the served one, those superseded not long ago, those with a tag.
@@ -138,9 +138,9 @@ class Replica:
             InvalidInput: There is no revision yet, or the publisher does not let go of old ones.
             ReplicaBusy: Another process works on this replica.
         """
-        files, now = self._rooms.files, self._rooms.clock.now()
+        files, now = self._ports.files, self._ports.clock.now()
         with self._alone():
-            served = stored_letters(self._rooms.files, self._name)
+            served = stored_signed_files(self._ports.files, self._name)
             if served is None:
                 raise InvalidInput(f"nothing of {self._name} is here", hint="Run `gridstead cvmfs snapshot` first.")
             if not served[0].collectable:
@@ -150,59 +150,59 @@ class Replica:
             state = retain(before, now=now, keep_s=self._habits.keep_s)
             kept = self._reachable((to_revision(served[0]), *state.revisions))
             if dry_run:
-                return self._rooms.objects.sweep(kept, dry_run=True)
+                return self._ports.objects.sweep(kept, dry_run=True)
             files.save(replace(before, doubted=True))
-            swept = self._rooms.objects.sweep(kept, dry_run=False)
+            swept = self._ports.objects.sweep(kept, dry_run=False)
             files.save(replace(state, doubted=before.doubted, last_sweep=now))
             return swept
 
-    def _letters(self, *, allow_rollback: bool) -> Letters:
-        rooms = self._rooms
-        check_consent(rooms.upstream, self._name)
-        letters = read_letters(rooms.upstream, rooms.signatures, name=self._name, now=rooms.clock.now())
-        served = stored_letters(self._rooms.files, self._name)
+    def _signed_files(self, *, allow_rollback: bool) -> SignedFiles:
+        ports = self._ports
+        check_consent(ports.upstream, self._name)
+        signed_files = read_signed_files(ports.upstream, ports.signatures, name=self._name, now=ports.clock.now())
+        served = stored_signed_files(self._ports.files, self._name)
         if served is not None and not allow_rollback:
-            check_succession(served, letters.manifest, letters.whitelist)
-        return letters
+            check_succession(served, signed_files.manifest, signed_files.whitelist)
+        return signed_files
 
-    def _pull(self, letters: Letters, diligence: Diligence, tell: Tell) -> Pulled:
-        rooms, manifest = self._rooms, letters.manifest
+    def _pull(self, signed_files: SignedFiles, diligence: Diligence, tell: Tell) -> Pulled:
+        ports, manifest = self._ports, signed_files.manifest
         puller = Puller(
-            upstream=rooms.upstream,
-            objects=rooms.objects,
-            databases=rooms.databases,
+            upstream=ports.upstream,
+            objects=ports.objects,
+            databases=ports.databases,
             workers=self._habits.workers,
             diligence=diligence,
             stopped=self._stopped,
             tell=tell,
         )
-        if not rooms.objects.has(manifest.certificate, check=diligence.check):
-            rooms.objects.put(manifest.certificate, (letters.certificate,))
+        if not ports.objects.has(manifest.certificate, check=diligence.check):
+            ports.objects.put(manifest.certificate, (signed_files.certificate,))
         if manifest.metainfo is not None:
             puller.fetch(manifest.metainfo)
         if manifest.history is not None:
             puller.fetch(manifest.history)
-            for tagged in rooms.databases.tagged(manifest.history):
+            for tagged in ports.databases.tagged(manifest.history):
                 puller.pull(tagged)
         puller.pull(manifest.catalog)
-        rooms.objects.settle()
+        ports.objects.settle()
         return puller.done
 
     def _reachable(self, revisions: Iterable[Revision]) -> Iterator[ObjectName]:
-        databases, seen = self._rooms.databases, set[ObjectName]()
+        databases, seen = self._ports.databases, set[ObjectName]()
         for revision in revisions:
             for root in revision.roots:
                 yield root
-                if root.kind is Kind.CATALOG:
+                if root.kind is ObjectKind.CATALOG:
                     yield from walk(databases, root, seen)
-                if root.kind is Kind.HISTORY:
+                if root.kind is ObjectKind.HISTORY:
                     for tagged in databases.tagged(root):
                         yield from walk(databases, tagged, seen)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Have the replica for oneself; what fails is remembered."""
-        files = self._rooms.files
+        files = self._ports.files
         with files.lock():
             try:
                 yield
@@ -213,8 +213,8 @@ class Replica:
 
     @contextmanager
     def _announced(self) -> Iterator[None]:
-        files = self._rooms.files
-        files.announce(self._rooms.clock.now())
+        files = self._ports.files
+        files.announce(self._ports.clock.now())
         try:
             yield
         finally:

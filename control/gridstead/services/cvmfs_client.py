@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gridstead.domain.cvmfs.tree import Entry, Piece
-from gridstead.domain.cvmfs.trust import Letters, check_succession
+from gridstead.domain.cvmfs.tree import Piece, TreeEntry
+from gridstead.domain.cvmfs.trust import SignedFiles, check_succession
 from gridstead.errors import GridsteadError, RepositoryUntrusted
 from gridstead.ports import Clock, Content, ContentCache, ObjectStore, ReplicaFiles, Signatures, Upstream
 from gridstead.services.cvmfs_fetch import Fetcher
-from gridstead.services.cvmfs_letters import read_letters, stored_letters
+from gridstead.services.cvmfs_signed_files import read_signed_files, stored_signed_files
 from gridstead.services.cvmfs_tree import Tree
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ ROLLBACK = "If the publisher did go back, remove the client's cache of this repo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRooms:
+class CvmfsClientPorts:
     """A client's outside world.
 
     Attributes:
@@ -51,7 +51,7 @@ class ClientRooms:
 
     servers: tuple[Upstream, ...]
     upstream: Upstream
-    letters: Upstream
+    signed_files: Upstream
     signatures: Signatures
     files: ReplicaFiles
     objects: ObjectStore
@@ -64,7 +64,7 @@ class ClientRooms:
 class _Opened:
     """A file that somebody has open: how it is shown meanwhile, and by how many."""
 
-    entry: Entry
+    entry: TreeEntry
     pieces: tuple[Piece, ...]
     count: int = 0
 
@@ -78,21 +78,21 @@ class _Handle:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Client:
+class CvmfsClient:
     """One repository's client. Any method may be called by several threads.
 
     Args:
         name: Of the repository.
-        rooms: Its outside world.
+        ports: Its outside world.
         max_catalog_bytes: What a catalog may be, unpacked.
     """
 
-    def __init__(self, name: str, rooms: ClientRooms, *, max_catalog_bytes: int) -> None:
+    def __init__(self, name: str, ports: CvmfsClientPorts, *, max_catalog_bytes: int) -> None:
         self._name = name
-        self._rooms = rooms
-        self._fetcher = Fetcher(rooms.upstream, rooms.cache, max_catalog_bytes=max_catalog_bytes)
+        self._ports = ports
+        self._fetcher = Fetcher(ports.upstream, ports.cache, max_catalog_bytes=max_catalog_bytes)
         self._tree: Tree | None = None
-        self._told: OrderedDict[str, tuple[Entry | None, Tree, float]] = OrderedDict()
+        self._told: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
         self._opened: dict[str, _Opened] = {}
         self._handles: dict[int, _Handle] = {}
         self._numbers = iter(range(1, 2**62))
@@ -106,30 +106,30 @@ class Client:
         Raises:
             GridsteadError: There is none that can be believed.
         """
-        here = stored_letters(self._rooms.files, self._name)
+        here = stored_signed_files(self._ports.files, self._name)
         try:
-            self.look()
+            self.check_revision()
         except GridsteadError as error:
             if here is None:
                 raise
             log.error("look_failed", repository=self._name, code=error.code, reason=str(error), hint=error.hint)
-            self._adopt(self._believed(self._rooms.letters))
+            self._adopt(self._believed(self._ports.signed_files))
 
-    def look(self) -> None:
+    def check_revision(self) -> None:
         """Show the revision of the first server that can be believed, if it is another.
 
         Raises:
             RepositoryUntrusted: It is not as it was signed, or older than what is here; that stays shown.
             RepositoryUnavailable: No server answers.
         """
-        before = stored_letters(self._rooms.files, self._name)
+        before = stored_signed_files(self._ports.files, self._name)
         failures: list[GridsteadError] = []
-        for server in self._rooms.servers:
+        for server in self._ports.servers:
             try:
-                letters = self._believed(server)
+                signed_files = self._believed(server)
                 if before is not None:
-                    check_succession(before, letters.manifest, letters.whitelist, hint=ROLLBACK)
-                self._adopt(letters)
+                    check_succession(before, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK)
+                self._adopt(signed_files)
             except GridsteadError as error:
                 failures.append(error)
             else:
@@ -139,11 +139,11 @@ class Client:
     def tick(self) -> None:
         """Look, and tell in the log why that failed."""
         try:
-            self.look()
+            self.check_revision()
         except GridsteadError as error:
             log.error("look_failed", repository=self._name, code=error.code, reason=str(error), hint=error.hint)
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> TreeEntry | None:
         """Return what is at a path; None for nothing.
 
         Raises:
@@ -160,7 +160,7 @@ class Client:
                 self._note(path, entry, tree)
             return entry
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
         """Return what is in a directory.
 
         Raises:
@@ -224,21 +224,21 @@ class Client:
         if handle.content is not None:
             handle.content.close()
 
-    def _believed(self, upstream: Upstream) -> Letters:
-        return read_letters(upstream, self._rooms.signatures, name=self._name, now=self._rooms.clock.now())
+    def _believed(self, upstream: Upstream) -> SignedFiles:
+        return read_signed_files(upstream, self._ports.signatures, name=self._name, now=self._ports.clock.now())
 
-    def _adopt(self, letters: Letters) -> None:
+    def _adopt(self, signed_files: SignedFiles) -> None:
         """Show a revision, once its root is here."""
-        rooms, manifest, before = self._rooms, letters.manifest, self._tree
+        ports, manifest, before = self._ports, signed_files.manifest, self._tree
         tree = before
         if tree is None or tree.root != manifest.catalog:
-            tree = Tree(manifest.catalog, rooms.cache.catalog, self._fetcher.catalog)
+            tree = Tree(manifest.catalog, ports.cache.catalog, self._fetcher.catalog)
             root = tree.entry("")
             if root is None or not root.is_directory:
                 raise RepositoryUntrusted(f"root of {self._name} is not a directory", detail=str(manifest.catalog))
-        if not rooms.objects.has(manifest.certificate):
-            rooms.objects.put(manifest.certificate, (letters.certificate,))
-        rooms.files.publish(letters)
+        if not ports.objects.has(manifest.certificate):
+            ports.objects.put(manifest.certificate, (signed_files.certificate,))
+        ports.files.publish(signed_files)
         if tree is before:
             return
         self._tree = tree
@@ -250,9 +250,9 @@ class Client:
         assert self._tree is not None, "start() came first"
         return self._tree
 
-    def _note(self, path: str, entry: Entry | None, tree: Tree) -> None:
+    def _note(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
         """Remember what the kernel was told, and forget what it no longer goes by."""
-        now = self._rooms.monotonic()
+        now = self._ports.monotonic()
         self._told.pop(path, None)
         self._told[path] = entry, tree, now
         while next(iter(self._told.values()))[2] < now - TOLD_S:
@@ -263,7 +263,7 @@ class Client:
             if (opened := self._opened.get(path)) is not None:
                 return opened
             entry, tree, at = self._told.get(path, (None, self._shown(), -TOLD_S))
-        if at <= self._rooms.monotonic() - TOLD_S:
+        if at <= self._ports.monotonic() - TOLD_S:
             tree = self._shown()
             entry = tree.entry(path)
         if entry is None or not entry.is_file:
@@ -286,7 +286,7 @@ class Client:
         try:
             yield
         except GridsteadError as error:
-            now = self._rooms.monotonic()
+            now = self._ports.monotonic()
             with self._lock:
                 due = now >= self._next_line_s
                 self._next_line_s = now + ONE_LINE_S if due else self._next_line_s

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gridstead.domain.cvmfs.objects import ObjectName
-from gridstead.domain.cvmfs.tree import Entry, Piece, parent_of
+from gridstead.domain.cvmfs.tree import Piece, TreeEntry, parent_of
 from gridstead.errors import RepositoryUntrusted
 from gridstead.ports import TreeCatalog
 
@@ -43,15 +43,15 @@ class Tree:
         self._open: OrderedDict[ObjectName, TreeCatalog] = OrderedDict()
         self._lock = threading.Lock()
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> TreeEntry | None:
         """Return what is at a path; None for nothing."""
         return self._ask(parent_of(path), lambda catalog: catalog.entry(path))
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
         """Return what is in a directory."""
         return self._ask(path, lambda catalog: catalog.entries(path))
 
-    def pieces(self, path: str, entry: Entry) -> tuple[Piece, ...]:
+    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
         """Return the content of a file."""
         return self._ask(parent_of(path), lambda catalog: catalog.pieces(path, entry))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import structlog
 
-from gridstead.domain.events import Event
+from gridstead.domain.events import ChainEvent
 from gridstead.domain.job import Block
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Cursor, Ledger
@@ -50,11 +50,11 @@ class Follower:
         self._confirmations = confirmations
         self._blocks_per_read = blocks_per_read
 
-    def tick(self, take: Callable[[tuple[Event, ...]], None]) -> None:
+    def tick(self, take: Callable[[tuple[ChainEvent, ...]], None]) -> None:
         """Give all new events, in chain order, up to the newest block; errors and guarantees as in ``follow``."""
         self.follow(lambda events, _: take(events))
 
-    def follow(self, take: Callable[[tuple[Event, ...], Block], None]) -> None:
+    def follow(self, take: Callable[[tuple[ChainEvent, ...], Block], None]) -> None:
         """Give all new events, in chain order, and the block by which to judge them.
 
         That is the block up to which they are read, or one so deep that a node still has its state: what newer blocks

@@ -31,8 +31,8 @@ from gridstead.domain.job_definition import (
     script_id,
 )
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.log import LogId, edition_of
-from gridstead.domain.log_access import Permit, check_key, token_end, write_token
+from gridstead.domain.log import LogId, log_identity_of
+from gridstead.domain.log_access import WritePermit, check_key, token_end, write_token
 from gridstead.errors import (
     ChainUnavailable,
     ConfigError,
@@ -48,7 +48,7 @@ from gridstead.ports import Clock, Ledger, Modules, TakenNonces
 from gridstead.services.script_keeper import ScriptKeeper
 from gridstead.workflow.modules import check_module
 from gridstead.workflow.parse import from_graphql
-from gridstead.workflow.render import Site, render, secrets_of
+from gridstead.workflow.render import ScriptPaths, render, secrets_of
 from gridstead.workflow.schema import ModuleSource, Workflow
 
 Charge = Callable[[int], None]
@@ -80,13 +80,13 @@ class LoggerAccess:
 
     def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
         """Return what a job's environment must hold for its output to be written, from now (Unix seconds) on."""
-        log_id = LogId(owner=job.customer, name=job.id.slurm_name, edition=edition_of(job.proof))
-        expires_at = token_end(now, paid_s=paid_seconds_ceil(job.lock, job.price_per_min))
+        log_id = LogId(owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key))
+        expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
             "GRIDSTEAD_LOG_OWNER": log_id.owner,
             "GRIDSTEAD_LOG_NAME": log_id.name,
-            "GRIDSTEAD_LOG_TOKEN": write_token(self.key, Permit(log=log_id, expires_at=expires_at)),
+            "GRIDSTEAD_LOG_TOKEN": write_token(self.key, WritePermit(log=log_id, expires_at=expires_at)),
         }
         return {name: value.encode() for name, value in variables.items()}
 
@@ -119,7 +119,7 @@ class JobDefinitions:
         recover: Recover,
         logger: LoggerAccess,
         modules: Modules,
-        site: Site | None = None,
+        site: ScriptPaths | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -258,7 +258,7 @@ class JobDefinitions:
         try:
             for _ in range(LOOKS if waits else 1):
                 head = self._ledger.head()
-                job = self._ledger.jobs([request.job_number], at=head).get(request.job_number)
+                job = self._ledger.jobs([request.job_number], at_block=head).get(request.job_number)
                 if job is not None and job.state is not JobState.PENDING:
                     return job
                 if waits:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import structlog
 
 from gridstead.domain.accounts import customers, missing
-from gridstead.domain.events import Event
+from gridstead.domain.events import ChainEvent
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Directory, Ledger
 from gridstead.services.follower import Follower
@@ -57,7 +57,7 @@ class LdapConnector:
         self._ensure(missing(wanted, self._directory.users()))
         log.info("directory_reconciled", block=head.number, users=len(wanted))
 
-    def _make(self, events: Iterable[Event]) -> None:
+    def _make(self, events: Iterable[ChainEvent]) -> None:
         self._ensure(sorted(customers(events)))
 
     def _ensure(self, addresses: Iterable[str]) -> None:

@@ -7,8 +7,8 @@ import structlog
 
 from gridstead.domain.ids import is_address
 from gridstead.domain.job_definition import Recover
-from gridstead.domain.log import Chunk, LogId, StoredChunk, is_edition, is_log_name
-from gridstead.domain.log_access import Permit, check_key, is_fresh, parse_token, read_text, watch_text
+from gridstead.domain.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
+from gridstead.domain.log_access import WritePermit, check_key, is_fresh, parse_token, read_text, watch_text
 from gridstead.errors import InvalidInput, NotAllowed
 from gridstead.ports import Clock, LogSink
 
@@ -32,7 +32,7 @@ class Logger:
         self._clock = clock
         self._recover = recover
 
-    def authorize_write(self, token: str, owner: str, log_name: str) -> Permit:
+    def authorize_write(self, token: str, owner: str, log_name: str) -> WritePermit:
         """Return what the token lets its holder do with this log.
 
         Raises:
@@ -46,7 +46,7 @@ class Logger:
         self._check_time(permit)
         return permit
 
-    def write(self, permit: Permit, chunk: Chunk) -> None:
+    def write(self, permit: WritePermit, chunk: Chunk) -> None:
         """Store what one message holds.
 
         Raises:
@@ -56,7 +56,7 @@ class Logger:
         self._check_time(permit)
         self._sink.append(permit.log, chunk)
 
-    def finish(self, permit: Permit) -> None:
+    def finish(self, permit: WritePermit) -> None:
         """Make durable what was written."""
         self._sink.sync(permit.log)
 
@@ -84,17 +84,17 @@ class Logger:
         self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
         return owner
 
-    def find(self, owner: str, log_name: str, edition: str) -> LogId | None:
+    def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
         """Return the log of an edition; without one, the newest of the name, None if there is none yet.
 
         Raises:
             InvalidInput: The edition is malformed.
         """
-        if not edition:
+        if not log_identity:
             return self._sink.newest(owner, log_name)
-        if not is_edition(edition):
-            raise InvalidInput(f"invalid edition {edition[:80]!r}", hint="An edition is 32 hexadecimal digits.")
-        return LogId(owner=owner, name=log_name, edition=edition)
+        if not is_log_identity(log_identity):
+            raise InvalidInput(f"invalid edition {log_identity[:80]!r}", hint="An edition is 32 hexadecimal digits.")
+        return LogId(owner=owner, name=log_name, log_identity=log_identity)
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
         """Return chunks behind a position; empty when there is no more yet."""
@@ -110,7 +110,7 @@ class Logger:
         if removed:
             log.info("logs_removed", count=removed)
 
-    def _check_time(self, permit: Permit) -> None:
+    def _check_time(self, permit: WritePermit) -> None:
         if self._clock.now() > permit.expires_at:
             raise NotAllowed("cannot write this log", detail="the token has ended")
 

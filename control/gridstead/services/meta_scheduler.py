@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import structlog
 
 from gridstead.domain.calls import Expire, Match
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.expiry import Returns, Timeouts, is_due
-from gridstead.domain.ids import Proof, is_batch_location_hash
+from gridstead.domain.ids import JobKey, is_batch_location_hash
 from gridstead.domain.job import Block, Job, Provider
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.domain.matching import Choice, choose
@@ -47,7 +47,7 @@ class MetaScheduler:
         self._returns: dict[tuple[int, str], Returns] = defaultdict(Returns)
         self._last_claims: dict[str, int] = {}
         self._times: dict[int, int] = {}
-        self._due: set[tuple[Proof, int]] = set()
+        self._due: set[tuple[JobKey, int]] = set()
         self._providers: set[str] = set()
         self._view_lock = threading.Lock()
         self._states: dict[int, JobState] = {}
@@ -60,10 +60,10 @@ class MetaScheduler:
             self._show({}, {})
             return
         head = self._ledger.head()
-        jobs = self._ledger.jobs(sorted(self._hot), at=head)
+        jobs = self._ledger.jobs(sorted(self._hot), at_block=head)
         final = head.number - self._confirmations
         self._forget(job for job in jobs.values() if job.state in COLD and job.state_block <= final)
-        timeouts = self._ledger.timeouts(at=head)
+        timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
         reasons = self._match([job for job in jobs.values() if job.state is JobState.PENDING], head, timeouts)
         self._show({n: j.state for n, j in jobs.items() if j.state not in COLD}, reasons)
@@ -79,15 +79,15 @@ class MetaScheduler:
             pending = (n for n, s in self._states.items() if s is JobState.PENDING)
             return {f"0x{n:064x}": self._reasons.get(n, "being matched") for n in pending}
 
-    def _remember(self, events: Iterable[Event]) -> None:
+    def _remember(self, events: Iterable[ChainEvent]) -> None:
         for event in events:
-            if event.kind is EventKind.PROVIDER_CHANGED:
+            if event.kind is ChainEventKind.PROVIDER_CHANGED:
                 self._providers.add(event.provider)
             elif event.job_number is not None:
                 self._hot.add(event.job_number)
-            if event.kind is EventKind.JOB_CLAIMED:
+            if event.kind is ChainEventKind.JOB_CLAIMED:
                 self._last_claims[event.provider] = event.block
-            if event.kind in {EventKind.JOB_CLAIMED, EventKind.JOB_REFUSED} and event.job_number is not None:
+            if event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED} and event.job_number is not None:
                 self._returns[event.job_number, event.customer].take(event)
 
     def _forget(self, ended: Iterable[Job]) -> None:
@@ -100,7 +100,7 @@ class MetaScheduler:
 
         A call that cannot be stored keeps no other back: the next tick asks again.
         """
-        due: set[tuple[Proof, int]] = set()
+        due: set[tuple[JobKey, int]] = set()
         waiting: set[int] = set()
         for job in jobs:
             waiting.add(job.state_block)
@@ -108,14 +108,14 @@ class MetaScheduler:
             claimed_at = self._claimed_at(job, timeouts)
             if not is_due(job, head=head, timeouts=timeouts, claimed_at=claimed_at, last_claim=last_claim):
                 continue
-            call = Expire(proof=job.proof, state=job.state, state_block=job.state_block)
+            call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
             try:
-                self._outbox.put(f"expire:{job.proof}", call)
+                self._outbox.put(f"expire:{job.job_key}", call)
             except GridsteadError as error:
                 log.warning("expiry_failed", job_id=job.id.number, state=job.state.name, reason=str(error))
                 continue
-            due.add((job.proof, job.state_block))
-            if (job.proof, job.state_block) not in self._due:
+            due.add((job.job_key, job.state_block))
+            if (job.job_key, job.state_block) not in self._due:
                 log.warning("expiry_requested", job_id=job.id.number, state=job.state.name, provider=job.provider)
         self._due = due
         self._times = {block: time for block, time in self._times.items() if block in waiting}
@@ -135,7 +135,7 @@ class MetaScheduler:
         reasons: dict[int, str] = {}
         if not pending:
             return reasons
-        providers = self._ledger.providers(sorted(self._providers), at=head)
+        providers = self._ledger.providers(sorted(self._providers), at_block=head)
         matches: list[Match] = []
         for job in pending:
             try:
@@ -147,7 +147,7 @@ class MetaScheduler:
                 continue
             # At no more than the price that the provider was chosen for.
             price = choice.price_per_min
-            matches.append(Match(proof=job.proof, provider=choice.provider, max_price_per_min=price))
+            matches.append(Match(job_key=job.job_key, provider=choice.provider, max_price_per_min=price))
         reasons |= self._put(matches)
         for number, reason in reasons.items():
             if self._reasons.get(number) != reason:
@@ -156,7 +156,7 @@ class MetaScheduler:
 
     def _put(self, matches: Sequence[Match]) -> dict[int, str]:
         """Store calls in one write, or one by one if that fails; return by number why one cannot be stored."""
-        calls = [(f"match:{call.proof}", call) for call in matches]
+        calls = [(f"match:{call.job_key}", call) for call in matches]
         reasons: dict[int, str] = {}
         try:
             self._outbox.put_all(calls)
@@ -165,7 +165,7 @@ class MetaScheduler:
                 try:
                     self._outbox.put(key, call)
                 except GridsteadError as error:
-                    reasons[call.proof.job_id.number] = str(error)
+                    reasons[call.job_key.job_id.number] = str(error)
         return reasons
 
     def _choose(self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts) -> Choice:
@@ -174,7 +174,7 @@ class MetaScheduler:
             return Choice(provider=None, reason="the id of its script is malformed")
         returns = self._returns.get((job.id.number, job.customer), Returns())
         resting = returns.resting(head=head, timeouts=timeouts)
-        return choose(job, providers, refused_by=returns.refused, lapses=returns.times(), resting=resting)
+        return choose(job, providers, refused_by=returns.refused, claim_timeouts=returns.times(), resting=resting)
 
     def _show(self, states: dict[int, JobState], reasons: dict[int, str]) -> None:
         with self._view_lock:

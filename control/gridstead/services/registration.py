@@ -25,8 +25,8 @@ class Registration:
         """Compare and register if needed; an administrator of the grid approves it."""
         wanted = offer(self._scheduler.hardware(), self._terms)
         head = self._ledger.head()
-        current = self._ledger.providers([self._provider], at=head).get(self._provider)
-        waiting = self._ledger.waiting_provider(self._provider, at=head)
+        current = self._ledger.providers([self._provider], at_block=head).get(self._provider)
+        waiting = self._ledger.waiting_provider(self._provider, at_block=head)
         if must_register(wanted, current, waiting):
             self._outbox.put("register", wanted)
             log.info("registration_requested", nodes=wanted.hardware.nodes)

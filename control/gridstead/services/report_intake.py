@@ -12,7 +12,7 @@ import structlog
 
 from gridstead.domain.hint import Hint, RateLimit, admit, parse_completion, parse_report
 from gridstead.errors import NotAllowed, SchedulerUnavailable, UnexpectedOutput
-from gridstead.ports import Clock, CompletionSpool, ReportStore, Seal
+from gridstead.ports import Clock, CompletionSpool, ReportSeal, ReportStore
 
 KEEP_S = 86_400
 FORGET_EVERY_S = 3_600
@@ -38,7 +38,7 @@ class ReportIntake:
         self,
         *,
         reports: ReportStore,
-        seal: Seal,
+        seal: ReportSeal,
         spool: CompletionSpool | None,
         sources: Iterable[str],
         clock: Clock,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.job import Block
 from gridstead.domain.job_definition import ScriptUse, StoredScript, is_missing, use_of
 from gridstead.domain.lifecycle import COLD
@@ -119,7 +119,7 @@ class ScriptKeeper:
         head = self._ledger.head()
         for first in range(0, len(uses), JOBS_PER_READ):
             some = uses[first : first + JOBS_PER_READ]
-            jobs = self._ledger.jobs([one.job_number for one in some], at=head)
+            jobs = self._ledger.jobs([one.job_number for one in some], at_block=head)
             unseen = {one for one in some if is_missing(one, jobs.get(one.job_number))}
             missing |= unseen
             cold = [one for one in some if one not in unseen and jobs[one.job_number].state in COLD]
@@ -142,13 +142,13 @@ class ScriptKeeper:
         if count:
             log.info("scripts_resealed", count=count)
 
-    def _take(self, events: tuple[Event, ...], head: Block) -> None:
+    def _take(self, events: tuple[ChainEvent, ...], head: Block) -> None:
         numbers = {
             event.job_number
             for event in events
-            if event.kind is EventKind.JOB_REQUESTED and event.job_number is not None
+            if event.kind is ChainEventKind.JOB_REQUESTED and event.job_number is not None
         }
-        jobs = self._ledger.jobs(numbers, at=head)
+        jobs = self._ledger.jobs(numbers, at_block=head)
         uses = [use for number in sorted(jobs) if (use := use_of(jobs[number])) is not None]
         if uses:
             self._store.use(uses)

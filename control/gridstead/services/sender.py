@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 import structlog
 
 from gridstead.domain.batches import subject
-from gridstead.domain.calls import Call
-from gridstead.domain.dispatch import Plan, Policy, Slot, plan
+from gridstead.domain.calls import Call, name_of
+from gridstead.domain.dispatch import DispatchPolicy, Slot, TransactionPlan, plan_transactions
 from gridstead.domain.sending import (
+    ChainView,
     EntryChange,
     OutboxEntry,
     Refusal,
@@ -25,13 +26,12 @@ from gridstead.domain.sending import (
     SendState,
     Taken,
     Transaction,
-    View,
     Waiting,
 )
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 from gridstead.ports import Account, Clock, Ledger, Outbox, Transactions
-from gridstead.services.outlook import Outlook, Work
-from gridstead.services.waypoint import ignore
+from gridstead.services.chain_view import ChainViewReader, Work
+from gridstead.services.failpoint import ignore
 
 log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ class _Rest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class SenderPorts:
     """The ports a sender works through."""
 
     clock: Clock
@@ -62,17 +62,19 @@ class Sender:
     """Sends one wallet's calls.
 
     Args:
-        desk: The outside world.
+        ports: The outside world.
         policy: How patient it is.
-        at: Called with the name of each boundary (``transaction_stored``, ``transaction_sent``, ``receipt_seen``,
+        failpoint: Called with the name of each boundary (``transaction_stored``, ``transaction_sent``, ``receipt_seen``,
             ``outcome_stored``), for tests that crash there.
     """
 
-    def __init__(self, desk: Desk, policy: Policy, *, at: Callable[[str], None] = ignore) -> None:
-        self._desk = desk
+    def __init__(
+        self, ports: SenderPorts, policy: DispatchPolicy, *, failpoint: Callable[[str], None] = ignore
+    ) -> None:
+        self._ports = ports
         self._policy = policy
-        self._at = at
-        self._outlook = Outlook(desk.clock, desk.ledger, desk.account, confirmations=policy.confirmations)
+        self._failpoint = failpoint
+        self._chain_view = ChainViewReader(ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations)
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
         self._rests: dict[str, _Rest] = {}
@@ -85,27 +87,27 @@ class Sender:
             ChainUnavailable: The chain did not answer; what was stored is taken up by the next tick.
             ConfigError: The wallet cannot pay for its transactions.
         """
-        desk = self._desk
-        entries = self._rested(desk.transactions.next_entries(self._policy.queued))
-        genesis = desk.ledger.block(0)
+        ports = self._ports
+        entries = self._rested(ports.transactions.next_entries(self._policy.queued))
+        genesis = ports.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
-        name = f"{genesis.hash}/{desk.account.address}"
-        transactions = desk.transactions.open_transactions(name)
+        name = f"{genesis.hash}/{ports.account.address}"
+        transactions = ports.transactions.open_transactions(name)
         if not entries and not transactions:
             return
         work = Work(entries=entries, transactions=transactions, waiting=self._waiting, refusals=self._refusals)
-        view = self._outlook.look(work)
+        view = self._chain_view.read(work)
         self._remember(view)
-        view = self._outlook.judge(view, plan(view, self._policy))
-        decided = plan(view, self._policy)
+        view = self._chain_view.check(view, plan_transactions(view, self._policy))
+        decided = plan_transactions(view, self._policy)
         self._store(name, decided)
         calls = {entry.id: entry.call for entry in entries}
         signed = [self._sign_again(slot, calls, room=view.gas_limit) for slot in decided.replacements]
         signed += self._sign_batches(name, decided, view, calls)
         if signed:
-            desk.transactions.add(name, *signed)
-            self._at("transaction_stored")
+            ports.transactions.add(name, *signed)
+            self._failpoint("transaction_stored")
         self._send(name, sorted([*signed, *decided.resend], key=lambda one: one.nonce), view)
 
     def _rested(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
@@ -113,7 +115,7 @@ class Sender:
 
         Each refusal costs a transaction that fills the nonce, and who wants the call asks for it again at once.
         """
-        now = self._desk.clock.now()
+        now = self._ports.clock.now()
         # A clock that was set back makes no rest longer.
         rests = {what: replace(rest, until=min(rest.until, now + rest.span)) for what, rest in self._rests.items()}
         self._rests = {what: rest for what, rest in rests.items() if now < rest.until + rest.span}
@@ -124,15 +126,15 @@ class Sender:
         """Send nothing like this call for a while, for twice as long as the last time."""
         before = self._rests.get(_topic(entry))
         span = FIRST_REST_S if before is None else min(2 * before.span, LONGEST_REST_S)
-        self._rests[_topic(entry)] = _Rest(until=self._desk.clock.now() + span, span=span)
+        self._rests[_topic(entry)] = _Rest(until=self._ports.clock.now() + span, span=span)
 
-    def _remember(self, view: View) -> None:
+    def _remember(self, view: ChainView) -> None:
         """Keep what is still of use of what this process knows of sending."""
         open_ids = {entry.id for entry in view.entries}
         for entry_id in self._refusals.keys() - open_ids:
             del self._refusals[entry_id]
         if view.receipts.keys() & self._waiting.keys():
-            self._at("receipt_seen")
+            self._failpoint("receipt_seen")
         # What is in a block waits no more; if a reorg drops it, it is due at once.
         for tx in self._waiting.keys() - {one.hash for one in view.transactions if one.hash not in view.receipts}:
             del self._waiting[tx]
@@ -148,20 +150,22 @@ class Sender:
         for tx, waiting in self._waiting.items():
             self._waiting[tx] = replace(waiting, since=min(now, waiting.since + still), last=min(now, waiting.last))
 
-    def _store(self, name: str, decided: Plan) -> None:
+    def _store(self, name: str, decided: TransactionPlan) -> None:
         if not (decided.changes or decided.withdrawn or decided.closed):
             return
-        self._desk.transactions.record(
+        self._ports.transactions.record(
             name, changes=decided.changes, withdrawn=decided.withdrawn, closed=decided.closed
         )
         _tell(decided.changes)
         for nonce in decided.withdrawn:
             log.warning("transaction_withdrawn", nonce=nonce)
-        self._at("outcome_stored")
+        self._failpoint("outcome_stored")
 
-    def _sign_batches(self, name: str, decided: Plan, view: View, calls: Mapping[int, Call]) -> list[Transaction]:
+    def _sign_batches(
+        self, name: str, decided: TransactionPlan, view: ChainView, calls: Mapping[int, Call]
+    ) -> list[Transaction]:
         signed: list[Transaction] = []
-        account = self._desk.account
+        account = self._ports.account
         batches = [tuple(calls[entry_id] for entry_id in entry_ids) for entry_ids in decided.batches]
         limits = account.gas(batches, room=view.gas_limit)
         for entry_ids, batch, gas in zip(decided.batches, batches, limits, strict=True):
@@ -174,7 +178,7 @@ class Sender:
         return signed
 
     def _sign_again(self, slot: Slot, calls: Mapping[int, Call], *, room: int) -> Transaction:
-        account = self._desk.account
+        account = self._ports.account
         ids = tuple(entry_id for entry_id in slot.entry_ids if entry_id in calls)
         carried = tuple(calls[entry_id] for entry_id in ids)
         (gas,) = account.gas([carried], room=room)
@@ -185,10 +189,10 @@ class Sender:
 
     def _reject(self, name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         changes = [EntryChange(entry_id=one, state=SendState.REJECTED, reason=reason) for one in entry_ids]
-        self._desk.transactions.record(name, changes=changes, withdrawn=(), closed=())
+        self._ports.transactions.record(name, changes=changes, withdrawn=(), closed=())
         _tell(changes)
 
-    def _send(self, name: str, transactions: Sequence[Transaction], view: View) -> None:
+    def _send(self, name: str, transactions: Sequence[Transaction], view: ChainView) -> None:
         """Give stored transactions to the node and remember when.
 
         Raises:
@@ -197,9 +201,9 @@ class Sender:
         """
         if not transactions:
             return
-        now = self._desk.clock.now()
-        replies = self._desk.account.send(transactions)
-        self._at("transaction_sent")
+        now = self._ports.clock.now()
+        replies = self._ports.account.send(transactions)
+        self._failpoint("transaction_sent")
         answered = list(zip(transactions, replies, strict=True))
         for one, reply in answered:
             if reply.taken is Taken.POOR:
@@ -220,18 +224,18 @@ class Sender:
             if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and one.nonce > view.first):
                 raise ChainUnavailable("could not send a transaction", detail=f'the node says: "{reply.words}"')
             if reply.taken is Taken.POOR:
-                what, hint = f"transactions of {self._desk.account.address}", "Send coins of the chain to the wallet."
+                what, hint = f"transactions of {self._ports.account.address}", "Send coins of the chain to the wallet."
                 raise ConfigError(f"cannot pay for {what}", detail=f'"{reply.words}"', hint=hint)
 
     def _mark_sent(self, name: str, taken: Iterable[Transaction], now: int) -> None:
         new = [one for one in taken if one.sent_at is None]
         if not new:
             return
-        self._desk.transactions.mark_sent(name, [one.hash for one in new], at=now)
+        self._ports.transactions.mark_sent(name, [one.hash for one in new], sent_at=now)
         for one in new:
             log.info("transaction_sent", tx=one.hash, nonce=one.nonce, calls=len(one.entry_ids))
 
-    def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: View) -> None:
+    def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: ChainView) -> None:
         """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
 
         Where it had taken one of the nonce before, that may be mined yet, and what carries no call has nothing to give
@@ -250,12 +254,12 @@ class Sender:
                 if calls == 1 and one.entry_ids[0] in entries:
                     self._rest(entries[one.entry_ids[0]])
         if nonces:
-            self._desk.transactions.record(name, changes=(), withdrawn=nonces, closed=())
+            self._ports.transactions.record(name, changes=(), withdrawn=nonces, closed=())
 
 
 def _topic(entry: OutboxEntry) -> str:
     """Return what an entry is about: its key, but the kind of those calls whose keys are new with each block."""
-    return entry.key if subject(entry.call) else type(entry.call).__name__
+    return entry.key if subject(entry.call) else name_of(entry.call)
 
 
 def _tell(changes: Iterable[EntryChange]) -> None:

@@ -11,24 +11,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gridstead.domain.finding import Verification, to_verification
 from gridstead.domain.hostlist import expand
 from gridstead.domain.playbook import (
-    Event,
     HostFinished,
-    Order,
-    Outcome,
-    Plan,
-    Run,
+    PlaybookEvent,
+    PlaybookRequest,
+    PlaybookRun,
+    PrintedText,
     RunningJob,
     RunOutcome,
-    Said,
+    SitePlan,
+    TaskOutcome,
     effects,
     failures,
-    plan,
+    plan_site,
     tally,
 )
 from gridstead.domain.run_record import Circumstances, RunRecord, to_record
+from gridstead.domain.verification import Verification, to_verification
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.clock import Clock
 from gridstead.ports.playbooks import DriftMetrics, Playbooks, RunRecords, Stop
@@ -47,12 +47,12 @@ class Watch:
         stop: A wish to end it.
     """
 
-    tell: Callable[[Event], None]
+    tell: Callable[[PlaybookEvent], None]
     stop: Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class RunAuthor:
     """Who runs things, and from what.
 
     Attributes:
@@ -64,7 +64,7 @@ class Caller:
     commit: str
 
 
-class Site:
+class SiteService:
     """A site, by its playbooks.
 
     Args:
@@ -74,10 +74,10 @@ class Site:
         caller: Who calls.
     """
 
-    def __init__(self, playbooks: Playbooks, records: RunRecords, clock: Clock, caller: Caller) -> None:
+    def __init__(self, playbooks: Playbooks, records: RunRecords, clock: Clock, caller: RunAuthor) -> None:
         self._playbooks, self._records, self._clock, self._caller = playbooks, records, clock, caller
 
-    def apply(self, order: Order, watch: Watch) -> RunRecord:
+    def apply(self, order: PlaybookRequest, watch: Watch) -> RunRecord:
         """Make the site what the inventory says, and return the record of it.
 
         Args:
@@ -92,7 +92,7 @@ class Site:
         check(run, record)
         return record
 
-    def verify(self, order: Order, watch: Watch) -> tuple[RunRecord, Verification | None]:
+    def verify(self, order: PlaybookRequest, watch: Watch) -> tuple[RunRecord, Verification | None]:
         """Look at everything and change nothing; return what was found, None if the run was interrupted.
 
         Raises:
@@ -105,7 +105,7 @@ class Site:
             return record, None
         return record, to_verification(run.report)
 
-    def plan(self, order: Order, watch: Watch) -> tuple[RunRecord, Plan | None]:
+    def plan_site(self, order: PlaybookRequest, watch: Watch) -> tuple[RunRecord, SitePlan | None]:
         """Return what ``apply`` would change now, None if the run was interrupted. Changes nothing.
 
         Raises:
@@ -117,16 +117,16 @@ class Site:
         if run.outcome is RunOutcome.INTERRUPTED:
             return record, None
         if not effects(run.events):
-            return record, plan(run.events, ())
+            return record, plan_site(run.events, ())
         asked = self._playbooks.run(
             replace(order, playbook=PLAN, limit=None, tags=None), tell=watch.tell, stop=watch.stop
         )
         if asked.outcome is RunOutcome.INTERRUPTED:
             return replace(record, outcome=asked.outcome), None
-        return record, plan(run.events, None if asked.report is None else to_jobs(asked.report))
+        return record, plan_site(run.events, None if asked.report is None else to_jobs(asked.report))
 
     def drift(
-        self, order: Order, watch: Watch, metrics: DriftMetrics | None
+        self, order: PlaybookRequest, watch: Watch, metrics: DriftMetrics | None
     ) -> tuple[RunRecord, Mapping[str, int] | None]:
         """Return how many tasks of ``apply`` would change something on each host, None if the run was interrupted.
 
@@ -141,7 +141,7 @@ class Site:
             return record, None
         found = tally(run.events) if run.outcome is RunOutcome.SUCCEEDED else None
         if metrics is not None:
-            metrics.publish(found, at=record.circumstances.ended_at)
+            metrics.publish(found, checked_at=record.circumstances.ended_at)
         check(run, record)
         return record, found
 
@@ -149,7 +149,7 @@ class Site:
         """Return what was run so far, the newest first."""
         return self._records.all()
 
-    def _run(self, command: str, order: Order, watch: Watch) -> tuple[Run, RunRecord]:
+    def _run(self, command: str, order: PlaybookRequest, watch: Watch) -> tuple[PlaybookRun, RunRecord]:
         started_at = self._clock.now()
         run = self._playbooks.run(order, tell=watch.tell, stop=watch.stop)
         circumstances = Circumstances(
@@ -161,7 +161,7 @@ class Site:
         return run, record
 
 
-def check(run: Run, record: RunRecord) -> None:
+def check(run: PlaybookRun, record: RunRecord) -> None:
     """Do nothing if a run succeeded or was interrupted.
 
     Raises:
@@ -172,10 +172,10 @@ def check(run: Run, record: RunRecord) -> None:
         return
     failed = failures(run.events)
     if not failed:
-        said = [event.text for event in run.events if isinstance(event, Said)]
+        said = [event.text for event in run.events if isinstance(event, PrintedText)]
         raise ConfigError("Ansible could not begin", detail="\n".join("\n".join(said).splitlines()[-SAID_MAX:]) or None)
     detail = "\n".join(f"{one.host}: {one.task}: {one.message}" for one in failed)
-    if all(one.outcome is Outcome.UNREACHABLE for one in failed):
+    if all(one.outcome is TaskOutcome.UNREACHABLE for one in failed):
         hint = "Are they on, and does `ssh HOST` work from here? Then run it again."
         raise SiteUnreachable(f"could not reach {_names(failed)}", detail=detail, hint=hint)
     hint = "Mend it and run it again: what was done stays done."

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from gridstead.domain.actions import Submit
-from gridstead.domain.ids import Proof
-from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.ids import JobKey
+from gridstead.domain.journal import EntryKind, JournalEntry
 from gridstead.domain.submission import Gate, GridUser, Submission
 from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient
 from gridstead.ports import Clock, Scheduler, ScriptSource
@@ -35,7 +35,7 @@ class Submitter:
         scheduler: Slurm.
         scripts: Where scripts are fetched.
         note: Stores journal entries before it returns; called from several threads.
-        at: Called with the name of each boundary, for tests that crash there.
+        failpoint: Called with the name of each boundary, for tests that crash there.
         at_once: How many jobs are fetched and submitted side by side.
     """
 
@@ -45,25 +45,25 @@ class Submitter:
         clock: Clock,
         scheduler: Scheduler,
         scripts: ScriptSource,
-        note: Callable[[Iterable[Entry]], None],
-        at: Callable[[str], None],
+        note: Callable[[Iterable[JournalEntry]], None],
+        failpoint: Callable[[str], None],
         at_once: int,
     ) -> None:
         self._clock = clock
         self._scheduler = scheduler
         self._scripts = scripts
         self._note = note
-        self._at = at
+        self._failpoint = failpoint
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="submitter") if at_once > 1 else None
         self._open_gates: dict[str, tuple[int, Gate]] = {}
         self._failures = itertools.count(1)
-        self._failed: dict[Proof, int] = {}
+        self._failed: dict[JobKey, int] = {}
 
     def submit(self, wanted: Sequence[Submit]) -> None:
         """Submit the jobs whose gate is open; what fails is logged, and planned again as the journal says."""
-        proofs = {one.job.proof for one in wanted}
-        self._failed = {proof: failure for proof, failure in self._failed.items() if proof in proofs}
-        ready = self._ready(sorted(wanted, key=lambda one: self._failed.get(one.job.proof, 0)))
+        job_keys = {one.job.job_key for one in wanted}
+        self._failed = {job_key: failure for job_key, failure in self._failed.items() if job_key in job_keys}
+        ready = self._ready(sorted(wanted, key=lambda one: self._failed.get(one.job.job_key, 0)))
         halted = threading.Event()
         if self._pool is None:
             for one, user in ready:
@@ -92,7 +92,7 @@ class Submitter:
 
     def _put_last(self, failed: Iterable[Submit]) -> None:
         """Try these after all others, and the longest untried of the failed first: no job can starve another."""
-        self._failed |= {one.job.proof: next(self._failures) for one in failed}
+        self._failed |= {one.job.job_key: next(self._failures) for one in failed}
 
     def _user(self, address: str) -> GridUser | None:
         """Return the customer's account, None if it cannot run here now; a yes is remembered for a minute.
@@ -134,32 +134,42 @@ class Submitter:
             script = self._scripts.fetch(job)
         except ScriptUnavailable as error:
             now = self._clock.now()
-            self._note([Entry(proof=job.proof, kind=EntryKind.SCRIPT_UNAVAILABLE, at=now, reason=str(error))])
+            self._note(
+                [
+                    JournalEntry(
+                        job_key=job.job_key, kind=EntryKind.SCRIPT_UNAVAILABLE, occurred_at=now, reason=str(error)
+                    )
+                ]
+            )
             return
         submission = Submission(
-            proof=job.proof,
+            job_key=job.job_key,
             user=user,
             resources=job.resources,
             time_limit_min=wanted.time_limit_min,
             script=script,
         )
-        self._at("before_submit")
-        self._note([Entry(proof=job.proof, kind=EntryKind.SUBMIT_INTENDED, at=self._clock.now())])
+        self._failpoint("before_submit")
+        self._note([JournalEntry(job_key=job.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=self._clock.now())])
         self._queue(submission)
 
     def _queue(self, submission: Submission) -> None:
-        proof = submission.proof
+        job_key = submission.job_key
         try:
             slurm_job_id = self._scheduler.submit(submission)
         except SubmitRejected as error:
-            entry = Entry(proof=proof, kind=EntryKind.SUBMIT_REJECTED, at=self._clock.now(), reason=str(error))
+            entry = JournalEntry(
+                job_key=job_key, kind=EntryKind.SUBMIT_REJECTED, occurred_at=self._clock.now(), reason=str(error)
+            )
             self._note([entry])
-            log.warning("submission_rejected", job_id=proof.job_id.number, reason=str(error))
+            log.warning("submission_rejected", job_id=job_key.job_id.number, reason=str(error))
             return
-        self._at("submitted")
+        self._failpoint("submitted")
         now = self._clock.now()
-        self._note([Entry(proof=proof, kind=EntryKind.SUBMITTED, at=now, slurm_job_id=slurm_job_id)])
-        log.info("job_submitted", job_id=proof.job_id.number, slurm_job_id=slurm_job_id)
+        self._note(
+            [JournalEntry(job_key=job_key, kind=EntryKind.SUBMITTED, occurred_at=now, slurm_job_id=slurm_job_id)]
+        )
+        log.info("job_submitted", job_id=job_key.job_id.number, slurm_job_id=slurm_job_id)
 
 
 def _tell(error: GridsteadError) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eth_utils.address import is_checksum_address, to_checksum_address
 
-from gridstead.adapters.chain.administrator import Administrator, Outcome, Plan
+from gridstead.adapters.chain.administrator import AdministrationResult, Administrator, Plan
 from gridstead.adapters.chain.contracts import Contracts, find_contracts
 from gridstead.adapters.chain.deployment_file import read
 from gridstead.adapters.chain.inspection import Inspector, has_code
@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ContractsLocation:
     """Where a set of contracts is said to be: by its MetaScheduler's address, or by its deployment file."""
 
     rpc_url: str
@@ -50,14 +50,14 @@ class GridContracts:
     first_block: int | None
     expected: Mapping[str, str] = field(default_factory=dict)
 
-    def look(self, *, count_escrow: bool, tell: Tell) -> GridState:
+    def inspect(self, *, count_escrow: bool, tell: Tell) -> GridState:
         """Return the set as it is now."""
         inspector = Inspector(self.node, self.contracts, tell=tell)
-        return inspector.look(first_block=self.first_block, count_escrow=count_escrow)
+        return inspector.inspect(first_block=self.first_block, count_escrow=count_escrow)
 
     def carry_out(
         self, plan: Plan, wallet: WalletFiles, *, accounts: tuple[str, ...] = (), dry_run: bool, tell: Tell
-    ) -> Outcome:
+    ) -> AdministrationResult:
         """Send what a plan says is missing, as a wallet."""
         inspector = Inspector(self.node, self.contracts, tell=tell)
         sender = lazy_wallet(*wallet)
@@ -65,7 +65,7 @@ class GridContracts:
         return administrator.carry_out(plan, accounts=accounts, dry_run=dry_run)
 
 
-def find_set(place: Place) -> GridContracts:
+def find_set(place: ContractsLocation) -> GridContracts:
     """Return the set of contracts at a place.
 
     Raises:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm import text
 from gridstead.adapters.slurm.command import answer
-from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, LocalSlurm, Storage
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, LocalSlurm, UserStorage
 from gridstead.adapters.slurm.munge import Munge
 from gridstead.adapters.slurm.reports import SqliteReports
 from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
@@ -61,7 +61,9 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         homes=settings.storage.homes,
     )
     places, ids = settings.storage, settings.wallet_ids
-    storage = Storage(homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache)
+    storage = UserStorage(
+        homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache
+    )
     return Agent(
         slurm=LocalSlurm(runner=runner, rest=rest, clock=clock),
         accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),

@@ -14,7 +14,7 @@ from gridstead.errors import ChainUnavailable, ConfigError, GridsteadError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class OpenChain:
     """What reads the chain."""
 
     node: Node
@@ -23,7 +23,7 @@ class Chain:
     first_block: int
 
 
-def open_chain(settings: config.Chain) -> Chain:
+def open_chain(settings: config.Chain) -> OpenChain:
     """Return the chain that the settings name.
 
     Raises:
@@ -38,7 +38,7 @@ def open_chain(settings: config.Chain) -> Chain:
         raise
 
 
-def _open(node: Node, settings: config.Chain) -> Chain:
+def _open(node: Node, settings: config.Chain) -> OpenChain:
     chain_id = int(node.ask("eth_chainId"), 16)
     if chain_id != settings.chain_id:
         raise ConfigError(
@@ -51,7 +51,7 @@ def _open(node: Node, settings: config.Chain) -> Chain:
     if settings.first_block > ledger.head().number:
         detail = f"its newest block is {ledger.head().number}, chain.first_block is {settings.first_block}"
         raise ChainUnavailable("could not read the chain", detail=detail)
-    return Chain(node=node, contracts=contracts, ledger=ledger, first_block=settings.first_block)
+    return OpenChain(node=node, contracts=contracts, ledger=ledger, first_block=settings.first_block)
 
 
 def open_wallet(settings: config.Wallet) -> Wallet:

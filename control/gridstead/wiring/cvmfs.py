@@ -18,14 +18,14 @@ from gridstead.adapters.cvmfs.signatures import RsaSignatures
 from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
 from gridstead.config import CvmfsSettings, FetchSettings, Repository
 from gridstead.domain.cvmfs.replica import ReplicaState, Revision
-from gridstead.domain.cvmfs.trust import Letters
+from gridstead.domain.cvmfs.trust import SignedFiles
 from gridstead.errors import RepositoryUnavailable
 from gridstead.rpc.cvmfs import ReplicaOffer, make_app
 from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
-from gridstead.services.cvmfs import Habits, Replica, Rooms
-from gridstead.services.cvmfs_letters import check_consent, read_letters
+from gridstead.services.cvmfs import Habits, Replica, ReplicaPorts
+from gridstead.services.cvmfs_signed_files import check_consent, read_signed_files
 from gridstead.wiring import loop
 from gridstead.wiring.credentials import to_files
 
@@ -68,7 +68,7 @@ def open_replicas(settings: CvmfsSettings, names: Iterable[str] = ()) -> Iterato
         yield tuple(_replica(settings, *each) for each in zip(repositories, upstreams, strict=True))
 
 
-def probe(name: str, url: str, keys: Iterable[Path]) -> Letters:
+def probe(name: str, url: str, keys: Iterable[Path]) -> SignedFiles:
     """Return what a repository shows of itself, once it is believed; nothing is stored.
 
     Raises:
@@ -77,7 +77,7 @@ def probe(name: str, url: str, keys: Iterable[Path]) -> Letters:
     clock = SystemClock()
     with closing(_upstream(url, FetchSettings(), ssl.create_default_context())) as upstream:
         check_consent(upstream, name)
-        return read_letters(upstream, RsaSignatures(keys), name=name, now=clock.now())
+        return read_signed_files(upstream, RsaSignatures(keys), name=name, now=clock.now())
 
 
 def _upstream(url: str, fetch: FetchSettings, tls: ssl.SSLContext) -> HttpUpstream:
@@ -89,7 +89,7 @@ def _upstream(url: str, fetch: FetchSettings, tls: ssl.SSLContext) -> HttpUpstre
 def _replica(settings: CvmfsSettings, repository: Repository, upstream: HttpUpstream) -> Replica:
     storage = settings.storage_directory
     objects = DiskObjects(storage / repository.name, min_free_bytes=settings.min_free_mib * MIB)
-    rooms = Rooms(
+    ports = ReplicaPorts(
         upstream=upstream,
         signatures=RsaSignatures(repository.public_key_files),
         objects=objects,
@@ -102,7 +102,7 @@ def _replica(settings: CvmfsSettings, repository: Repository, upstream: HttpUpst
         keep_s=settings.keep_superseded_days * DAY_S,
         sweep_every_s=settings.collect_every_hours * HOUR_S,
     )
-    return Replica(repository.name, rooms, habits)
+    return Replica(repository.name, ports, habits)
 
 
 def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Metrics) -> WebServer:

@@ -24,14 +24,14 @@ from queue import Empty, SimpleQueue
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.cvmfs.cache import DiskCache
 from gridstead.adapters.cvmfs.files import DiskFiles
-from gridstead.adapters.cvmfs.kept import KeptLetters
 from gridstead.adapters.cvmfs.objects import DiskObjects
 from gridstead.adapters.cvmfs.servers import Servers
 from gridstead.adapters.cvmfs.signatures import RsaSignatures
+from gridstead.adapters.cvmfs.signed_file_cache import CachedSignedFiles
 from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
 from gridstead.config import CvmfsClientSettings, MountedRepository
 from gridstead.errors import ConfigError
-from gridstead.services.cvmfs_client import Client, ClientRooms
+from gridstead.services.cvmfs_client import CvmfsClient, CvmfsClientPorts
 from gridstead.wiring.loop import tell_systemd
 
 MIB = 1024 * 1024
@@ -128,16 +128,16 @@ def _watch(server: int, place: Path) -> int:
     return 0
 
 
-def _client(settings: CvmfsClientSettings, repository: MountedRepository, upstream: Servers) -> Client:
+def _client(settings: CvmfsClientSettings, repository: MountedRepository, upstream: Servers) -> CvmfsClient:
     folder = settings.cache_directory / repository.name
     files = DiskFiles(settings.cache_directory, repository.name)
     objects = DiskObjects(folder, min_free_bytes=0)
     with files.lock():  # makes its folders
         cache = DiskCache(folder / "content", max_bytes=settings.cache_mib * MIB)
-    rooms = ClientRooms(
+    ports = CvmfsClientPorts(
         servers=upstream.each,
         upstream=upstream,
-        letters=KeptLetters(files, objects),
+        signed_files=CachedSignedFiles(files, objects),
         signatures=RsaSignatures(repository.public_key_files),
         files=files,
         objects=objects,
@@ -145,7 +145,7 @@ def _client(settings: CvmfsClientSettings, repository: MountedRepository, upstre
         clock=SystemClock(),
         monotonic=time.monotonic,
     )
-    return Client(repository.name, rooms, max_catalog_bytes=settings.max_catalog_mib * MIB)
+    return CvmfsClient(repository.name, ports, max_catalog_bytes=settings.max_catalog_mib * MIB)
 
 
 def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Servers:

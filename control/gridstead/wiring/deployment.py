@@ -12,7 +12,7 @@ from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.deploy import Deployment
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.chain.steps import Step
+from gridstead.adapters.chain.steps import TransactionStep
 from gridstead.adapters.chain.wallet import lazy_wallet, load_wallet
 from gridstead.errors import ConfigError
 
@@ -20,7 +20,7 @@ WalletFiles = tuple[Path, Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class DeploymentRequest:
     """What is to be deployed.
 
     Attributes:
@@ -37,14 +37,16 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class DeployedContracts:
     """What a deployment sent, and the contracts' addresses by name."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TransactionStep, ...]
     contracts: dict[str, str]
 
 
-def deploy(node: Node, order: Order, *, tell: Callable[[str], None], renew: bool = False) -> Made:
+def deploy(
+    node: Node, order: DeploymentRequest, *, tell: Callable[[str], None], renew: bool = False
+) -> DeployedContracts:
     """Deploy and wire what is missing and return what was sent.
 
     Args:
@@ -55,10 +57,10 @@ def deploy(node: Node, order: Order, *, tell: Callable[[str], None], renew: bool
     """
     deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=tell, renew=renew)
     steps = deployment.plan(operator=order.operator, supply=order.supply)
-    return Made(steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply))
+    return DeployedContracts(steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply))
 
 
-def plan(node: Node, order: Order) -> tuple[Step, ...]:
+def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
     """Return what ``deploy`` would send; nothing is sent or written, and the wallet stays closed."""
     deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=lambda _: None)
     return deployment.estimated(deployment.plan(operator=order.operator, supply=order.supply))
@@ -78,7 +80,7 @@ def check_chain(rpc_url: str, chain_id: int | None) -> Node:
     return node
 
 
-def give_coins_from_nowhere(node: Node, address: str, least: int, amount: int) -> bool:
+def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool:
     """Let a development chain set a wallet's coins if it has less than the least; return whether it had. Unit: wei."""
     if int(node.ask("eth_getBalance", address, "latest"), 16) >= least:
         return False

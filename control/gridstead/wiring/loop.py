@@ -28,7 +28,7 @@ from gridstead.errors import GridsteadError
 
 log = structlog.get_logger()
 
-KILL_AT = "GRIDSTEAD_KILL_AT"
+FAILPOINT = "GRIDSTEAD_FAILPOINT"
 # A library under eth-account raises the limit to 100,000 when it is imported; deeply nested input would then overrun
 # the process's stack instead of raising an error.
 RECURSION_LIMIT = 1000
@@ -148,16 +148,16 @@ def tell_systemd(state: str) -> None:
         notify.sendall(state.encode())
 
 
-def breakpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
+def failpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
     """Return what services call at each boundary of a job's path.
 
-    It does nothing, unless the environment's GRIDSTEAD_KILL_AT names the boundary: then the process is killed there,
+    It does nothing, unless the environment's GRIDSTEAD_FAILPOINT names the boundary: then the process is killed there,
     as by a power cut. Crash tests set it; nothing else should.
     """
-    wanted = environment.get(KILL_AT)
+    wanted = environment.get(FAILPOINT)
 
-    def at(name: str) -> None:
+    def failpoint(name: str) -> None:
         if wanted is not None and name == wanted:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return at
+    return failpoint

@@ -21,12 +21,12 @@ from gridstead.wiring.sending import open_sending
 def run(settings: MetaSchedulerSettings) -> None:
     """Run the meta-scheduler until it is stopped."""
     clock = SystemClock()
-    at = loop.breakpoint_from(os.environ)
+    failpoint = loop.failpoint_from(os.environ)
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
-    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, at=at)
+    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint)
     # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
     follower = Follower(chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations)
     service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=confirmations)

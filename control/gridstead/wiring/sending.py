@@ -10,10 +10,10 @@ from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.outbox import SqlOutbox
-from gridstead.domain.dispatch import Policy
+from gridstead.domain.dispatch import DispatchPolicy
 from gridstead.ports import Clock
-from gridstead.services.sender import Desk, Sender
-from gridstead.wiring.chain import Chain
+from gridstead.services.sender import Sender, SenderPorts
+from gridstead.wiring.chain import OpenChain
 
 BATCH = 50
 
@@ -27,16 +27,22 @@ class Sending:
 
 
 def open_sending(
-    chain: Chain, wallet: Wallet, database: Database, clock: Clock, *, confirmations: int, at: Callable[[str], None]
+    chain: OpenChain,
+    wallet: Wallet,
+    database: Database,
+    clock: Clock,
+    *,
+    confirmations: int,
+    failpoint: Callable[[str], None],
 ) -> Sending:
     """Return the outbox of a wallet, in this database, and its sender."""
     outbox = SqlOutbox(database, clock)
-    desk = Desk(
+    ports = SenderPorts(
         clock=clock,
         ledger=chain.ledger,
         account=ChainAccount(chain.node, chain.contracts, wallet),
         outbox=outbox,
         transactions=outbox,
     )
-    policy = Policy(confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1)
-    return Sending(outbox=outbox, sender=Sender(desk, policy, at=at))
+    policy = DispatchPolicy(confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1)
+    return Sending(outbox=outbox, sender=Sender(ports, policy, failpoint=failpoint))

@@ -15,14 +15,14 @@ from gridstead.adapters.drift_metrics import DriftMetricsFile
 from gridstead.adapters.run_records import RunRecordFiles
 from gridstead.errors import ConfigError, InvalidInput
 from gridstead.ports.playbooks import DriftMetrics
-from gridstead.services.site import APPLY, Caller, Site
+from gridstead.services.site import APPLY, RunAuthor, SiteService
 
 
-def open_site(checkout: Path | None) -> Site:
+def open_site(checkout: Path | None) -> SiteService:
     """Return the site of a checkout; None: the one that the current folder is in."""
     folder = find_checkout(checkout)
-    caller = Caller(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
-    return Site(AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller)
+    caller = RunAuthor(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
+    return SiteService(AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller)
 
 
 def open_drift_metrics(path: Path) -> DriftMetrics:

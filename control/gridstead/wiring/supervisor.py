@@ -8,7 +8,7 @@ import os
 from gridstead.adapters.chain.contract import ask
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet
 from gridstead.adapters.journal.cursor import SqlCursor
@@ -26,9 +26,9 @@ from gridstead.ports import Clock, Reports, Scheduler
 from gridstead.rpc.ssh_keys import SshKeyServer
 from gridstead.services.follower import Follower
 from gridstead.services.registration import Registration
-from gridstead.services.supervisor import Peers, Supervisor
+from gridstead.services.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
-from gridstead.wiring.chain import Chain, open_chain, open_wallet
+from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, to_files
 from gridstead.wiring.sending import open_sending
 
@@ -39,14 +39,14 @@ SUBMISSIONS_AT_ONCE = 4
 def run(settings: SupervisorSettings) -> None:
     """Run the supervisor until it is stopped."""
     clock = SystemClock()
-    at = loop.breakpoint_from(os.environ)
+    failpoint = loop.failpoint_from(os.environ)
     database = Database(settings.state_url)
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
-    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, at=at)
+    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint)
     scheduler, reports = open_slurm(settings.slurm, clock)
-    peers = Peers(
+    ports = SupervisorPorts(
         clock=clock,
         ledger=chain.ledger,
         follower=_follower(chain, wallet, database, confirmations=confirmations),
@@ -56,7 +56,9 @@ def run(settings: SupervisorSettings) -> None:
         reports=reports,
         scripts=_scripts(settings, wallet),
     )
-    supervisor = Supervisor(peers, _rules(settings, chain, wallet), submissions_at_once=SUBMISSIONS_AT_ONCE, at=at)
+    supervisor = Supervisor(
+        ports, _rules(settings, chain, wallet), submissions_at_once=SUBMISSIONS_AT_ONCE, failpoint=failpoint
+    )
     registration = Registration(
         chain.ledger, sending.outbox, scheduler, provider=wallet.address, terms=_terms(settings)
     )
@@ -83,7 +85,7 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
             raise ConfigError("slurm.agent is missing", hint="Transport agent needs a table slurm.agent.")
         agent = settings.agent
         channel = open_channel(
-            Peer(address=agent.endpoint, ca=agent.ca_file, certificate=agent.certificate_file, key=agent.key_file)
+            GrpcPeer(address=agent.endpoint, ca=agent.ca_file, certificate=agent.certificate_file, key=agent.key_file)
         )
         client = AgentClient(channel)
         return client, client
@@ -96,7 +98,7 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
     return SshScheduler(access, clock), None
 
 
-def _follower(chain: Chain, wallet: Wallet, database: Database, *, confirmations: int) -> Follower:
+def _follower(chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int) -> Follower:
     """Return what tells the supervisor of its claims, whatever else happens on the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
     cursor = SqlCursor(database, "supervisor")
@@ -106,16 +108,16 @@ def _follower(chain: Chain, wallet: Wallet, database: Database, *, confirmations
 def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClient:
     peer = settings.job_definitions
     return JobDefinitionClient(
-        Peer(address=peer.endpoint, ca=peer.ca_file),
+        GrpcPeer(address=peer.endpoint, ca=peer.ca_file),
         ProviderWallet(address=wallet.address, sign=wallet.sign_text),
         logger_ca_file=settings.logger_ca_file,
     )
 
 
-def _rules(settings: SupervisorSettings, chain: Chain, wallet: Wallet) -> Rules:
+def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Rules:
     slack_min = None
     if not chain.contracts.has_batches:
-        (slack_min,) = ask(chain.node, [chain.contracts.constants.slack_minutes()], at=chain.ledger.head())
+        (slack_min,) = ask(chain.node, [chain.contracts.constants.slack_minutes()], at_block=chain.ledger.head())
     return Rules(
         chain_id=settings.chain.chain_id,
         contract=chain.contracts.meta_scheduler.address,

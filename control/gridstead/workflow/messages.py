@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import Problem
 from gridstead.workflow.document import Document, Path, format_path, shorten
-from gridstead.workflow.places import fields_of, homes, is_secret, model_at
+from gridstead.workflow.field_paths import fields_of, homes, is_secret, model_at
 from gridstead.workflow.schema import Workflow
 
 _KINDS = {

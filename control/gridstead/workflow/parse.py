@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from gridstead.errors import Problem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, format_path, load
+from gridstead.workflow.field_paths import homes
 from gridstead.workflow.messages import beside_job, misplaced
 from gridstead.workflow.modules import TextOf, resolve
-from gridstead.workflow.places import homes
 from gridstead.workflow.reading import invalid, read
 from gridstead.workflow.schema import Step, Workflow
 from gridstead.workflow.schema.run import HOST

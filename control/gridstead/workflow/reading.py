@@ -23,7 +23,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read(Generic[M]):
+class ReadWorkflow(Generic[M]):
     """A mapping that breaks no rule by itself.
 
     Attributes:
@@ -35,7 +35,7 @@ class Read(Generic[M]):
     warnings: tuple[Problem, ...]
 
 
-def read(value: object, prefix: Path, document: Document, model: type[M], *, strict: bool) -> Read[M]:
+def read(value: object, prefix: Path, document: Document, model: type[M], *, strict: bool) -> ReadWorkflow[M]:
     """Return what a value of a document says.
 
     Args:
@@ -59,7 +59,7 @@ def read(value: object, prefix: Path, document: Document, model: type[M], *, str
     ]  # fmt: skip
     if found is None or problems:
         raise invalid(problems)
-    return Read(model=found, warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0)))
+    return ReadWorkflow(model=found, warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0)))
 
 
 def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gridstead.workflow.places import name_of
+from gridstead.workflow.field_paths import name_of
 from gridstead.workflow.schema import Module, Workflow, model_in
 
 _INTRODUCTION = """\

@@ -7,7 +7,7 @@ import secrets
 import subprocess
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 from tests.e2e.conftest import wait_until
 
 JOBS = 20
@@ -143,7 +143,7 @@ def customer(grid):
 
 @pytest.fixture(scope="module")
 def member(customer):
-    with contextlib.closing(crowd.join(customer)) as one:
+    with contextlib.closing(many_customers.join(customer)) as one:
         yield one
 
 
@@ -157,7 +157,7 @@ def run(lab, customer, member, site, play):
     numbers = member.submit([one for one, _ in asked], credits_=200)
 
     def states():
-        return [job.state.name for job in member.ledger.jobs(numbers, at=member.ledger.head()).values()]
+        return [job.state.name for job in member.ledger.jobs(numbers, at_block=member.ledger.head()).values()]
 
     wait_until(lambda: states() == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
     begun = f"find {home.removesuffix(name)} -path '{home}/*'"
@@ -183,7 +183,7 @@ def test_it_is_exchanged_while_jobs_run(run):
 
 def test_every_job_ends_well_once_and_is_paid_for_what_it_took(lab, grid, customer, member, site, run):
     *_, jobs, looks, home = run
-    records = crowd.records_of(lab, jobs)
+    records = many_customers.records_of(lab, jobs)
     seen = [line.split(":") for line in lab.sh(site.storage, f"cd {home}; grep -r '^[0-9]'").splitlines()]
     late = []
     for at, (number, job) in enumerate(jobs.items()):

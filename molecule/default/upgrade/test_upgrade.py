@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 from tests.e2e.conftest import CHECKOUT, wait_until
 
 from gridstead_lab import names, processes
@@ -88,9 +88,9 @@ def running(grid):
     """A paid job that runs until a file tells it to go on; then it has another step."""
     customer = grid.customer("upgraded")
     home = f"/home/ldap-users/{customer.address}"
-    workflow = crowd.one_step('until test -e "$HOME/enough"; do sleep 0.5; done')
+    workflow = many_customers.one_step('until test -e "$HOME/enough"; do sleep 0.5; done')
     workflow["steps"].append({"run": {"command": "echo another step"}})
-    with contextlib.closing(crowd.join(customer)) as member:
+    with contextlib.closing(many_customers.join(customer)) as member:
         (number,) = member.submit([workflow])
     grid.wait(customer, number, "RUNNING", timeout=PATIENCE_S)
     return customer, number, home

@@ -91,15 +91,15 @@ def test_a_job_that_was_lost_is_still_owed_and_costs_nothing(grid, someone, sett
     was, now = then["obligations"][name], settled[name]
 
     assert now["history"][: len(was["history"])] == was["history"]
-    assert {key: now["job"][key] for key in ("customer", "provider", "lock_wei", "price_per_min_wei")} == {
-        key: was["job"][key] for key in ("customer", "provider", "lock_wei", "price_per_min_wei")
+    assert {key: now["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")} == {
+        key: was["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")
     }
     assert (now["job"]["state"], now["job"]["cost_wei"]) == (LOST[name][1], 0)
     grid.check_money(someone, then["numbers"][name])
 
 
 def test_who_lost_a_job_has_the_credits_back_and_nobody_lost_any(settled, then):
-    locked = sum(then["obligations"][name]["job"]["lock_wei"] for name in LOST)
+    locked = sum(then["obligations"][name]["job"]["escrow_wei"] for name in LOST)
 
     assert settled["balances"] == then["balances"] | {"customer": then["balances"]["customer"] + locked}
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.e2e import crowd
+from tests.e2e import many_customers
 from tests.e2e.conftest import Grid, Lab, wait_until
 
 FOLDER = Path(__file__).resolve().parents[3] / ".lab" / "molecule-two_controllers"
@@ -84,8 +84,8 @@ def running(cluster, grid):
     """A paid job that runs until a file tells it to go on."""
     customer = grid.customer("taken-over")
     enough = f"enough-{secrets.token_hex(4)}"
-    workflow = crowd.one_step(f'until test -e "$HOME/{enough}"; do sleep 0.5; done')
-    with contextlib.closing(crowd.join(customer)) as member:
+    workflow = many_customers.one_step(f'until test -e "$HOME/{enough}"; do sleep 0.5; done')
+    with contextlib.closing(many_customers.join(customer)) as member:
         (number,) = member.submit([workflow])
     grid.wait(customer, number, "RUNNING")
     return customer, number, f"/home/ldap-users/{customer.address}/{enough}"

@@ -111,7 +111,7 @@ def missing(attribute: str, current: list[str], wanted: list[str]) -> list[str]:
     return [value for value in wanted if identity(attribute, value) not in known]
 
 
-def plan(current: Attributes, wanted: Attributes) -> list[tuple[str, str, list[str]]]:
+def plan_modifications(current: Attributes, wanted: Attributes) -> list[tuple[str, str, list[str]]]:
     """Return the changes that lead from the current to the wanted attributes.
 
     Args:
@@ -157,7 +157,7 @@ class Directory:
         self._connection.add_s(dn, [(name, encode(values)) for name, values in attributes.items() if values])
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
-        """The entry has the changes that `plan` found."""
+        """The entry has the changes that `plan_modifications` found."""
         self._note_change()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
         self._connection.modify_s(
@@ -201,7 +201,7 @@ def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[
         if not check:
             directory.add(dn, {**wanted, **initial, **secret})
         return [dn]
-    changes = plan(current, wanted)
+    changes = plan_modifications(current, wanted)
     if password:
         changes += plan_password(directory, dn, password, keep=entry["keep_passwords"])
     if changes and not check:

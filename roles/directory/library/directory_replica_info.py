@@ -147,8 +147,8 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
     found["digest"] = hashlib.sha256("\n".join(names).encode()).hexdigest()
     other = asked["covers"] or {}
     if "names" in other and not objection(found, other):
-        graves = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=nsTombstone)", ["nscpEntryDN"])
-        deleted = [dn.lower() for _, entry in graves for dn in entry.get("nscpentrydn", [])]
+        tombstones = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=nsTombstone)", ["nscpEntryDN"])
+        deleted = [dn.lower() for _, entry in tombstones for dn in entry.get("nscpentrydn", [])]
         found["lacks"] = lacking(names, other["names"], deleted)
     if asked["names"]:
         found["names"] = names

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.durable_file import write_whole
 from ansible.module_utils.footprint_before import Record
-from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = r"""
 module: footprint_remove

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.durable_file import write_whole
 from ansible.module_utils.traefik_checks import (
     API,
     known_flags,
@@ -33,7 +34,6 @@ from ansible.module_utils.traefik_checks import (
     trial_of,
     wrong_keys,
 )
-from ansible.module_utils.whole_file import write_whole
 
 DOCUMENTATION = """
 module: traefik_configuration

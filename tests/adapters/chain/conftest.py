@@ -6,8 +6,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
+from tests.adapters.chain.contracts_command import ContractsCli
 from tests.adapters.chain.deploying import ADMIN, Site, UnsealedDevnet
-from tests.adapters.chain.desk import Desk
 from tests.adapters.chain.generations import GENERATIONS, OURS
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
@@ -91,7 +91,7 @@ def site(chain, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def desk(chain, tmp_path, monkeypatch, capsys):
+def contracts_cli(chain, tmp_path, monkeypatch, capsys):
     """Somebody who administers the contracts at a terminal."""
     monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
     opened = []
@@ -101,7 +101,7 @@ def desk(chain, tmp_path, monkeypatch, capsys):
         return opened[-1]
 
     monkeypatch.setattr("gridstead.wiring.deployment.Node", open_node)  # a process would close it by ending
-    yield Desk(chain, tmp_path, monkeypatch, capsys)
+    yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
     for node in opened:
         node.close()
 
@@ -121,8 +121,8 @@ class FakeGrid:
     def approve(self):
         self.ledger.approve(self.provider)
 
-    def request(self, script, *, lock=200 * COIN, resources=SMALL, **fields):
-        return self.ledger.request(self.customer, script=script, lock=lock, resources=resources, **fields).id.number
+    def request(self, script, *, escrow=200 * COIN, resources=SMALL, **fields):
+        return self.ledger.request(self.customer, script=script, escrow=escrow, resources=resources, **fields).id.number
 
     def match(self, number):
         self.ledger.match(number, self.provider)
@@ -179,8 +179,8 @@ class RealGrid:
         payload = encode([call], self.devnet.contracts)
         sender._direct.transact(payload.to, payload.data, name=type(call).__name__)
 
-    def _proof(self, number):
-        return self.ledger.jobs([number], at=self.ledger.head())[number].proof
+    def _job_key(self, number):
+        return self.ledger.jobs([number], at_block=self.ledger.head())[number].job_key
 
     def register(self, labels=(), prices=PRICES):
         self._act(self.devnet.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels)))
@@ -188,22 +188,22 @@ class RealGrid:
     def approve(self):
         self.devnet.as_admin.approve_provider(self.provider)
 
-    def request(self, script, *, lock=200 * COIN, resources=SMALL, **fields):
-        request = JobRequest(resources=resources, batch_location_hash=script, lock=lock, **fields)
+    def request(self, script, *, escrow=200 * COIN, resources=SMALL, **fields):
+        request = JobRequest(resources=resources, batch_location_hash=script, escrow=escrow, **fields)
         return self.devnet.as_customer.request_job(request)
 
     def match(self, number):
-        self._act(self.devnet.operator, Match(proof=self._proof(number), provider=self.provider))
+        self._act(self.devnet.operator, Match(job_key=self._job_key(number), provider=self.provider))
 
     def claim(self):
         self._act(self.devnet.provider, ClaimJobs(limit=50))
 
     def run(self, number, started_at):
-        self._act(self.devnet.provider, SetRunning(proof=self._proof(number), started_at=started_at))
+        self._act(self.devnet.provider, SetRunning(job_key=self._job_key(number), started_at=started_at))
 
     def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
         call = Settle(
-            proof=self._proof(number),
+            job_key=self._job_key(number),
             state=state,
             seconds=seconds,
             exit_code=exit_code,
@@ -213,7 +213,7 @@ class RealGrid:
         self._act(self.devnet.provider, call)
 
     def refuse(self, number):
-        self._act(self.devnet.provider, Refuse(proof=self._proof(number)))
+        self._act(self.devnet.provider, Refuse(job_key=self._job_key(number)))
 
     def top_up(self, number, amount):
         self.devnet.as_customer.top_up(number, amount)

@@ -15,7 +15,7 @@ from gridstead.adapters.chain.deploy import Deployment
 from gridstead.adapters.chain.deployment_file import read
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node
-from gridstead.domain.verdict import judge
+from gridstead.domain.contract_checks import check_contracts
 
 ADMIN, OPERATOR = wallet(66), wallet(67)
 STEPS = 12
@@ -106,8 +106,8 @@ class Site:
     def check(self, addresses, *, others=0):
         """Assert that the set is whole, that nothing was created twice, and that no transaction was sent twice."""
         contracts = find_contracts(self.chain.node, addresses["MetaScheduler"])
-        state = Inspector(self.chain.node, contracts, tell=self.told.append).look()
-        assert judge(state, expected=addresses) == ()
+        state = Inspector(self.chain.node, contracts, tell=self.told.append).inspect()
+        assert check_contracts(state, expected=addresses) == ()
         assert state.addresses == addresses
         assert sorted(self.created()) == sorted(addresses.values())
         assert self.used() == STEPS + others

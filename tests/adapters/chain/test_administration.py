@@ -7,8 +7,19 @@ import json
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
+from tests.adapters.chain.contracts_command import (
+    ADMIN,
+    CONFIG,
+    INPUT,
+    LATER,
+    NEW_OWNER,
+    NOWHERE,
+    POOR,
+    REFUSED,
+    holders,
+    look,
+)
 from tests.adapters.chain.deploying import SENDING, Crash, MortalNode
-from tests.adapters.chain.desk import ADMIN, CONFIG, HEIR, INPUT, LATER, NOWHERE, POOR, REFUSED, holders, look
 from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import COIN, wallet
 
@@ -16,8 +27,8 @@ from gridstead.adapters.chain.administrator import Administrator
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.domain.administration import CONSTANTS, hand_over, set_constant, take_over
+from gridstead.domain.contract_checks import check_contracts
 from gridstead.domain.deployment import ROLE_CONTRACTS, Role
-from gridstead.domain.verdict import judge
 from gridstead.errors import NotAllowed, TransactionReverted
 
 GOVERNED = ("MetaScheduler", "ProviderManager")  # the contracts with an admin, once JobRepository is sealed
@@ -26,41 +37,43 @@ SEALED_OR_NOT = pytest.mark.parametrize(
 )
 
 
-def test_a_role_is_granted_once_and_revoked_once(desk):
-    account = wallet(HEIR).address
-    before = desk.sent()
+def test_a_role_is_granted_once_and_revoked_once(contracts_cli):
+    account = wallet(NEW_OWNER).address
+    before = contracts_cli.sent()
 
-    assert desk.run("grant", "matcher", account)[0] == 0
-    code, out, _ = desk.run("grant", "matcher", account)
+    assert contracts_cli.run("grant", "matcher", account)[0] == 0
+    code, out, _ = contracts_cli.run("grant", "matcher", account)
 
-    assert (code, out, desk.sent()) == (0, "it is so already: nothing was sent\n", before + 2)
-    assert ("ProviderManager", account) in holders(desk.status()[1], "matcher")
-    code, out, _ = desk.run("revoke", "matcher", account, "--json")
+    assert (code, out, contracts_cli.sent()) == (0, "it is so already: nothing was sent\n", before + 2)
+    assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
+    code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
     assert (code, [one["function"] for one in json.loads(out)["steps"]]) == (0, ["revokeRole"] * 2)
-    assert account not in {one for _, one in holders(desk.status()[1], "matcher")}
+    assert account not in {one for _, one in holders(contracts_cli.status()[1], "matcher")}
 
 
 COMMANDS = {
-    "grant": ("grant", "matcher", wallet(HEIR).address),
+    "grant": ("grant", "matcher", wallet(NEW_OWNER).address),
     "revoke": ("revoke", "matcher", wallet(2).address),
     "set-constant": ("set-constant", "deepsquareCut", "25"),
     "close": ("close",),
-    "hand-over": ("hand-over", wallet(HEIR).address),
+    "hand-over": ("hand-over", wallet(NEW_OWNER).address),
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_dry_run_says_what_would_be_sent_and_changes_nothing(desk, chain, command):
+def test_a_dry_run_says_what_would_be_sent_and_changes_nothing(contracts_cli, chain, command):
     before = look(chain)
 
-    code, out, _ = desk.run(*COMMANDS[command], "--dry-run", "--json")
+    code, out, _ = contracts_cli.run(*COMMANDS[command], "--dry-run", "--json")
 
     told = json.loads(out)
     assert (code, told["dry_run"], told["changed"], told["transactions"]) == (0, True, False, [])
     assert look(chain) == before
-    assert [one["nonce"] for one in told["steps"]] == [desk.sent() + place for place in range(len(told["steps"]))]
+    assert [one["nonce"] for one in told["steps"]] == [
+        contracts_cli.sent() + place for place in range(len(told["steps"]))
+    ]
     assert all(one["gas"] > 21_000 and one["to"] in chain.addresses.values() for one in told["steps"])
-    done = json.loads(desk.run(*COMMANDS[command], "--json")[1])
+    done = json.loads(contracts_cli.run(*COMMANDS[command], "--json")[1])
     assert [(one["to"], one["data"], one["nonce"]) for one in done["steps"]] == [
         (one["to"], one["data"], one["nonce"]) for one in told["steps"]
     ]
@@ -68,11 +81,11 @@ def test_a_dry_run_says_what_would_be_sent_and_changes_nothing(desk, chain, comm
         assert chain.anvil.rpc("eth_getTransactionByHash", mined["hash"])["input"] == one["data"]
 
 
-def test_a_constant_is_set_and_old_and_new_are_shown(desk):
-    code, out, _ = desk.run("set-constant", "minimum-amount", "0.5")
+def test_a_constant_is_set_and_old_and_new_are_shown(contracts_cli):
+    code, out, _ = contracts_cli.run("set-constant", "minimum-amount", "0.5")
     assert (code, out.splitlines()[0]) == (0, "minimumAmount is 0.5 credits, it was 100 credits")
 
-    code, out, _ = desk.run("set-constant", "minimumAmount", "0.5", "--json")
+    code, out, _ = contracts_cli.run("set-constant", "minimumAmount", "0.5", "--json")
     told = json.loads(out)
     assert (code, told["old"], told["new"], told["unit"], told["steps"]) == (0, COIN // 2, COIN // 2, "wei", [])
 
@@ -108,35 +121,35 @@ def test_a_refusal_of_the_contract_is_translated(chain):
     assert isinstance(refusal.value.__cause__, TransactionReverted)
 
 
-def test_a_set_is_closed_for_new_jobs_and_opened_again(desk, chain):
-    assert desk.run("close")[0] == 0
-    assert desk.status()[1]["accepts_jobs"] is False
+def test_a_set_is_closed_for_new_jobs_and_opened_again(contracts_cli, chain):
+    assert contracts_cli.run("close")[0] == 0
+    assert contracts_cli.status()[1]["accepts_jobs"] is False
     with pytest.raises(TransactionReverted, match="NewJobRequestDisabled"):
         RealGrid(chain).request("script-1")
-    assert desk.run("open")[0] == 0
+    assert contracts_cli.run("open")[0] == 0
     RealGrid(chain).request("script-1")
 
 
 @SEALED_OR_NOT
-def test_the_admin_is_handed_over_in_two_steps(desk, governed):
-    old, new = wallet(ADMIN).address, wallet(HEIR).address
-    assert desk.run("take-over", by=HEIR)[0] == REFUSED
+def test_the_admin_is_handed_over_in_two_steps(contracts_cli, governed):
+    old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
+    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == REFUSED
 
-    assert desk.run("hand-over", new)[0] == 0
-    assert desk.run("set-constant", "deepsquareCut", "21")[0] == 0
-    assert desk.run("take-over", by=HEIR)[0] == 0
+    assert contracts_cli.run("hand-over", new)[0] == 0
+    assert contracts_cli.run("set-constant", "deepsquareCut", "21")[0] == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
 
-    code, found = desk.status()
+    code, found = contracts_cli.status()
     assert code == 0
     assert holders(found, "admin") == {(one, new) for one in governed}
     assert {o["contract"]: o["owner"] for o in found["owners"] if o["contract"] in {"Constants", "Credit"}} == {
         "Constants": new, "Credit": new,
     }  # fmt: skip
     assert old not in {one for _, one in holders(found, "admin")}
-    sent = desk.sent(HEIR)
-    assert desk.run("take-over", by=HEIR)[0] == desk.run("hand-over", new)[0] == 0
-    assert desk.sent(HEIR) == sent
-    assert desk.run("set-constant", "deepsquareCut", "22")[0] == REFUSED
+    sent = contracts_cli.sent(NEW_OWNER)
+    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == contracts_cli.run("hand-over", new)[0] == 0
+    assert contracts_cli.sent(NEW_OWNER) == sent
+    assert contracts_cli.run("set-constant", "deepsquareCut", "22")[0] == REFUSED
 
 
 @pytest.mark.parametrize(
@@ -150,7 +163,7 @@ def test_the_admin_is_handed_over_in_two_steps(desk, governed):
 )
 def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twice(chain, governed, at, waits):
     """Also when the last transaction was in no block yet when the process died."""
-    old, new = wallet(ADMIN), wallet(HEIR)
+    old, new = wallet(ADMIN), wallet(NEW_OWNER)
     chain.anvil.fund(new.address)
 
     def carry_out(node, who, plan):
@@ -182,64 +195,72 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
         assert all(look(chain).accounts(contract, Role.ADMIN) for contract in governed)
 
     state = look(chain)
-    assert [one.hint for one in judge(state)] == ([] if state.is_sealed else ["Run `gridstead contracts seal`."])
+    assert [one.hint for one in check_contracts(state)] == (
+        [] if state.is_sealed else ["Run `gridstead contracts seal`."]
+    )
     assert {one.contract for one in state.holders if one.role is Role.ADMIN} == set(governed)
     assert state.accounts("MetaScheduler", Role.ADMIN) == (new.address,)
 
 
 @SEALED_OR_NOT
-def test_who_takes_over_knows_from_whom_or_is_told_how(desk, chain, governed):
+def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, governed):
     """A search that begins too late does not see who was admin before; the old one must not stay unseen."""
-    old, new = wallet(ADMIN).address, wallet(HEIR).address
+    old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
     middle = chain.node.ask("eth_blockNumber")
-    assert desk.run("hand-over", new)[0] == 0
+    assert contracts_cli.run("hand-over", new)[0] == 0
     late = {"first-block": int(middle, 16) + 1}
-    before = desk.sent(HEIR)
+    before = contracts_cli.sent(NEW_OWNER)
 
     for options in (late, {"first-block": late["first-block"] + 100}):
-        code, _, err = desk.run("take-over", by=HEIR, **options)
-        assert (code, "Give --first-block" in err, desk.sent(HEIR)) == (REFUSED, True, before)
+        code, _, err = contracts_cli.run("take-over", by=NEW_OWNER, **options)
+        assert (code, "Give --first-block" in err, contracts_cli.sent(NEW_OWNER)) == (REFUSED, True, before)
 
-    assert (old in {one for _, one in holders(desk.status("--first-block", late["first-block"])[1], "admin")}) is True
-    assert desk.run("grant", "admin", wallet(POOR).address)[0] == 0
-    code, _, err = desk.run("take-over", by=HEIR)
+    assert (
+        old in {one for _, one in holders(contracts_cli.status("--first-block", late["first-block"])[1], "admin")}
+    ) is True
+    assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
+    code, _, err = contracts_cli.run("take-over", by=NEW_OWNER)
     assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (REFUSED, True)
-    assert desk.run("revoke", "admin", wallet(POOR).address, by=HEIR)[0] == 0
-    assert desk.run("take-over", by=HEIR)[0] == 0
-    assert holders(desk.status()[1], "admin") == {(one, new) for one in governed}
+    assert contracts_cli.run("revoke", "admin", wallet(POOR).address, by=NEW_OWNER)[0] == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
+    assert holders(contracts_cli.status()[1], "admin") == {(one, new) for one in governed}
 
 
 @on_unsealed
-def test_a_repository_is_sealed_and_the_grid_goes_on(desk, chain):
-    assert desk.run("seal", by=HEIR)[0] == REFUSED
-    before = desk.sent()
+def test_a_repository_is_sealed_and_the_grid_goes_on(contracts_cli, chain):
+    assert contracts_cli.run("seal", by=NEW_OWNER)[0] == REFUSED
+    before = contracts_cli.sent()
 
-    assert desk.run("seal")[0] == desk.run("seal")[0] == 0
+    assert contracts_cli.run("seal")[0] == contracts_cli.run("seal")[0] == 0
 
-    assert desk.sent() == before + 1
-    assert (judge(look(chain)), look(chain).is_sealed) == ((), True)
-    assert desk.status()[0] == 0
+    assert contracts_cli.sent() == before + 1
+    assert (check_contracts(look(chain)), look(chain).is_sealed) == ((), True)
+    assert contracts_cli.status()[0] == 0
     RealGrid(chain).request("script-1")
-    assert desk.run("hand-over", wallet(HEIR).address)[0] == desk.run("take-over", by=HEIR)[0] == 0
-    assert (judge(look(chain)), look(chain).is_sealed) == ((), True)
+    assert (
+        contracts_cli.run("hand-over", wallet(NEW_OWNER).address)[0]
+        == contracts_cli.run("take-over", by=NEW_OWNER)[0]
+        == 0
+    )
+    assert (check_contracts(look(chain)), look(chain).is_sealed) == ((), True)
 
 
-def bad(desk):
+def bad(contracts_cli):
     """Return commands that cannot be right, their exit code, and words of the one error."""
-    good = wallet(HEIR).address
-    nobody, credit = wallet(ADMIN).address, desk.chain.addresses["Credit"]
+    good = wallet(NEW_OWNER).address
+    nobody, credit = wallet(ADMIN).address, contracts_cli.chain.addresses["Credit"]
     return {
         "another chain": (("close",), {"chain-id": 5}, CONFIG, "chain 5 was asked for"),
         "no contract": (("close",), {"contract": NOWHERE}, INPUT, f"there is no contract at {NOWHERE}"),
         "a wallet as contract": (("close",), {"contract": nobody}, INPUT, f"there is no contract at {nobody}"),
         "another contract": (
             ("close",),
-            {"contract": desk.chain.addresses["Credit"]},
+            {"contract": contracts_cli.chain.addresses["Credit"]},
             CONFIG,
             "cannot find the grid's",
         ),
-        "no role": (("grant", "matcher", NOWHERE), {"by": HEIR}, REFUSED, f"{good} is not admin of MetaScheduler"),
-        "not the owner": (("set-constant", "deepsquareCut", "9"), {"by": HEIR}, REFUSED, "may not set constants"),
+        "no role": (("grant", "matcher", NOWHERE), {"by": NEW_OWNER}, REFUSED, f"{good} is not admin of MetaScheduler"),
+        "not the owner": (("set-constant", "deepsquareCut", "9"), {"by": NEW_OWNER}, REFUSED, "may not set constants"),
         "last admin": (("revoke", "admin", wallet(ADMIN).address), {}, REFUSED, "is the last admin"),
         "to itself": (("hand-over", wallet(ADMIN).address), {}, INPUT, "is the wallet that hands over"),
         "to a contract": (("hand-over", credit), {}, INPUT, "cannot hand over to"),
@@ -248,22 +269,22 @@ def bad(desk):
     }
 
 
-def test_what_cannot_be_right_is_one_clear_error_and_sends_nothing(desk):
-    before = desk.sent(), desk.sent(HEIR)
+def test_what_cannot_be_right_is_one_clear_error_and_sends_nothing(contracts_cli):
+    before = contracts_cli.sent(), contracts_cli.sent(NEW_OWNER)
 
-    for what, (arguments, options, code, words) in bad(desk).items():
-        done = desk.run(*arguments, **options)
+    for what, (arguments, options, code, words) in bad(contracts_cli).items():
+        done = contracts_cli.run(*arguments, **options)
         assert (what, done[0], done[1]) == (what, code, "")
         assert (what, words in done[2]) == (what, True), done[2]
         assert done[2].count("error: ") == 1
 
-    assert (desk.sent(), desk.sent(HEIR)) == before
+    assert (contracts_cli.sent(), contracts_cli.sent(NEW_OWNER)) == before
 
 
-def test_a_wallet_without_coins_is_told(desk, chain):
-    assert desk.run("grant", "admin", wallet(POOR).address)[0] == 0
+def test_a_wallet_without_coins_is_told(contracts_cli, chain):
+    assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
 
-    code, _, err = desk.run("grant", "matcher", NOWHERE, by=POOR)
+    code, _, err = contracts_cli.run("grant", "matcher", NOWHERE, by=POOR)
 
     assert code == CONFIG
     assert f"cannot pay for transactions of {wallet(POOR).address}" in err

@@ -23,7 +23,7 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
     chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)
-    number = grid.request("script", lock=given["lock, credits"], resources=example.resources)
+    number = grid.request("script", escrow=given["lock, credits"], resources=example.resources)
     before = grid.balances()
     grid.match(number)
     grid.claim()
@@ -34,12 +34,12 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     bound = expected["seconds since the start, on chain"]
     snapshot = chain.anvil.rpc("evm_snapshot")
     settle(grid, number, bound + 1)
-    assert milestone(chain, number).numbers["billedSeconds"] == bound
+    assert history_event(chain, number).numbers["billedSeconds"] == bound
     chain.anvil.rpc("evm_revert", snapshot)
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
     settle(grid, number, expected["billed seconds"])
 
-    told = milestone(chain, number).numbers
+    told = history_event(chain, number).numbers
     after = grid.balances()
     assert chain.as_customer.fee_percent() == given["fee, percent"]
     assert job(grid, number).price_per_min == expected["price per minute, credits"]
@@ -50,11 +50,11 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     )
     assert after[0] - before[0] == expected["refund"]
     assert after[1] - before[1] == expected["provider"]
-    assert milestone(chain, number).evidence == evidence()
+    assert history_event(chain, number).evidence == evidence()
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
 
 def evidence():
@@ -63,7 +63,7 @@ def evidence():
 
 def settle(grid, number, seconds):
     call = Settle(
-        proof=job(grid, number).proof,
+        job_key=job(grid, number).job_key,
         state=JobState.FINISHED,
         seconds=seconds,
         exit_code=0,
@@ -73,6 +73,6 @@ def settle(grid, number, seconds):
     grid._act(grid.devnet.provider, call)
 
 
-def milestone(chain, number):
-    (settled,) = [one for one in chain.as_customer.milestones(number) if one.event == "JobSettled"]
+def history_event(chain, number):
+    (settled,) = [one for one in chain.as_customer.job_history(number) if one.event == "JobSettled"]
     return settled

@@ -23,7 +23,7 @@ from gridstead.services.follower import Follower
 
 
 def request(**fields):
-    return JobRequest(**({"resources": SMALL, "batch_location_hash": "script-1", "lock": 200 * COIN} | fields))
+    return JobRequest(**({"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN} | fields))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_credits_are_counted_allowed_and_given(chain, stranger):
 
 @on_both
 def test_constants_are_read(chain):
-    assert (chain.as_customer.minimum_lock(), chain.as_customer.fee_percent()) == (100 * COIN, 20)
+    assert (chain.as_customer.minimum_escrow(), chain.as_customer.fee_percent()) == (100 * COIN, 20)
 
 
 @on_both
@@ -99,7 +99,7 @@ def sent(chain, who):
 @on_both
 def test_too_small_a_lock_is_refused_with_both_amounts(chain):
     with pytest.raises(TransactionReverted) as refusal:
-        chain.as_customer.request_job(request(lock=5))
+        chain.as_customer.request_job(request(escrow=5))
 
     assert refusal.value.error_name == "InsufficientFunds"
     assert refusal.value.arguments == ("5", str(100 * COIN))
@@ -145,7 +145,7 @@ def test_jobs_asked_for_at_once_are_numbered_in_order(chain, ledger):
 
     numbers = chain.as_customer.request_jobs([request(name=name) for name in names])
 
-    jobs = ledger.jobs(numbers, at=ledger.head())
+    jobs = ledger.jobs(numbers, at_block=ledger.head())
     assert [jobs[number].name for number in numbers] == names
 
 
@@ -161,7 +161,7 @@ def test_bare_equals_sign_is_the_operator_of_equality(chain, ledger):
     affinity = (Affinity(key="a", operator="=", value="b"), Affinity(key="a", operator="in", value="c"))
     number = chain.as_customer.request_job(request(affinity=affinity))
 
-    found = ledger.jobs([number], at=ledger.head())[number].affinity
+    found = ledger.jobs([number], at_block=ledger.head())[number].affinity
     assert found == (Affinity(key="a", operator="==", value="b"), Affinity(key="a", operator="in", value="c"))
 
 
@@ -175,7 +175,7 @@ def test_text_that_is_no_text_spoils_nothing(chain, ledger):
     data = data.replace(b"XXXX".hex(), "fffefdfc")
     DirectSender(chain.node, chain.customer).transact(contract.address, data, name="requestNewJob")
 
-    jobs = ledger.jobs([good, good + 1], at=ledger.head())
+    jobs = ledger.jobs([good, good + 1], at_block=ledger.head())
 
     assert jobs[good].batch_location_hash == "script-1"
     assert jobs[good + 1].batch_location_hash == "\ufffd" * 4
@@ -183,7 +183,7 @@ def test_text_that_is_no_text_spoils_nothing(chain, ledger):
 
 
 @on_both
-def test_milestones_tell_times_and_money(chain, expected):
+def test_job_history_tell_times_and_money(chain, expected):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -194,12 +194,12 @@ def test_milestones_tell_times_and_money(chain, expected):
     grid.run(number, start)
     grid.pass_time(100)
     grid.settle(number, JobState.FINISHED, seconds=61)
-    job = grid.ledger.jobs([number], at=grid.ledger.head())[number]
+    job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
-    told = chain.as_customer.milestones(number)
+    told = chain.as_customer.job_history(number)
 
     assert [one.event for one in told] == ["JobRequested", "JobMatched", "JobClaimed", "JobStarted", "JobSettled"]
-    assert [one.at for one in told] == sorted(one.at for one in told)
+    assert [one.occurred_at for one in told] == sorted(one.occurred_at for one in told)
     assert told[3].numbers["startTime"] in {start, start + 1}
     assert told[4].numbers["status"] == JobState.FINISHED
     assert told[4].numbers["cost"] == job.final_cost == expected.billed_s(61) * job.price_per_min // 60
@@ -208,18 +208,18 @@ def test_milestones_tell_times_and_money(chain, expected):
 
 
 @on_both
-def test_milestones_tell_a_job_that_came_back_and_was_given_up(chain, expected):
+def test_job_history_tell_a_job_that_came_back_and_was_given_up(chain, expected):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
-    other, number = grid.request("script-1"), grid.request("script-2", lock=100 * COIN)
+    other, number = grid.request("script-1"), grid.request("script-2", escrow=100 * COIN)
     grid.match(number)
     grid.claim()
     grid.refuse(number)
     grid.cancel(number)
     grid.cancel(other)
 
-    told = [one for one in chain.as_customer.milestones(number) if one.event != "JobCancelRequested"]
+    told = [one for one in chain.as_customer.job_history(number) if one.event != "JobCancelRequested"]
 
     lived = ["JobRequested", "JobMatched", "JobClaimed", "JobUnmatched", "JobRefunded"]
     assert [one.event for one in told] == lived
@@ -259,11 +259,11 @@ def test_fees_and_gas_are_asked_of_the_node(chain, provider_account):
 def test_nonce_is_pinned_to_a_block(chain, ledger):
     account = ChainAccount(chain.node, chain.contracts, chain.customer)
     before = ledger.head()
-    nonce = account.nonce(at=before)
+    nonce = account.nonce(at_block=before)
     chain.as_customer.allow(1)
 
-    assert account.nonce(at=before) == nonce
-    assert account.nonce(at=ledger.head()) == nonce + 1
+    assert account.nonce(at_block=before) == nonce
+    assert account.nonce(at_block=ledger.head()) == nonce + 1
 
 
 @on_both

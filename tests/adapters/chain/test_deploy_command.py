@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.adapters.chain.desk import CONFIG, HEIR, INPUT
+from tests.adapters.chain.contracts_command import CONFIG, INPUT, NEW_OWNER
 from tests.devnet import CHAIN_ID, wallet
 
 OPERATOR = wallet(67).address
@@ -14,15 +14,15 @@ STEPS = 12
 
 
 @pytest.fixture
-def deploy(desk, tmp_path):
+def deploy(contracts_cli, tmp_path):
     """Runs the command with a wallet that has deployed nothing yet."""
     file = tmp_path / "grid.json"
 
     def run(*arguments, **options):
-        wanted = {"deployment": file, "meta-scheduler": OPERATOR, "by": HEIR} | options
-        return desk.run("deploy", *arguments, **wanted)
+        wanted = {"deployment": file, "meta-scheduler": OPERATOR, "by": NEW_OWNER} | options
+        return contracts_cli.run("deploy", *arguments, **wanted)
 
-    run.file, run.desk = file, desk
+    run.file, run.contracts_cli = file, contracts_cli
     return run
 
 
@@ -36,7 +36,7 @@ def test_a_dry_run_tells_every_transaction_and_leaves_no_trace(deploy):
     assert [one["to"] for one in created] == [None] * 6
     assert all(one["gas"] > 0 and one["data_bytes"] > 0 and len(one["data_hash"]) == 66 for one in created)
     assert all(one["to"] and one["data"].startswith("0x") for one in told["steps"] if one not in created)
-    assert (deploy.file.exists(), deploy.desk.sent(HEIR)) == (False, 0)
+    assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
 
 
 def test_what_was_planned_is_what_is_deployed_verified_and_shown(deploy):
@@ -60,11 +60,11 @@ def test_what_was_planned_is_what_is_deployed_verified_and_shown(deploy):
 
 def test_a_second_run_shows_the_same_and_sends_nothing(deploy):
     deploy()
-    sent = deploy.desk.sent(HEIR)
+    sent = deploy.contracts_cli.sent(NEW_OWNER)
 
     code, out, err = deploy()
 
-    assert (code, err, deploy.desk.sent(HEIR)) == (0, "", sent)
+    assert (code, err, deploy.contracts_cli.sent(NEW_OWNER)) == (0, "", sent)
     assert "everything is as it should be" in out
     assert deploy("--dry-run")[:2] == (0, "nothing would be sent\n")
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_right_is_told_before_anything_is_sent(deploy, arguments,
 
     assert (done[0], done[1]) == (code, "")
     assert words in done[2]
-    assert (deploy.file.exists(), deploy.desk.sent(HEIR)) == (False, 0)
+    assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
 
 
 def test_a_deployment_that_is_not_finished_has_no_status(deploy):
@@ -103,7 +103,7 @@ def test_a_deployment_that_is_not_finished_has_no_status(deploy):
     del document["contracts"]["MetaScheduler"]
     deploy.file.write_text(json.dumps(document))
 
-    code, _, err = deploy.desk.read("status", deployment=deploy.file)
+    code, _, err = deploy.contracts_cli.read("status", deployment=deploy.file)
 
     assert code == CONFIG
     assert "is not finished" in err
@@ -115,7 +115,7 @@ def test_a_wrong_set_is_shown_with_what_is_wrong_and_what_to_do(deploy):
     document["contracts"]["Credit"] = "0x" + "12" * 20
     deploy.file.write_text(json.dumps(document))
 
-    code, out, _ = deploy.desk.read("status", deployment=deploy.file)
+    code, out, _ = deploy.contracts_cli.read("status", deployment=deploy.file)
 
     assert code == CONFIG
     assert "WRONG: MetaScheduler uses Credit" in out

@@ -15,10 +15,10 @@ from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.steps import role_id
+from gridstead.domain.contract_checks import FindingKind, check_contracts
 from gridstead.domain.deployment import SEALED
-from gridstead.domain.verdict import Kind, judge
 
-STRANGER = wallet(68).address
+IMPOSTOR = wallet(68).address
 SECOND = "a second writer to JobRepository and so reach the escrow"
 
 
@@ -35,13 +35,13 @@ class Unsealed:
         data = self._contracts.jobs.data(function, role_id(role), account)
         DirectSender(self.site.chain.node, ADMIN).transact(self._contracts.jobs.address, data, name=function)
 
-    def look(self):
-        return Inspector(self.site.chain.node, self._contracts, tell=self.site.told.append).look()
+    def inspect(self):
+        return Inspector(self.site.chain.node, self._contracts, tell=self.site.told.append).inspect()
 
     def is_open(self):
         """Return whether all that is to be said is that it still has an admin."""
-        (finding,) = judge(self.look())
-        return (finding.kind, finding.text) == (Kind.NOTE, f"{ADMIN.address} can name {SECOND}")
+        (finding,) = check_contracts(self.inspect())
+        return (finding.kind, finding.text) == (FindingKind.NOTE, f"{ADMIN.address} can name {SECOND}")
 
 
 @pytest.fixture
@@ -54,26 +54,26 @@ def test_a_set_is_sealed_in_the_end(site):
     addresses = site.run()
 
     contracts = find_contracts(site.chain.node, addresses["MetaScheduler"])
-    state = Inspector(site.chain.node, contracts, tell=site.told.append).look()
-    assert (state.is_sealed, judge(state)) == (True, ())
+    state = Inspector(site.chain.node, contracts, tell=site.told.append).inspect()
+    assert (state.is_sealed, check_contracts(state)) == (True, ())
     assert site.told[-1].startswith(f"{SEALED}: done in block ")
 
 
 def test_a_stranger_who_may_write_is_not_made_lasting(unsealed):
-    unsealed.change("grantRole", "METASCHEDULER_ROLE", STRANGER)
+    unsealed.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
 
     assert unsealed.site.plan() == ()
     assert unsealed.site.run() == unsealed.addresses
 
-    writer, admin = judge(unsealed.look())
-    assert (writer.kind, writer.text.split()[:4]) == (Kind.POWER, [STRANGER, "may", "write", "to"])
-    assert writer.hint == f"Run `gridstead contracts revoke contract {STRANGER}` at once."
-    assert (admin.kind, admin.hint) == (Kind.NOTE, "Run `gridstead contracts seal`.")
+    writer, admin = check_contracts(unsealed.inspect())
+    assert (writer.kind, writer.text.split()[:4]) == (FindingKind.POWER, [IMPOSTOR, "may", "write", "to"])
+    assert writer.hint == f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."
+    assert (admin.kind, admin.hint) == (FindingKind.NOTE, "Run `gridstead contracts seal`.")
 
 
 def test_a_stranger_who_might_write_once_is_left_to_the_administrator(unsealed):
-    unsealed.change("grantRole", "METASCHEDULER_ROLE", STRANGER)
-    unsealed.change("revokeRole", "METASCHEDULER_ROLE", STRANGER)
+    unsealed.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
+    unsealed.change("revokeRole", "METASCHEDULER_ROLE", IMPOSTOR)
 
     assert unsealed.site.run() == unsealed.addresses
 
@@ -82,10 +82,10 @@ def test_a_stranger_who_might_write_once_is_left_to_the_administrator(unsealed):
 
 def test_an_admin_does_not_resign_beside_another_one(unsealed):
     """It would not be sealed by that, and the first one could not seal it any more."""
-    unsealed.change("grantRole", "DEFAULT_ADMIN_ROLE", STRANGER)
+    unsealed.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
     assert unsealed.site.plan() == ()
-    assert f"{ADMIN.address}, {STRANGER} can name {SECOND}" in [one.text for one in judge(unsealed.look())]
+    assert f"{ADMIN.address}, {IMPOSTOR} can name {SECOND}" in [one.text for one in check_contracts(unsealed.inspect())]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_run_with_another_meta_scheduler_goes_on_before_a_seal_that_was_only_w
     monkeypatch.setattr("gridstead.adapters.chain.deploy.TIMEOUT_S", 5.0)
     site = unsealed.site
 
-    site.deployment().run(operator=STRANGER, supply=COIN)
+    site.deployment().run(operator=IMPOSTOR, supply=COIN)
 
     assert site.used() == STEPS + 3
-    assert (unsealed.look().is_sealed, site.plan()) == (True, ())
+    assert (unsealed.inspect().is_sealed, site.plan()) == (True, ())

@@ -15,7 +15,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.encode import ERROR_BYTES, encode
 from gridstead.adapters.chain.job_queues import ProviderJobQueues
 from gridstead.adapters.chain.job_repository import JobRepository
-from gridstead.adapters.chain.meta_scheduler import MetaScheduler
+from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.provider_manager import ProviderManager
 from gridstead.domain.calls import (
@@ -29,18 +29,18 @@ from gridstead.domain.calls import (
     SetRunning,
     Settle,
 )
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.job import Label
 from gridstead.domain.lifecycle import JobState
 
 PROVIDER = "0x" + "a1" * 20
-PROOF = Proof(job_id=JobId(chain_id=179188, contract="0x" + "5c" * 20, number=7), batch_location_hash="a")
+JOB_KEY = JobKey(job_id=JobId(chain_id=179188, contract="0x" + "5c" * 20, number=7), batch_location_hash="a")
 ID = (7).to_bytes(32)
 EVIDENCE = "0x" + "ee" * 32
-SETTLE = Settle(proof=PROOF, state=JobState.FAILED, seconds=119, exit_code=3 << 8, error="bad", evidence=EVIDENCE)
+SETTLE = Settle(job_key=JOB_KEY, state=JobState.FAILED, seconds=119, exit_code=3 << 8, error="bad", evidence=EVIDENCE)
 SET_STATUS = "providerSetJobStatus(bytes32,uint8,uint64,string,int64)"
 LABELS = (Label(key="os", value="linux"),)
-EXPIRE = Expire(proof=PROOF, state=JobState.META_SCHEDULED, state_block=9)
+EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=9)
 REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
@@ -48,7 +48,7 @@ def grid(version):
     return Contracts(
         chain_id=179188,
         version=version,
-        meta_scheduler=MetaScheduler(f"0x{1:040x}"),
+        meta_scheduler=MetaSchedulerContract(f"0x{1:040x}"),
         jobs=JobRepository(f"0x{2:040x}"),
         providers=ProviderManager(f"0x{3:040x}"),
         queues=ProviderJobQueues(f"0x{4:040x}"),
@@ -76,12 +76,12 @@ def read(payload, signature):
         (ClaimCancelling(), "claimCancellations(uint256)", (50,)),
         (ClaimTopUp(), "claimTopUps(uint256)", (50,)),
         (
-            Match(proof=PROOF, provider=PROVIDER, max_price_per_min=7),
+            Match(job_key=JOB_KEY, provider=PROVIDER, max_price_per_min=7),
             "metaScheduleMany((bytes32,address,uint256)[])",
             (((ID, PROVIDER, 7),),),
         ),
-        (SetRunning(proof=PROOF, started_at=5), "setRunningMany((bytes32,uint64)[])", (((ID, 5),),)),
-        (Refuse(proof=PROOF), "refuseMany(bytes32[])", ((ID,),)),
+        (SetRunning(job_key=JOB_KEY, started_at=5), "setRunningMany((bytes32,uint64)[])", (((ID, 5),),)),
+        (Refuse(job_key=JOB_KEY), "refuseMany(bytes32[])", ((ID,),)),
         (EXPIRE, "expireJob(bytes32)", (ID,)),
         (
             SETTLE,
@@ -103,13 +103,17 @@ def test_our_contracts_get_batches(call, signature, arguments):
         (ClaimJobs(limit=9), "claimNextJob()", ()),
         (ClaimCancelling(), "claimNextCancellingJob()", ()),
         (ClaimTopUp(), "claimNextTopUpJob()", ()),
-        (Match(proof=PROOF, provider=PROVIDER, max_price_per_min=7), "metaSchedule(bytes32,address)", (ID, PROVIDER)),
         (
-            SetRunning(proof=PROOF, started_at=5),
+            Match(job_key=JOB_KEY, provider=PROVIDER, max_price_per_min=7),
+            "metaSchedule(bytes32,address)",
+            (ID, PROVIDER),
+        ),
+        (
+            SetRunning(job_key=JOB_KEY, started_at=5),
             SET_STATUS,
             (ID, 3, 0, "", 0),
         ),
-        (Refuse(proof=PROOF), "refuseJob(bytes32)", (ID,)),
+        (Refuse(job_key=JOB_KEY), "refuseJob(bytes32)", (ID,)),
         (EXPIRE, "timeoutJob(bytes32)", (ID,)),
         (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
     ],
@@ -140,7 +144,7 @@ def test_panic_is_told_to_plain_deepsquare_without_a_minute():
 
 def test_several_calls_are_one_batch_in_their_order():
     calls = [
-        Refuse(proof=Proof(job_id=JobId(chain_id=1, contract="", number=n), batch_location_hash="")) for n in (3, 1)
+        Refuse(job_key=JobKey(job_id=JobId(chain_id=1, contract="", number=n), batch_location_hash="")) for n in (3, 1)
     ]
 
     payload = encode(calls, grid("2.0.0"))
@@ -149,7 +153,7 @@ def test_several_calls_are_one_batch_in_their_order():
 
 
 def test_long_error_is_cut_between_characters():
-    long = Settle(proof=PROOF, state=JobState.FAILED, seconds=1, exit_code=0, error="ü" * 400, evidence=EVIDENCE)
+    long = Settle(job_key=JOB_KEY, state=JobState.FAILED, seconds=1, exit_code=0, error="ü" * 400, evidence=EVIDENCE)
 
     (settlements,) = read(encode([long], grid("2.0.0")), "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])")
 

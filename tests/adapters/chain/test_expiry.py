@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.office import Office, job, settlement
+from tests.adapters.chain.sender_setup import WalletSender, job, settlement
 
 from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.domain.billing import paid_seconds_ceil, paid_seconds_floor
@@ -29,17 +29,19 @@ class Operator:
         self.grid.register()
         self.grid.approve()
         batch = self.grid.expected.batch
-        self.office = Office(chain, chain.operator, directory, batch=batch)
+        self.wallet_sender = WalletSender(chain, chain.operator, directory, batch=batch)
         ledger = self.grid.ledger
-        self.service = MetaScheduler(ledger, Follower(ledger, VolatileCursor()), self.office.outbox, confirmations=1)
-        self.timeouts = ledger.timeouts(at=ledger.head())
+        self.service = MetaScheduler(
+            ledger, Follower(ledger, VolatileCursor()), self.wallet_sender.outbox, confirmations=1
+        )
+        self.timeouts = ledger.timeouts(at_block=ledger.head())
 
     def tick(self):
         """Let the service decide and its sender finish; return the calls."""
         self.service.tick()
-        calls = [entry.call for entry in self.office.outbox.open_entries()]
-        self.office.finish()
-        assert {*self.office.states()} <= {SendState.FINAL}, self.office.reasons()
+        calls = [entry.call for entry in self.wallet_sender.outbox.open_entries()]
+        self.wallet_sender.finish()
+        assert {*self.wallet_sender.states()} <= {SendState.FINAL}, self.wallet_sender.reasons()
         return calls
 
     def matched(self):
@@ -76,7 +78,7 @@ class Operator:
 def operator(chain, tmp_path):
     made = Operator(chain, tmp_path)
     yield made
-    made.office.close()
+    made.wallet_sender.close()
 
 
 @on_both
@@ -103,10 +105,10 @@ def test_a_claim_that_comes_first_keeps_the_job(operator):
     operator.until_block(job(operator.grid, number).state_block + 10 + MARGIN_BLOCKS + 1)
     operator.service.tick()
     operator.grid.claim()
-    operator.office.finish()
+    operator.wallet_sender.finish()
 
-    assert operator.office.states() == [SendState.FINAL, SendState.REJECTED]
-    assert "moved on" in operator.office.reasons()[1]
+    assert operator.wallet_sender.states() == [SendState.FINAL, SendState.REJECTED]
+    assert "moved on" in operator.wallet_sender.reasons()[1]
     assert job(operator.grid, number).state is JobState.SCHEDULED
 
 
@@ -126,7 +128,7 @@ def test_a_claimed_job_that_never_starts_is_refunded(operator):
 def test_a_run_that_is_never_settled_is_refunded(operator):
     customer, provider = operator.grid.balances()
     run = operator.running()
-    end = run.started_at + paid_seconds_ceil(run.lock, run.price_per_min) + operator.timeouts.settle_grace_s
+    end = run.started_at + paid_seconds_ceil(run.escrow, run.price_per_min) + operator.timeouts.settle_grace_s
     operator.until(end + MARGIN_S)
     assert operator.tick() == []
     operator.until(end + MARGIN_S + 1)
@@ -141,7 +143,7 @@ def test_a_run_that_is_never_settled_is_refunded(operator):
 def test_an_outage_within_the_grace_costs_a_provider_nothing(operator):
     _, before = operator.grid.balances()
     run = operator.running()
-    seconds = paid_seconds_floor(run.lock, run.price_per_min)
+    seconds = paid_seconds_floor(run.escrow, run.price_per_min)
     grace_s = operator.timeouts.settle_grace_s or 7 * 86_400
     for days in range(1, grace_s // 86_400):
         operator.until(run.started_at + days * 86_400)
@@ -179,7 +181,7 @@ def test_our_ends_are_the_contracts_own(operator):
 
     told = []
     for one in waiting:
-        call = Expire(proof=one.proof, state=one.state, state_block=one.state_block)
+        call = Expire(job_key=one.job_key, state=one.state, state_block=one.state_block)
         with pytest.raises(TransactionReverted, match="NotExpired") as refused:
             operator.grid._act(operator.grid.devnet.customer, call)
         told.append(refused.value.arguments)

@@ -68,7 +68,7 @@ def fetch(grid):
     """Return a function that fetches the script of a job as a provider does."""
 
     def fetch(process, number, provider):
-        job = grid.ledger.jobs([number], at=grid.ledger.head())[number]
+        job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
         signer = ProviderWallet(address=provider.address, sign=provider.sign_text)
         client = JobDefinitionClient(process.peer, signer)
         try:
@@ -103,7 +103,7 @@ def test_challenge_of_one_instance_is_good_once_at_all(chain, grid, started, pos
     one, two = (started(name, state_url=postgresql_url) for name in ("one", "two"))
     number = grid.request(submit(one))
     grid.match(number)
-    job = grid.ledger.jobs([number], at=grid.ledger.head())[number]
+    job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
     provider = chain.provider
 
     with open_channel(one.peer) as first, open_channel(two.peer) as second:

@@ -12,7 +12,7 @@ from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.domain.billing import price_per_minute
-from gridstead.domain.events import EventKind
+from gridstead.domain.events import ChainEventKind
 from gridstead.domain.expiry import Timeouts
 from gridstead.domain.job import Affinity, Label, QueueSizes
 from gridstead.domain.lifecycle import JobState
@@ -20,11 +20,11 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
 
 def provider(grid):
-    return grid.ledger.providers([grid.provider], at=grid.ledger.head()).get(grid.provider)
+    return grid.ledger.providers([grid.provider], at_block=grid.ledger.head()).get(grid.provider)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def claimed(joined):
 def test_unknown_jobs_are_left_out(grid):
     number = grid.request("script-1")
 
-    assert set(grid.ledger.jobs([0, number, number + 1, 10**30], at=grid.ledger.head())) == {number}
+    assert set(grid.ledger.jobs([0, number, number + 1, 10**30], at_block=grid.ledger.head())) == {number}
 
 
 def test_job_says_what_was_asked(grid, big):
@@ -60,14 +60,14 @@ def test_job_says_what_was_asked(grid, big):
     assert (found.customer, found.provider) == (grid.customer, "")
     assert (found.resources, found.uses, found.affinity) == (big, uses, affinity)
     assert (found.batch_location_hash, found.name) == ("script-1", "my job")
-    assert (found.lock, found.final_cost, found.price_per_min) == (200 * COIN, 0, 0)
+    assert (found.escrow, found.final_cost, found.price_per_min) == (200 * COIN, 0, 0)
     assert found.submitted_at == grid.ledger.head().timestamp
     assert found.state_block == grid.ledger.head().number
 
 
 def test_provider_that_never_registered_is_left_out(grid):
     assert provider(grid) is None
-    assert grid.ledger.waiting_provider(grid.provider, at=grid.ledger.head()) is None
+    assert grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head()) is None
 
 
 def test_registered_provider_waits_for_approval(grid):
@@ -79,14 +79,14 @@ def test_registered_provider_waits_for_approval(grid):
     assert (found.joined, found.waiting, found.banned) == (False, True, False)
     assert (found.address, found.hardware, found.prices) == (grid.provider, HARDWARE, PRICES)
     assert found.labels == (labels[1], labels[0])
-    assert grid.ledger.waiting_provider(grid.provider, at=grid.ledger.head()) == found
+    assert grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head()) == found
 
 
 def test_approved_provider_has_joined(joined):
     found = provider(joined)
 
     assert (found.joined, found.waiting, found.banned) == (True, False, False)
-    assert joined.ledger.waiting_provider(joined.provider, at=joined.ledger.head()) is None
+    assert joined.ledger.waiting_provider(joined.provider, at_block=joined.ledger.head()) is None
 
 
 def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
@@ -97,13 +97,13 @@ def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
     found = job(joined, number)
     assert (found.state, found.provider) == (JobState.META_SCHEDULED, joined.provider)
     assert found.price_per_min == price_per_minute(SMALL, PRICES)
-    sizes = joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head())
+    sizes = joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head())
     assert sizes == QueueSizes(claimable=1, cancelling=0, top_up=0)
 
 
 def test_claim_empties_the_queue(joined, claimed):
     assert job(joined, claimed).state is JobState.SCHEDULED
-    sizes = joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head())
+    sizes = joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head())
     assert sizes == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
@@ -130,7 +130,7 @@ def test_cancelled_running_job_waits_in_the_cancelling_queue(joined, claimed):
 
     assert job(joined, claimed).state is JobState.RUNNING
     assert job(joined, claimed).cancel_requested
-    assert joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head()).cancelling == 1
+    assert joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head()).cancelling == 1
 
 
 def test_cancelled_pending_job_is_refunded(grid):
@@ -160,13 +160,13 @@ def test_events_tell_the_life_of_a_job_in_order(joined):
 
     events = joined.ledger.events(first=first, end=joined.ledger.head())
 
-    telling = [event for event in events if event.kind is not EventKind.JOB_TRANSITION]
+    telling = [event for event in events if event.kind is not ChainEventKind.JOB_TRANSITION]
     assert [(event.kind, event.job_number, event.customer, event.provider) for event in telling] == [
-        (EventKind.JOB_REQUESTED, number, joined.customer, ""),
-        (EventKind.JOB_CLAIMED, number, joined.customer, joined.provider),
-        (EventKind.JOB_REFUSED, number, joined.customer, joined.provider),
+        (ChainEventKind.JOB_REQUESTED, number, joined.customer, ""),
+        (ChainEventKind.JOB_CLAIMED, number, joined.customer, joined.provider),
+        (ChainEventKind.JOB_REFUSED, number, joined.customer, joined.provider),
     ]
-    assert [event.job_number for event in events if event.kind is EventKind.JOB_TRANSITION] == [number] * 3
+    assert [event.job_number for event in events if event.kind is ChainEventKind.JOB_TRANSITION] == [number] * 3
     assert [(event.block, event.index) for event in events] == sorted((event.block, event.index) for event in events)
 
 
@@ -177,33 +177,35 @@ def test_events_tell_of_providers(grid):
 
     events = grid.ledger.events(first=first, end=grid.ledger.head())
 
-    assert [(event.kind, event.provider) for event in events] == [(EventKind.PROVIDER_CHANGED, grid.provider)] * 2
+    assert [(event.kind, event.provider) for event in events] == [(ChainEventKind.PROVIDER_CHANGED, grid.provider)] * 2
 
 
 def test_reads_are_pinned_to_their_block(grid):
     before = grid.ledger.head()
     number = grid.request("script-1")
 
-    assert grid.ledger.jobs([number], at=before) == {}
-    assert set(grid.ledger.jobs([number], at=grid.ledger.head())) == {number}
+    assert grid.ledger.jobs([number], at_block=before) == {}
+    assert set(grid.ledger.jobs([number], at_block=grid.ledger.head())) == {number}
 
 
 def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
     grid = RealGrid(chain)
     first, second = (grid.request(f"script-{number}") for number in (1, 2))
     head = grid.ledger.head()
-    one = grid.ledger.jobs([first], at=head)
+    one = grid.ledger.jobs([first], at_block=head)
     reads, read = [], chain.node.read
-    monkeypatch.setattr(chain.node, "read", lambda views, *, at: read(reads.append(at.number) or views, at=at))
+    monkeypatch.setattr(
+        chain.node, "read", lambda views, *, at_block: read(reads.append(at_block.number) or views, at_block=at_block)
+    )
 
-    assert grid.ledger.jobs([first], at=head) == one
+    assert grid.ledger.jobs([first], at_block=head) == one
     assert reads == []
-    both = grid.ledger.jobs([first, second], at=head)
-    assert grid.ledger.jobs([second, first], at=head) == both
+    both = grid.ledger.jobs([first, second], at_block=head)
+    assert grid.ledger.jobs([second, first], at_block=head) == both
     assert reads == [head.number]
     grid.cancel(second)
     assert job(grid, second).state is JobState.CANCELLED
-    assert grid.ledger.jobs([second], at=head)[second].state is JobState.PENDING
+    assert grid.ledger.jobs([second], at_block=head)[second].state is JobState.PENDING
 
 
 def test_block_is_none_above_the_head(grid):
@@ -221,9 +223,9 @@ def test_reorg_replaces_blocks_and_what_they_held(grid):
     grid.reorg(2)
 
     assert grid.ledger.block(gone.number).hash != gone.hash
-    assert grid.ledger.jobs([number], at=grid.ledger.head()) == {}
+    assert grid.ledger.jobs([number], at_block=grid.ledger.head()) == {}
     with pytest.raises(ChainUnavailable):
-        grid.ledger.jobs([number], at=gone)
+        grid.ledger.jobs([number], at_block=gone)
 
 
 def test_number_is_given_again_after_a_reorg(grid):
@@ -236,7 +238,7 @@ def test_number_is_given_again_after_a_reorg(grid):
 
 
 def test_timeouts_are_those_of_the_grid_at_a_block(grid):
-    found = grid.ledger.timeouts(at=grid.ledger.head())
+    found = grid.ledger.timeouts(at_block=grid.ledger.head())
 
     week = 7 * 86_400 if grid.expected.ends_claimed else None
     assert found == Timeouts(claim_blocks=10, start_s=week, settle_grace_s=week)
@@ -250,5 +252,5 @@ def test_timeouts_change_with_the_block(chain):
     data = constants.data("setClaimJobTimeout", 300)
     DirectSender(chain.node, chain.admin).transact(constants.address, data, name="setClaimJobTimeout")
 
-    assert ledger.timeouts(at=ledger.head()).claim_blocks == 300
-    assert ledger.timeouts(at=before).claim_blocks == 10
+    assert ledger.timeouts(at_block=ledger.head()).claim_blocks == 300
+    assert ledger.timeouts(at_block=before).claim_blocks == 10

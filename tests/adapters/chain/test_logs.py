@@ -17,7 +17,7 @@ from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.logs import PINNED_BLOCKS, read_logs
 from gridstead.adapters.chain.node import RpcError
 from gridstead.domain.calls import ClaimJobs, Match, Register
-from gridstead.domain.events import EventKind
+from gridstead.domain.events import ChainEventKind
 from gridstead.errors import ChainUnavailable
 from gridstead.wiring.chain import open_chain
 
@@ -157,8 +157,8 @@ def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
     chain.as_admin.approve_provider(other.address)
     mine, theirs = grid.request("script-1"), grid.request("script-2")
     grid.match(mine)
-    job = grid.ledger.jobs([theirs], at=grid.ledger.head())[theirs]
-    match = encode([Match(proof=job.proof, provider=other.address)], chain.contracts)
+    job = grid.ledger.jobs([theirs], at_block=grid.ledger.head())[theirs]
+    match = encode([Match(job_key=job.job_key, provider=other.address)], chain.contracts)
     stranger._direct.transact(match.to, match.data, name="match")
     grid.claim()
     claim = encode([ClaimJobs(limit=1)], chain.contracts)
@@ -169,7 +169,7 @@ def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
 
     wanted = [(mine, grid.provider)] if expected.own_events else [(mine, grid.provider), (theirs, other.address)]
     assert [(event.job_number, event.provider) for event in events] == wanted
-    assert {event.kind for event in events} == {EventKind.JOB_CLAIMED}
+    assert {event.kind for event in events} == {ChainEventKind.JOB_CLAIMED}
 
 
 @on_both

@@ -21,11 +21,11 @@ DEAR = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
 
 def queues(grid):
-    return grid.ledger.queue_sizes(grid.provider, at=grid.ledger.head())
+    return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_settlement_divides_the_lock_as_the_formula_says(joined, claimed, second
 
     found = job(joined, claimed)
     billed = joined.expected.billed_s(seconds)
-    bill = settle(lock=found.lock, seconds=billed, price_per_min=found.price_per_min, fee_percent=20)
+    bill = settle(escrow=found.escrow, seconds=billed, price_per_min=found.price_per_min, fee_percent=20)
     assert (found.state, found.exit_code, found.final_cost) == (JobState.FAILED, 3 << 8, bill.cost)
     assert joined.balances() == (customer + bill.refund, earned + bill.provider)
 
@@ -65,7 +65,7 @@ def test_panic_of_the_provider_costs_as_little_as_can_be_billed(joined, claimed,
     joined.settle(claimed, JobState.PANICKED, seconds=seconds)
 
     billed = joined.expected.billed_s(seconds, JobState.PANICKED)
-    bill = settle(lock=200 * COIN, seconds=billed, price_per_min=job(joined, claimed).price_per_min, fee_percent=20)
+    bill = settle(escrow=200 * COIN, seconds=billed, price_per_min=job(joined, claimed).price_per_min, fee_percent=20)
     assert joined.balances() == (customer + bill.refund, earned + bill.provider)
 
 
@@ -150,7 +150,7 @@ def test_top_up_raises_the_lock_and_waits_in_its_queue(joined, claimed):
     joined.top_up(claimed, 100 * COIN)
 
     found = job(joined, claimed)
-    assert found.lock == 300 * COIN
+    assert found.escrow == 300 * COIN
     assert time_limit_min(found, longest=10**6) in {before * 3 // 2, before * 3 // 2 + 1}
     assert queues(joined) == QueueSizes(claimable=0, cancelling=0, top_up=1)
     joined.claim_top_up()
@@ -170,7 +170,7 @@ def test_one_claim_takes_what_the_contracts_can_give(joined):
 
 
 def test_cancelled_matched_job_is_refunded_and_its_entry_harms_nobody(joined):
-    gone, stays = joined.request("script-1", lock=100 * COIN), joined.request("script-2")
+    gone, stays = joined.request("script-1", escrow=100 * COIN), joined.request("script-2")
     joined.match(gone)
     joined.match(stays)
     paid = joined.balances()[0]

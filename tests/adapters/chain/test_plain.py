@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.office import BOUNDARIES, Office, claimed, job, requested, settlement
+from tests.adapters.chain.sender_setup import BOUNDARIES, WalletSender, claimed, job, requested, settlement
 from tests.fakes.ledger import PRICES, SMALL
 
 from gridstead.domain.billing import price_per_minute
@@ -31,35 +31,35 @@ def grid(chain):
 
 
 @pytest.fixture
-def office(grid, tmp_path):
+def wallet_sender(grid, tmp_path):
     """Return a function that opens a wallet's office."""
     with ExitStack() as opened:
 
         def open_one(who):
-            made = Office(grid.devnet, who, tmp_path, batch=1)
+            made = WalletSender(grid.devnet, who, tmp_path, batch=1)
             opened.callback(made.close)
             return made
 
         yield open_one
 
 
-def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, office):
+def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, wallet_sender):
     first, second = requested(grid, 2)
-    operator, provider = office(grid.devnet.operator), office(grid.devnet.provider)
+    operator, provider = wallet_sender(grid.devnet.operator), wallet_sender(grid.devnet.provider)
     for number in (first, second):
-        operator.outbox.put(f"match:{number}", Match(proof=job(grid, number).proof, provider=grid.provider))
+        operator.outbox.put(f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider))
     operator.finish()
     for turn in range(2):
         provider.outbox.put(f"claim:{turn}", ClaimJobs(limit=50))
         provider.finish()
-    provider.outbox.put("run", SetRunning(proof=job(grid, first).proof, started_at=1))
-    provider.outbox.put("refuse", Refuse(proof=job(grid, second).proof))
+    provider.outbox.put("run", SetRunning(job_key=job(grid, first).job_key, started_at=1))
+    provider.outbox.put("refuse", Refuse(job_key=job(grid, second).job_key))
     provider.finish()
     grid.pass_time(1000)
     provider.outbox.put("end", settlement(job(grid, first), JobState.FAILED, seconds=179, exit_code=256, error="no"))
     provider.finish()
 
-    jobs = grid.ledger.jobs([first, second, 99], at=grid.ledger.head())
+    jobs = grid.ledger.jobs([first, second, 99], at_block=grid.ledger.head())
     assert {*operator.states(), *provider.states()} == {SendState.FINAL}
     assert (jobs[first].state, jobs[second].state) == (JobState.FAILED, JobState.PENDING)
     assert (jobs[first].exit_code, jobs[first].last_error) == (256, "no")
@@ -69,11 +69,11 @@ def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, office):
     assert len(provider.raws()) == 5
 
 
-def test_many_calls_go_one_by_one_in_their_order(grid, office):
+def test_many_calls_go_one_by_one_in_their_order(grid, wallet_sender):
     numbers = requested(grid, 5)
-    operator = office(grid.devnet.operator)
+    operator = wallet_sender(grid.devnet.operator)
     for number in reversed(numbers):
-        operator.outbox.put(f"match:{number}", Match(proof=job(grid, number).proof, provider=grid.provider))
+        operator.outbox.put(f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider))
     operator.finish()
     grid.devnet.anvil.rpc("evm_setAutomine", True)
     for _ in numbers:
@@ -85,24 +85,24 @@ def test_many_calls_go_one_by_one_in_their_order(grid, office):
     assert sorted(numbers, key=changed.__getitem__) == numbers[::-1]
 
 
-def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_other(grid, office):
+def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_other(grid, wallet_sender):
     first, second = claimed(grid, 2)
     grid.devnet.anvil.rpc("evm_setAutomine", True)
     grid.claim()
     grid.devnet.anvil.rpc("evm_setAutomine", False)
-    provider = office(grid.devnet.provider)
+    provider = wallet_sender(grid.devnet.provider)
     provider.outbox.put("bad", settlement(job(grid, first), JobState.FINISHED))
-    provider.outbox.put("good", SetRunning(proof=job(grid, second).proof, started_at=1))
+    provider.outbox.put("good", SetRunning(job_key=job(grid, second).job_key, started_at=1))
     provider.finish()
 
     assert provider.states() == [SendState.REJECTED, SendState.FINAL]
     assert "InvalidTransition(2, 5)" in provider.reasons()[0]
 
 
-def test_who_lacks_the_role_is_told(grid, office):
+def test_who_lacks_the_role_is_told(grid, wallet_sender):
     (number,) = requested(grid, 1)
-    stranger = office(grid.devnet.provider)
-    stranger.outbox.put("match", Match(proof=job(grid, number).proof, provider=grid.provider))
+    stranger = wallet_sender(grid.devnet.provider)
+    stranger.outbox.put("match", Match(job_key=job(grid, number).job_key, provider=grid.provider))
     stranger.finish()
 
     assert stranger.states() == [SendState.REJECTED]
@@ -110,10 +110,10 @@ def test_who_lacks_the_role_is_told(grid, office):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_restart_at_any_boundary_sends_each_call_once(grid, office, boundary):
+def test_restart_at_any_boundary_sends_each_call_once(grid, wallet_sender, boundary):
     (number,) = claimed(grid, 1)
-    provider = office(grid.devnet.provider)
-    provider.outbox.put("run", SetRunning(proof=job(grid, number).proof, started_at=1))
+    provider = wallet_sender(grid.devnet.provider)
+    provider.outbox.put("run", SetRunning(job_key=job(grid, number).job_key, started_at=1))
     provider.outbox.put("end", settlement(job(grid, number), seconds=60))
 
     for _ in range(6):
@@ -127,10 +127,10 @@ def test_restart_at_any_boundary_sends_each_call_once(grid, office, boundary):
     assert len(provider.raws()) == 2
 
 
-def test_reorg_sends_the_same_bytes_again(grid, office):
+def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
     (number,) = claimed(grid, 1)
-    provider = office(grid.devnet.provider)
-    provider.outbox.put("run", SetRunning(proof=job(grid, number).proof, started_at=1))
+    provider = wallet_sender(grid.devnet.provider)
+    provider.outbox.put("run", SetRunning(job_key=job(grid, number).job_key, started_at=1))
     provider.tick_and_mine(2)
 
     grid.reorg(2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.office import Office, claimed, job
+from tests.adapters.chain.sender_setup import WalletSender, claimed, job
 
 from gridstead.domain.calls import SetRunning
-from gridstead.domain.dispatch import Policy
+from gridstead.domain.dispatch import DispatchPolicy
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import SendState
 from gridstead.errors import ConfigError
@@ -24,9 +24,9 @@ def grid(chain):
 
 
 @pytest.fixture
-def office(grid, tmp_path):
+def wallet_sender(grid, tmp_path):
     """The provider's."""
-    opened = Office(grid.devnet, grid.devnet.provider, tmp_path)
+    opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
     yield opened
     opened.close()
 
@@ -35,144 +35,144 @@ def office(grid, tmp_path):
 def twin(grid, tmp_path):
     """Another program with the same wallet and a store of its own."""
     (tmp_path / "twin").mkdir()
-    opened = Office(grid.devnet, grid.devnet.provider, tmp_path / "twin")
+    opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path / "twin")
     yield opened
     opened.close()
 
 
-def put_running(office, grid, *numbers):
+def put_running(wallet_sender, grid, *numbers):
     for number in numbers:
-        call = SetRunning(proof=job(grid, number).proof, started_at=grid.ledger.head().timestamp)
-        office.outbox.put(f"run:{number}", call)
+        call = SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        wallet_sender.outbox.put(f"run:{number}", call)
 
 
-def known(office):
+def known(wallet_sender):
     """Return which of the stored transactions the node knows."""
-    asked = office.chain.anvil.rpc
-    return [asked("eth_getTransactionByHash", one) is not None for one in office.raws()]
+    asked = wallet_sender.chain.anvil.rpc
+    return [asked("eth_getTransactionByHash", one) is not None for one in wallet_sender.raws()]
 
 
 def states(grid, numbers):
-    return {one.state for one in grid.ledger.jobs(numbers, at=grid.ledger.head()).values()}
+    return {one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()}
 
 
-def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(grid, office):
+def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(grid, wallet_sender):
     (number,) = claimed(grid, 1)
-    put_running(office, grid, number)
+    put_running(wallet_sender, grid, number)
 
-    office.crash_at = "transaction_stored"
-    office.tick()
-    assert (known(office), office.states()) == ([False], [SendState.SENT])
-    office.tick()
+    wallet_sender.crash_at = "transaction_stored"
+    wallet_sender.tick()
+    assert (known(wallet_sender), wallet_sender.states()) == ([False], [SendState.SENT])
+    wallet_sender.tick()
 
-    assert known(office) == [True]
-    office.finish()
-    assert (len(office.raws()), office.states()) == (1, [SendState.FINAL])
+    assert known(wallet_sender) == [True]
+    wallet_sender.finish()
+    assert (len(wallet_sender.raws()), wallet_sender.states()) == (1, [SendState.FINAL])
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
-def test_transactions_that_were_stored_together_are_sent_together_by_the_next_process(grid, office):
+def test_transactions_that_were_stored_together_are_sent_together_by_the_next_process(grid, wallet_sender):
     numbers = claimed(grid, 30)
-    office.policy = Policy(confirmations=2, batch=1)
-    office.restart()
-    put_running(office, grid, *numbers)
+    wallet_sender.policy = DispatchPolicy(confirmations=2, batch=1)
+    wallet_sender.restart()
+    put_running(wallet_sender, grid, *numbers)
 
-    office.crash_at = "transaction_stored"
-    office.tick()
-    assert known(office) == [False] * 30
-    office.tick()
-    assert known(office) == [True] * 30
-    office.finish()
+    wallet_sender.crash_at = "transaction_stored"
+    wallet_sender.tick()
+    assert known(wallet_sender) == [False] * 30
+    wallet_sender.tick()
+    assert known(wallet_sender) == [True] * 30
+    wallet_sender.finish()
 
-    assert len(office.raws()) == 30
+    assert len(wallet_sender.raws()) == 30
     assert states(grid, numbers) == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_transaction_that_the_node_forgot_in_a_reorg_is_sent_again_as_it_was(grid, office, restarts):
+def test_transaction_that_the_node_forgot_in_a_reorg_is_sent_again_as_it_was(grid, wallet_sender, restarts):
     (number,) = claimed(grid, 1)
-    put_running(office, grid, number)
-    office.tick_and_mine(2)
-    assert office.states() == [SendState.MINED]
+    put_running(wallet_sender, grid, number)
+    wallet_sender.tick_and_mine(2)
+    assert wallet_sender.states() == [SendState.MINED]
 
     grid.reorg(2)
     grid.devnet.anvil.rpc("anvil_dropAllTransactions")
-    assert known(office) == [False]
+    assert known(wallet_sender) == [False]
     if restarts:
-        office.restart()
-    office.tick()
+        wallet_sender.restart()
+    wallet_sender.tick()
 
-    assert known(office) == [True]
-    office.finish()
-    assert (len(office.raws()), office.states()) == (1, [SendState.FINAL])
+    assert known(wallet_sender) == [True]
+    wallet_sender.finish()
+    assert (len(wallet_sender.raws()), wallet_sender.states()) == (1, [SendState.FINAL])
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_nonce_that_another_program_used_costs_no_call(grid, office, twin, restarts):
+def test_nonce_that_another_program_used_costs_no_call(grid, wallet_sender, twin, restarts):
     first, second = claimed(grid, 2)
-    put_running(office, grid, first)
-    office.tick()
+    put_running(wallet_sender, grid, first)
+    wallet_sender.tick()
     grid.devnet.anvil.rpc("anvil_dropAllTransactions")
     put_running(twin, grid, second)
     twin.finish()
     assert twin.states() == [SendState.FINAL]
 
     if restarts:
-        office.restart()
-    office.finish()
+        wallet_sender.restart()
+    wallet_sender.finish()
 
-    assert office.states() == [SendState.FINAL]
-    assert known(office) == [False, True]
+    assert wallet_sender.states() == [SendState.FINAL]
+    assert known(wallet_sender) == [False, True]
     assert states(grid, [first, second]) == {JobState.RUNNING}
 
 
-def test_two_programs_with_one_wallet_lose_no_call(grid, office, twin):
+def test_two_programs_with_one_wallet_lose_no_call(grid, wallet_sender, twin):
     numbers = claimed(grid, 8)
     for place, number in enumerate(numbers):
-        put_running((office, twin)[place % 2], grid, number)
-        office.tick()
+        put_running((wallet_sender, twin)[place % 2], grid, number)
+        wallet_sender.tick()
         twin.tick()
         grid.devnet.anvil.mine()
-        office.clock.advance(11)
+        wallet_sender.clock.advance(11)
         twin.clock.advance(11)
-    office.finish()
+    wallet_sender.finish()
     twin.finish()
 
-    assert {*office.states(), *twin.states()} == {SendState.FINAL}
+    assert {*wallet_sender.states(), *twin.states()} == {SendState.FINAL}
     assert states(grid, numbers) == {JobState.RUNNING}
 
 
-def test_replacement_survives_a_crash_before_it_is_sent(grid, office):
+def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
     (number,) = claimed(grid, 1)
-    put_running(office, grid, number)
-    office.tick()
+    put_running(wallet_sender, grid, number)
+    wallet_sender.tick()
     for _ in range(2):
         grid.devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(500 * 10**9))
         grid.devnet.anvil.mine()
-        office.clock.advance(40)
-        office.crash_at = "transaction_stored"
-        office.tick()
-    office.crash_at = ""
-    assert len(office.raws()) == 2
-    office.finish()
+        wallet_sender.clock.advance(40)
+        wallet_sender.crash_at = "transaction_stored"
+        wallet_sender.tick()
+    wallet_sender.crash_at = ""
+    assert len(wallet_sender.raws()) == 2
+    wallet_sender.finish()
 
-    assert office.states() == [SendState.FINAL]
+    assert wallet_sender.states() == [SendState.FINAL]
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
-def test_wallet_that_runs_dry_goes_on_once_it_is_funded(grid, office):
+def test_wallet_that_runs_dry_goes_on_once_it_is_funded(grid, wallet_sender):
     """What the node took waits; what it could not be paid for is neither lost nor signed again."""
     numbers = claimed(grid, 3)
-    put_running(office, grid, *numbers)
-    grid.devnet.anvil.rpc("anvil_setBalance", office.who.address, "0x1")
+    put_running(wallet_sender, grid, *numbers)
+    grid.devnet.anvil.rpc("anvil_setBalance", wallet_sender.who.address, "0x1")
     for _ in range(2):
         with pytest.raises(ConfigError, match="cannot pay"):
-            office.tick()
-    assert len(office.raws()) == 1
+            wallet_sender.tick()
+    assert len(wallet_sender.raws()) == 1
 
-    grid.devnet.anvil.fund(office.who.address)
-    office.finish()
+    grid.devnet.anvil.fund(wallet_sender.who.address)
+    wallet_sender.finish()
 
-    assert len(office.raws()) == 1
+    assert len(wallet_sender.raws()) == 1
     assert states(grid, numbers) == {JobState.RUNNING}

@@ -5,23 +5,23 @@ from __future__ import annotations
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.desk import ADMIN, HEIR, NOWHERE, REFUSED, holders
+from tests.adapters.chain.contracts_command import ADMIN, NEW_OWNER, NOWHERE, REFUSED, holders
 from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.direct import DirectSender
-from gridstead.adapters.chain.history import search
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.role_history import search
 from gridstead.adapters.chain.steps import NO_ROLE
 from gridstead.domain.administration import CONSTANTS, grant
+from gridstead.domain.contract_checks import FindingKind, check_contracts
 from gridstead.domain.deployment import Role
-from gridstead.domain.verdict import Kind, judge
 
 
-def test_status_tells_everything_of_a_whole_set(desk, chain):
-    code, found = desk.status()
+def test_status_tells_everything_of_a_whole_set(contracts_cli, chain):
+    code, found = contracts_cli.status()
 
     assert code == 0
     assert set(found) == {
@@ -39,7 +39,7 @@ def test_status_tells_everything_of_a_whole_set(desk, chain):
     assert found["first_block"] == 1
 
 
-def test_status_counts_the_escrow_over_lives_of_jobs(desk, chain):
+def test_status_counts_the_escrow_over_lives_of_jobs(contracts_cli, chain):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -50,20 +50,21 @@ def test_status_counts_the_escrow_over_lives_of_jobs(desk, chain):
     grid.pass_time(120)
     grid.settle(first, seconds=60)
 
-    code, found = desk.status()
+    code, found = contracts_cli.status()
 
     escrow = found["escrow"]
     assert (code, escrow["jobs"], escrow["hot_jobs"], escrow["adds_up"]) == (0, 2, 1, True)
-    assert (escrow["locked_wei"], escrow["surplus_wei"]) == (200 * COIN, 0)
+    assert (escrow["escrowed_wei"], escrow["surplus_wei"]) == (200 * COIN, 0)
     assert escrow["accrued_fees_wei"] == found["accrued_fees_wei"] > 0
     assert second == first + 1
-    assert desk.status("--skip-escrow")[1]["escrow"] is None
+    assert contracts_cli.status("--skip-escrow")[1]["escrow"] is None
 
 
-def test_an_escrow_that_does_not_add_up_is_the_gravest_of_all(desk, chain):
+def test_an_escrow_that_does_not_add_up_is_the_gravest_of_all(contracts_cli, chain):
     chain.as_customer.transfer(chain.addresses["MetaScheduler"], 5)
     assert (
-        desk.status()[1]["verdict"]["findings"][0]["text"] == "MetaScheduler holds 5 wei of credits that nobody is owed"
+        contracts_cli.status()[1]["verdict"]["findings"][0]["text"]
+        == "MetaScheduler holds 5 wei of credits that nobody is owed"
     )
     RealGrid(chain).request("script-1")
     grid = chain.addresses["MetaScheduler"]
@@ -72,14 +73,14 @@ def test_an_escrow_that_does_not_add_up_is_the_gravest_of_all(desk, chain):
     theft = chain.contracts.credit.data("transfer", NOWHERE, 6)
     chain.anvil.rpc("eth_sendTransaction", {"from": grid, "to": chain.addresses["Credit"], "data": theft})
 
-    code, found = desk.status()
+    code, found = contracts_cli.status()
 
     assert code == 70
     assert (found["verdict"]["findings"][0]["kind"], found["escrow"]["adds_up"]) == ("escrow", False)
 
 
-def test_status_shows_the_same_to_people(desk, chain):
-    code, out, err = desk.read("status")
+def test_status_shows_the_same_to_people(contracts_cli, chain):
+    code, out, err = contracts_cli.read("status")
 
     assert (code, err) == (0, "")
     assert all(address in out for address in chain.addresses.values())
@@ -98,55 +99,55 @@ def make_writer(chain, account):
 
 
 @on_unsealed
-def test_status_finds_foreign_code_and_strangers_with_power(desk, chain):
+def test_status_finds_foreign_code_and_strangers_with_power(contracts_cli, chain):
     make_writer(chain, NOWHERE)
     code_of = chain.anvil.rpc("eth_getCode", chain.addresses["Credit"], "latest")
     chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], code_of + "00")
 
-    code, found = desk.status()
+    code, found = contracts_cli.status()
 
     assert code == 77
     assert [one["kind"] for one in found["verdict"]["findings"]] == ["power", "code", "note"]
-    assert desk.run("revoke", "contract", NOWHERE)[0] == 0
-    assert desk.status()[0] == 76
+    assert contracts_cli.run("revoke", "contract", NOWHERE)[0] == 0
+    assert contracts_cli.status()[0] == 76
 
 
 @on_unsealed
-def test_a_stranger_in_a_set_that_was_sealed_over_it_is_there_for_good(desk, chain):
+def test_a_stranger_in_a_set_that_was_sealed_over_it_is_there_for_good(contracts_cli, chain):
     make_writer(chain, NOWHERE)
-    assert desk.run("seal")[0] == REFUSED
+    assert contracts_cli.run("seal")[0] == REFUSED
     jobs, admin = chain.contracts.jobs, wallet(ADMIN)
     DirectSender(chain.node, admin).transact(
         jobs.address, jobs.data("renounceRole", NO_ROLE, admin.address), name="renounceRole"
     )
 
-    code, found = desk.status()
+    code, found = contracts_cli.status()
 
     (finding,) = found["verdict"]["findings"]
     assert (code, finding["kind"], finding["hint"].split(",")[0]) == (77, "power", "Close the set at once")
-    assert desk.run("revoke", "contract", NOWHERE)[0] == REFUSED
-    assert desk.run("close")[0] == 0
+    assert contracts_cli.run("revoke", "contract", NOWHERE)[0] == REFUSED
+    assert contracts_cli.run("close")[0] == 0
 
 
 @on_unsealed
-def test_status_says_that_a_set_is_not_sealed_yet(desk):
-    code, found = desk.status()
+def test_status_says_that_a_set_is_not_sealed_yet(contracts_cli):
+    code, found = contracts_cli.status()
 
     (finding,) = found["verdict"]["findings"]
     assert (code, finding["kind"], finding["hint"]) == (0, "note", "Run `gridstead contracts seal`.")
-    assert desk.run("seal")[0] == 0
-    assert desk.status()[1]["verdict"]["findings"] == []
+    assert contracts_cli.run("seal")[0] == 0
+    assert contracts_cli.status()[1]["verdict"]["findings"] == []
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_status_of_the_first_generation_tells_what_there_is(desk, chain):
-    code, found = desk.status()
+def test_status_of_the_first_generation_tells_what_there_is(contracts_cli, chain):
+    code, found = contracts_cli.status()
 
     assert (code, found["version"], found["generation"]) == (0, None, 1)
     assert {one["code"] for one in found["contracts"]} == {"foreign"}
     assert all(one["offered_to"] is None for one in found["owners"])
     assert "startTimeout" not in {one["name"] for one in found["constants"]}
-    code, _, err = desk.run("hand-over", wallet(HEIR).address)
+    code, _, err = contracts_cli.run("hand-over", wallet(NEW_OWNER).address)
     assert (code, "cannot offer Constants" in err) == (REFUSED, True)
 
 
@@ -188,5 +189,5 @@ def test_a_node_that_searches_no_events_leaves_roles_open_and_says_so(chain):
 
     assert state.first_block is None
     assert state.holds("MetaScheduler", Role.MATCHER, chain.operator.address)
-    assert Kind.NOTE in {one.kind for one in judge(state)}
-    assert grant(state, wallet(HEIR).address, Role.MATCHER, chain.operator.address) == ()
+    assert FindingKind.NOTE in {one.kind for one in check_contracts(state)}
+    assert grant(state, wallet(NEW_OWNER).address, Role.MATCHER, chain.operator.address) == ()

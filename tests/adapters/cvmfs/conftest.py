@@ -19,7 +19,7 @@ from gridstead.adapters.cvmfs.files import DiskFiles
 from gridstead.adapters.cvmfs.objects import DiskObjects
 from gridstead.adapters.cvmfs.signatures import RsaSignatures
 from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
-from gridstead.services.cvmfs import Habits, Replica, Rooms
+from gridstead.services.cvmfs import Habits, Replica, ReplicaPorts
 
 TLS = ssl.create_default_context()  # to make one takes time
 KEEP_S = 3 * DAY_S
@@ -36,7 +36,7 @@ class HandClock:
 
 
 @dataclass
-class Scene:
+class ReplicaSetup:
     """A Stratum 0 and where its replica is kept."""
 
     publisher: Publisher
@@ -58,7 +58,7 @@ class Scene:
         self.closing.append(upstream.close)
         name = name or self.publisher.name
         objects = DiskObjects(self.storage / name, min_free_bytes=min_free)
-        rooms = Rooms(
+        ports = ReplicaPorts(
             upstream=upstream,
             signatures=RsaSignatures([key or self.key]),
             objects=objects,
@@ -66,7 +66,7 @@ class Scene:
             files=DiskFiles(self.storage, name),
             clock=self.clock,
         )
-        return Replica(name, rooms, Habits(workers=workers, keep_s=KEEP_S, sweep_every_s=DAY_S))
+        return Replica(name, ports, Habits(workers=workers, keep_s=KEEP_S, sweep_every_s=DAY_S))
 
     def objects(self) -> set[str]:
         """Return the paths of all objects that are here."""
@@ -79,8 +79,8 @@ class Scene:
 
     def same(self) -> bool:
         """Return whether what is here is what is published, byte for byte."""
-        letters = (".cvmfspublished", ".cvmfswhitelist")
-        return all(self.served(one) == (self.publisher.root / one).read_bytes() for one in letters) and all(
+        signed_files = (".cvmfspublished", ".cvmfswhitelist")
+        return all(self.served(one) == (self.publisher.root / one).read_bytes() for one in signed_files) and all(
             (self.here / path).read_bytes() == (self.publisher.root / path).read_bytes()
             for path in self.publisher.objects()
         )
@@ -101,28 +101,28 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def new_scene(folder, keys) -> Iterator[Callable[..., Scene]]:
+def new_scene(folder, keys) -> Iterator[Callable[..., ReplicaSetup]]:
     """Makes a scene around a publisher."""
-    scenes: list[Scene] = []
+    scenes: list[ReplicaSetup] = []
 
-    def make(**publisher) -> Scene:
+    def make(**publisher) -> ReplicaSetup:
         place = folder / f"scene-{len(scenes)}"
         made = Publisher(place / "stratum0", master=keys[0], signer=keys[1], **publisher)
         key = made.public_key(place / "master.pub")
         storage = place / "replicas"
         storage.mkdir()
-        scenes.append(Scene(made, Stratum0(made.root, made.name), storage, key))
+        scenes.append(ReplicaSetup(made, Stratum0(made.root, made.name), storage, key))
         return scenes[-1]
 
     yield make
-    for scene in scenes:
-        for close in scene.closing:
+    for replica_setup in scenes:
+        for close in replica_setup.closing:
             close()
-        scene.stratum0.close()
+        replica_setup.stratum0.close()
 
 
 @pytest.fixture
-def scene(new_scene) -> Scene:
+def replica_setup(new_scene) -> ReplicaSetup:
     """A published revision."""
     made = new_scene()
     made.publisher.publish()
@@ -130,9 +130,9 @@ def scene(new_scene) -> Scene:
 
 
 @pytest.fixture
-def readers(scene) -> Iterator[Readers]:
+def readers(replica_setup) -> Iterator[Readers]:
     """Makes clients of a published revision; all have one cache."""
-    made = Readers(scene, TLS)
+    made = Readers(replica_setup, TLS)
     yield made
     for one in made.closing:
         one.close()

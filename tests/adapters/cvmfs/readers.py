@@ -11,12 +11,12 @@ from tests.fakes.cvmfs import NAME, TREE, Mode, Nested, Symlink
 
 from gridstead.adapters.cvmfs.cache import DiskCache
 from gridstead.adapters.cvmfs.files import DiskFiles
-from gridstead.adapters.cvmfs.kept import KeptLetters
 from gridstead.adapters.cvmfs.objects import DiskObjects
 from gridstead.adapters.cvmfs.servers import Servers
 from gridstead.adapters.cvmfs.signatures import RsaSignatures
+from gridstead.adapters.cvmfs.signed_file_cache import CachedSignedFiles
 from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
-from gridstead.services.cvmfs_client import Client, ClientRooms
+from gridstead.services.cvmfs_client import CvmfsClient, CvmfsClientPorts
 
 NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
 
@@ -25,7 +25,7 @@ NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "dat
 class Reader:
     """A client, and what its user sees."""
 
-    client: Client
+    client: CvmfsClient
     seconds: list[float]
     cache: Path
 
@@ -57,33 +57,33 @@ class Reader:
 class Readers:
     """Makes clients of a scene; all have one cache."""
 
-    scene: object
+    replica_setup: object
     tls: ssl.SSLContext
     more: list[str] = field(default_factory=list)
     closing: list = field(default_factory=list)
 
     def __call__(self, *, clock=None, key=None, cache_bytes=2**24, start=True) -> Reader:
-        folder = self.scene.storage / self.scene.publisher.name
+        folder = self.replica_setup.storage / self.replica_setup.publisher.name
         limits = FetchLimits(timeout_s=5.0, object_bytes=2**20, connections=4, attempts=1)
-        urls = [*self.more, self.scene.stratum0.url]
+        urls = [*self.more, self.replica_setup.stratum0.url]
         seconds = [100.0]
         servers = Servers((HttpUpstream(url, limits, tls=self.tls) for url in urls), monotonic=lambda: seconds[0])
         self.closing.append(servers)
-        files, objects = DiskFiles(self.scene.storage, NAME), DiskObjects(folder, min_free_bytes=0)
+        files, objects = DiskFiles(self.replica_setup.storage, NAME), DiskObjects(folder, min_free_bytes=0)
         with files.lock():
             cache = DiskCache(folder / "content", max_bytes=cache_bytes)
-        rooms = ClientRooms(
+        ports = CvmfsClientPorts(
             servers=servers.each,
             upstream=servers,
-            letters=KeptLetters(files, objects),
-            signatures=RsaSignatures([key or self.scene.key]),
+            signed_files=CachedSignedFiles(files, objects),
+            signatures=RsaSignatures([key or self.replica_setup.key]),
             files=files,
             objects=objects,
             cache=cache,
-            clock=clock or self.scene.clock,
+            clock=clock or self.replica_setup.clock,
             monotonic=lambda: seconds[0],
         )
-        client = Client(NAME, rooms, max_catalog_bytes=2**22)
+        client = CvmfsClient(NAME, ports, max_catalog_bytes=2**22)
         if start:
             client.start()
         return Reader(client, seconds, folder / "content")

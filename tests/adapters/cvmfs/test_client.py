@@ -26,16 +26,16 @@ ALL = {
 
 @pytest.mark.parametrize("suffix", ["", "-rmd160", "-shake128"])
 def test_the_tree_is_the_one_that_was_published(new_scene, suffix):
-    scene = new_scene(suffix=suffix)
-    scene.publisher.publish(ALL)
-    readers = Readers(scene, TLS)
+    replica_setup = new_scene(suffix=suffix)
+    replica_setup.publisher.publish(ALL)
+    readers = Readers(replica_setup, TLS)
 
     assert readers().tree() == plain(ALL)
     readers.closing[0].close()
 
 
-def test_modes_owners_links_and_inodes_are_as_published(scene, readers):
-    scene.publisher.publish(ALL)
+def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
+    replica_setup.publisher.publish(ALL)
     client = readers().client
     one, two = client.entry("/data/one"), client.entry("/data/two")
     secret, shared, listed = client.entry("/secret"), client.entry("/shared"), client.entries("/data")
@@ -58,37 +58,37 @@ def test_parts_of_a_large_file_are_read_as_they_are(readers):
     client.release(number)
 
 
-def test_what_was_read_is_not_fetched_again_also_not_by_the_next_client(scene, readers):
+def test_what_was_read_is_not_fetched_again_also_not_by_the_next_client(replica_setup, readers):
     reader = readers()
     reader.tree()
-    scene.stratum0.fetched()
+    replica_setup.stratum0.fetched()
 
     assert reader.tree() == readers().tree() == plain(TREE)
-    assert {path[-1] for path in scene.stratum0.fetched()} == {"X"}
+    assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
 
 
-def test_a_new_revision_is_shown_and_only_what_is_new_is_fetched(scene, readers):
-    reader, before = readers(), scene.publisher.objects()
+def test_a_new_revision_is_shown_and_only_what_is_new_is_fetched(replica_setup, readers):
+    reader, before = readers(), replica_setup.publisher.objects()
     reader.tree()
-    scene.publisher.publish(NEWER)
-    scene.stratum0.fetched()
+    replica_setup.publisher.publish(NEWER)
+    replica_setup.stratum0.fetched()
 
-    reader.client.look()
+    reader.client.check_revision()
 
     reader.seconds[0] += TOLD_S
     assert reader.tree() == plain(NEWER)
-    assert not {path for path in scene.stratum0.fetched() if path[-1] != "X"} & before
+    assert not {path for path in replica_setup.stratum0.fetched() if path[-1] != "X"} & before
 
 
 class TestOpenWhileANewRevisionComes:
     """The kernel has one copy of a file's content and size, so a file that is open is one file."""
 
-    def test_an_open_file_stays_what_it_was_for_everybody_until_nobody_has_it_open(self, scene, readers):
+    def test_an_open_file_stays_what_it_was_for_everybody_until_nobody_has_it_open(self, replica_setup, readers):
         reader = readers()
         client, size = reader.client, len(TREE["README"])
         first, _ = client.open("/README")
-        scene.publisher.publish(NEWER)
-        client.look()
+        replica_setup.publisher.publish(NEWER)
+        client.check_revision()
         reader.seconds[0] += TOLD_S
         second, same = client.open("/README")
 
@@ -101,23 +101,23 @@ class TestOpenWhileANewRevisionComes:
         assert (client.read(third, 99, 0), same) == (NEWER["README"], False)
         client.release(third)
 
-    def test_a_file_that_is_gone_stays_readable_where_it_is_open(self, scene, readers):
+    def test_a_file_that_is_gone_stays_readable_where_it_is_open(self, replica_setup, readers):
         reader = readers()
         client = reader.client
         number, _ = client.open("/data/large")
-        scene.publisher.publish({"README": b""})
-        client.look()
+        replica_setup.publisher.publish({"README": b""})
+        client.check_revision()
 
         assert client.read(number, 9, 50_000) == (bytes(range(256)) * 200)[50_000:50_009]
         assert client.entry("/data/large").size == 51_200
         client.release(number)
         assert client.entry("/data/large") is None
 
-    def test_a_file_is_opened_as_the_kernel_was_told_that_it_is(self, scene, readers):
+    def test_a_file_is_opened_as_the_kernel_was_told_that_it_is(self, replica_setup, readers):
         reader = readers()
         reader.client.entry("/README")
-        scene.publisher.publish(NEWER)
-        reader.client.look()
+        replica_setup.publisher.publish(NEWER)
+        reader.client.check_revision()
 
         number, _ = reader.client.open("/README")
         assert reader.client.read(number, 99, 0) == TREE["README"]
@@ -129,16 +129,16 @@ class TestOpenWhileANewRevisionComes:
 
 
 @pytest.mark.parametrize("path", ["/bin/tool", "/data/large", "/v1/deep/er"])
-def test_an_object_that_was_altered_is_neither_given_nor_kept(scene, readers, path):
+def test_an_object_that_was_altered_is_neither_given_nor_kept(replica_setup, readers, path):
     reader = readers()
-    scene.stratum0.every = altered
+    replica_setup.stratum0.every = altered
 
     with capture_logs() as logs, pytest.raises(RepositoryUntrusted, match=r"not what its name says|cannot be read"):
         reader.read(path)
     (line,) = [one for one in logs if one["event"] == "access_failed"]
     assert (line["code"], line["log_level"]) == ("repository-untrusted", "error")
 
-    scene.stratum0.every = None
+    replica_setup.stratum0.every = None
     assert reader.read(path)
 
 
@@ -149,16 +149,16 @@ class Longer(bytes):
         return super().__len__() + 1
 
 
-def test_a_catalog_that_lies_about_a_size_is_not_believed(scene, readers):
-    scene.publisher.publish({"file": Longer(b"content")})
+def test_a_catalog_that_lies_about_a_size_is_not_believed(replica_setup, readers):
+    replica_setup.publisher.publish({"file": Longer(b"content")})
 
     with pytest.raises(RepositoryUntrusted, match="not what its catalog says"):
         readers().read("/file")
 
 
-def test_a_tree_of_many_catalogs_keeps_few_of_them_open(scene, readers, monkeypatch):
+def test_a_tree_of_many_catalogs_keeps_few_of_them_open(replica_setup, readers, monkeypatch):
     monkeypatch.setattr(cvmfs_tree, "MAX_OPEN", 3)
     tree = {f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)}) for number in range(8)}
-    scene.publisher.publish(tree)
+    replica_setup.publisher.publish(tree)
 
     assert readers().tree() == plain(tree)

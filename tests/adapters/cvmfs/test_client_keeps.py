@@ -17,10 +17,10 @@ from gridstead.errors import RepositoryUnavailable, RepositoryUntrusted, Storage
 class TestServerAway:
     """What is here is served, the rest fails and is told."""
 
-    def test_what_was_read_stays_readable_and_the_rest_fails_with_a_line_in_the_log(self, scene, readers):
+    def test_what_was_read_stays_readable_and_the_rest_fails_with_a_line_in_the_log(self, replica_setup, readers):
         reader = readers()
         assert reader.read("/README")
-        scene.stratum0.every = leaving
+        replica_setup.stratum0.every = leaving
 
         with capture_logs() as logs:
             assert reader.read("/README") == TREE["README"]
@@ -32,45 +32,45 @@ class TestServerAway:
         assert [one["event"] for one in logs] == ["access_failed", "look_failed"]
         assert logs[0]["path"] == "/bin/tool"
 
-    def test_a_client_starts_with_what_is_here(self, scene, readers):
+    def test_a_client_starts_with_what_is_here(self, replica_setup, readers):
         readers().tree()
-        scene.stratum0.close()
+        replica_setup.stratum0.close()
 
         with capture_logs() as logs:
             assert readers().tree() == plain(TREE)
         assert [one["event"] for one in logs] == ["look_failed", "revision_shown"]
 
-    def test_a_client_without_anything_does_not_start(self, scene, readers):
-        scene.stratum0.close()
+    def test_a_client_without_anything_does_not_start(self, replica_setup, readers):
+        replica_setup.stratum0.close()
 
         with pytest.raises(RepositoryUnavailable):
             readers()
 
-    def test_what_is_here_is_believed_no_longer_than_its_whitelist(self, scene, readers):
+    def test_what_is_here_is_believed_no_longer_than_its_whitelist(self, replica_setup, readers):
         readers().tree()
-        scene.stratum0.close()
+        replica_setup.stratum0.close()
 
         with pytest.raises(RepositoryUntrusted, match="expired"):
             readers(clock=HandClock(NOW + 31 * DAY_S))
 
-    def test_it_is_not_asked_again_for_a_while(self, scene, readers):
+    def test_it_is_not_asked_again_for_a_while(self, replica_setup, readers):
         reader = readers()
-        scene.stratum0.every = refusing(503)
+        replica_setup.stratum0.every = refusing(503)
         for _ in range(3):
             with pytest.raises(RepositoryUnavailable):
                 reader.read("/README")
-        asked = sum(scene.stratum0.asked.values())
-        scene.stratum0.every = None
+        asked = sum(replica_setup.stratum0.asked.values())
+        replica_setup.stratum0.every = None
 
         with pytest.raises(RepositoryUnavailable, match="no server"):
             reader.read("/README")
-        assert sum(scene.stratum0.asked.values()) == asked
+        assert sum(replica_setup.stratum0.asked.values()) == asked
         reader.seconds[0] += REST_S
         assert reader.read("/README") == TREE["README"]
 
     @pytest.mark.parametrize("fault", [altered, refusing(503), refusing(404)])
-    def test_the_next_server_is_asked(self, scene, readers, fault):
-        bad = Stratum0(scene.publisher.root, NAME)
+    def test_the_next_server_is_asked(self, replica_setup, readers, fault):
+        bad = Stratum0(replica_setup.publisher.root, NAME)
         readers.more.append(bad.url)
         bad.every = fault
 
@@ -81,42 +81,42 @@ class TestServerAway:
 class TestBelief:
     """What is shown was signed by who may, and is never older than what was shown."""
 
-    def test_another_key_shows_nothing(self, scene, readers, keys, tmp_path):
+    def test_another_key_shows_nothing(self, replica_setup, readers, keys, tmp_path):
         other = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
 
         with pytest.raises(RepositoryUntrusted, match="master key"):
             readers(key=other.public_key(tmp_path / "other.pub"))
 
-    def test_an_older_revision_is_refused_also_by_the_next_client(self, scene, readers):
-        root = scene.publisher.root
+    def test_an_older_revision_is_refused_also_by_the_next_client(self, replica_setup, readers):
+        root = replica_setup.publisher.root
         old = {name: (root / name).read_bytes() for name in (".cvmfspublished", ".cvmfswhitelist")}
-        scene.publisher.publish(NEWER)
+        replica_setup.publisher.publish(NEWER)
         reader = readers()
-        for name, letter in old.items():
-            (root / name).write_bytes(letter)
+        for name, signed_file in old.items():
+            (root / name).write_bytes(signed_file)
 
         with pytest.raises(RepositoryUntrusted, match="older"):
-            reader.client.look()
+            reader.client.check_revision()
         assert reader.tree() == readers().tree() == plain(NEWER)
 
-    def test_a_whitelist_that_expires_ends_looking_and_not_reading(self, scene, readers):
+    def test_a_whitelist_that_expires_ends_looking_and_not_reading(self, replica_setup, readers):
         clock = HandClock()
         reader = readers(clock=clock)
-        clock.at += 31 * DAY_S
+        clock.occurred_at += 31 * DAY_S
 
         with pytest.raises(RepositoryUntrusted, match="expired"):
-            reader.client.look()
+            reader.client.check_revision()
         assert reader.tree() == plain(TREE)
 
-    def test_a_revision_whose_root_cannot_be_had_is_not_shown(self, scene, readers):
+    def test_a_revision_whose_root_cannot_be_had_is_not_shown(self, replica_setup, readers):
         reader = readers()
-        root = scene.publisher.publish(NEWER)
-        scene.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refusing(404)
+        root = replica_setup.publisher.publish(NEWER)
+        replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refusing(404)
 
         reader.client.tick()
 
         assert reader.tree() == plain(TREE)
-        scene.stratum0.faults.clear()
+        replica_setup.stratum0.faults.clear()
         reader.client.tick()
         assert reader.client.entry("/new") is not None
 
@@ -130,20 +130,20 @@ class TestCache:
         assert reader.tree() == reader.tree() == plain(TREE)
         assert 0 < reader.cached() <= 140_000
 
-    def test_what_was_not_used_for_longest_goes_first_and_catalogs_last(self, scene, readers):
-        scene.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
+    def test_what_was_not_used_for_longest_goes_first_and_catalogs_last(self, replica_setup, readers):
+        replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
         reader = readers(cache_bytes=130_000)
         for name in "abc":
             assert reader.read(f"/{name}")
-        scene.stratum0.every = refusing(503)
+        replica_setup.stratum0.every = refusing(503)
 
         assert reader.read("/c")
         assert reader.client.entry("/a") is not None
         with pytest.raises(RepositoryUnavailable):
             reader.read("/a")
 
-    def test_an_open_file_outlives_its_place_in_the_cache(self, scene, readers):
-        scene.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
+    def test_an_open_file_outlives_its_place_in_the_cache(self, replica_setup, readers):
+        replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
         reader = readers(cache_bytes=130_000)
         number, _ = reader.client.open("/a")
         for name in "bc":
@@ -152,8 +152,8 @@ class TestCache:
         assert reader.client.read(number, 3, 39_000) == b"aaa"
         reader.client.release(number)
 
-    def test_an_object_larger_than_the_cache_is_told(self, scene, readers):
-        scene.publisher.publish({"large": b"l" * 200_000})
+    def test_an_object_larger_than_the_cache_is_told(self, replica_setup, readers):
+        replica_setup.publisher.publish({"large": b"l" * 200_000})
         reader = readers(cache_bytes=150_000)
 
         with pytest.raises(StorageFull):

@@ -33,21 +33,21 @@ class Done:
 
 
 @pytest.fixture
-def now(scene):
+def now(replica_setup):
     """The scene's letters, signed today: the command goes by the machine's clock."""
     at = int(time.time())
-    scene.publisher.write_whitelist(issued=at - DAY_S)
+    replica_setup.publisher.write_whitelist(issued=at - DAY_S)
     return at
 
 
 @pytest.fixture
-def config(scene, now, folder):
+def config(replica_setup, now, folder):
     """The settings file of the scene's replica."""
     file = folder / "cvmfs.toml"
     file.write_text(
-        f'storage_directory = "{scene.storage}"\nlisten = "127.0.0.1:1"\nmin_free_mib = 0\nsnapshot_every_s = 1\n'
-        f'[[repositories]]\nname = "{scene.publisher.name}"\nurl = "{scene.stratum0.url}"\n'
-        f'public_key_files = ["{scene.key}"]\n[fetch]\ntimeout_s = 2\nworkers = 2\n'
+        f'storage_directory = "{replica_setup.storage}"\nlisten = "127.0.0.1:1"\nmin_free_mib = 0\nsnapshot_every_s = 1\n'
+        f'[[repositories]]\nname = "{replica_setup.publisher.name}"\nurl = "{replica_setup.stratum0.url}"\n'
+        f'public_key_files = ["{replica_setup.key}"]\n[fetch]\ntimeout_s = 2\nworkers = 2\n'
     )
     return file
 
@@ -65,8 +65,10 @@ def gridstead(monkeypatch, capsys):
     return run
 
 
-def test_a_replica_from_nothing_to_served_by_hand(gridstead, config, scene):
-    probed = gridstead("probe", scene.publisher.name, scene.stratum0.url, "--public-key", scene.key)
+def test_a_replica_from_nothing_to_served_by_hand(gridstead, config, replica_setup):
+    probed = gridstead(
+        "probe", replica_setup.publisher.name, replica_setup.stratum0.url, "--public-key", replica_setup.key
+    )
     pulled = gridstead("snapshot", "--config", config, "--json")
     shown = gridstead("status", "--config", config, "--json")
 
@@ -76,42 +78,44 @@ def test_a_replica_from_nothing_to_served_by_hand(gridstead, config, scene):
     (status,) = json.loads(shown.out)
     assert (status["revision"], status["failure"]) == (1, None)
     assert status["age_s"] < PATIENCE_S
-    assert scene.same()
+    assert replica_setup.same()
 
 
-def test_people_are_told_in_a_sentence_and_a_table(gridstead, config, scene):
-    assert scene.publisher.name in gridstead("status", "--config", config).out
-    assert "revision 1; " in gridstead("snapshot", scene.publisher.name, "--config", config).out
+def test_people_are_told_in_a_sentence_and_a_table(gridstead, config, replica_setup):
+    assert replica_setup.publisher.name in gridstead("status", "--config", config).out
+    assert "revision 1; " in gridstead("snapshot", replica_setup.publisher.name, "--config", config).out
     assert "0 objects would be removed" in gridstead("gc", "--dry-run", "--config", config).out
     assert "0 objects removed" in gridstead("gc", "--config", config).out
 
 
-def test_a_probe_stores_nothing_and_tells_what_it_saw(gridstead, scene, now):
-    done = gridstead("probe", scene.publisher.name, scene.stratum0.url, "--public-key", scene.key, "--json")
+def test_a_probe_stores_nothing_and_tells_what_it_saw(gridstead, replica_setup, now):
+    done = gridstead(
+        "probe", replica_setup.publisher.name, replica_setup.stratum0.url, "--public-key", replica_setup.key, "--json"
+    )
 
     told = json.loads(done.out)
     assert (told["revision"], told["collectable"]) == (1, True)
-    assert list(scene.storage.iterdir()) == []
+    assert list(replica_setup.storage.iterdir()) == []
 
 
-def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(gridstead, config, scene):
+def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(gridstead, config, replica_setup):
     for command in ("snapshot", "gc", "status"):
         done = gridstead(command, "other.example.org", "--config", config)
 
         assert done.code == 65
-        assert scene.publisher.name in done.err
+        assert replica_setup.publisher.name in done.err
 
 
-def test_the_failure_of_one_repository_does_not_keep_another_from_its_pull(gridstead, config, scene):
+def test_the_failure_of_one_repository_does_not_keep_another_from_its_pull(gridstead, config, replica_setup):
     config.write_text(
         f'{config.read_text().split("[[")[0]}[[repositories]]\nname = "other.example.org"\n'
-        f'url = "{scene.stratum0.url}"\npublic_key_files = ["{scene.key}"]\n[[{config.read_text().split("[[")[1]}'
+        f'url = "{replica_setup.stratum0.url}"\npublic_key_files = ["{replica_setup.key}"]\n[[{config.read_text().split("[[")[1]}'
     )
 
     done = gridstead("snapshot", "--config", config, "--json")
 
     assert done.code == 69
-    assert [one["name"] for one in json.loads(done.out)] == [scene.publisher.name]
+    assert [one["name"] for one in json.loads(done.out)] == [replica_setup.publisher.name]
     assert json.loads(done.err)["error"]["code"] == "repository-untrusted"
     shown = gridstead("status", "--config", config).out
     assert "repository-untrusted: whitelist is not of other.example.org" in shown
@@ -159,7 +163,7 @@ def test_a_long_pull_tells_now_and_then_how_far_it_is(capsys, monkeypatch):
     ]
 
 
-def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, scene, monkeypatch):
+def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, replica_setup, monkeypatch):
     """In this process, so that its coverage counts; a signal ends it, as systemd does."""
     from gridstead.config import CvmfsSettings, load  # noqa: PLC0415
     from gridstead.wiring import cvmfs as wiring  # noqa: PLC0415
@@ -172,10 +176,10 @@ def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, scene,
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as http:
             while http.get("/ready").status_code != 200 and time.monotonic() < deadline:
                 time.sleep(0.05)
-            while not scene.same() and time.monotonic() < deadline:
+            while not replica_setup.same() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            seen["manifest"] = http.get(f"/cvmfs/{scene.publisher.name}/.cvmfspublished").content
-            scene.stratum0.every = refusing(500)
+            seen["manifest"] = http.get(f"/cvmfs/{replica_setup.publisher.name}/.cvmfspublished").content
+            replica_setup.stratum0.every = refusing(500)
             while "repository-unavailable" not in seen.get("metrics", "") and time.monotonic() < deadline:
                 seen["metrics"] = http.get("/metrics").text
                 time.sleep(0.05)
@@ -196,8 +200,8 @@ def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, scene,
         for one, handler in before.items():
             signal.signal(one, handler)
 
-    assert seen["manifest"] == (scene.publisher.root / ".cvmfspublished").read_bytes()
-    labels = f'{{repository="{scene.publisher.name}"}}'
+    assert seen["manifest"] == (replica_setup.publisher.root / ".cvmfspublished").read_bytes()
+    labels = f'{{repository="{replica_setup.publisher.name}"}}'
     assert f"gridstead_cvmfs_revision{labels} 1.0\n" in seen["metrics"]
     assert f"gridstead_cvmfs_last_snapshot_timestamp_seconds{labels} " in seen["metrics"]
     assert 'gridstead_calls_total{call="snapshot",outcome="ok"}' in seen["metrics"]

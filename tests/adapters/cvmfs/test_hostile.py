@@ -23,7 +23,7 @@ def inside(folder):
     assert {parts[2] for parts in made if len(parts) > 2} <= {".state", "software.example.org"}
 
 
-def publish_catalog(scene, *statements, script=SCHEMA):
+def publish_catalog(replica_setup, *statements, script=SCHEMA):
     """Publish a revision whose root catalog is made by hand."""
     database = sqlite3.connect(":memory:")
     database.executescript(script)
@@ -32,130 +32,130 @@ def publish_catalog(scene, *statements, script=SCHEMA):
     database.commit()
     raw = database.serialize()
     database.close()
-    publish_raw(scene, raw)
+    publish_raw(replica_setup, raw)
 
 
-def publish_raw(scene, raw):
-    scene.publisher.revision += 1
-    scene.publisher.write_manifest(C=scene.publisher.store(raw, "C"))
+def publish_raw(replica_setup, raw):
+    replica_setup.publisher.revision += 1
+    replica_setup.publisher.write_manifest(C=replica_setup.publisher.store(raw, "C"))
 
 
-def refused(scene, told, **replica):
+def refused(replica_setup, told, **replica):
     with pytest.raises(RepositoryUntrusted, match=told):
-        scene.replica(**replica).snapshot()
-    assert scene.served() is None
+        replica_setup.replica(**replica).snapshot()
+    assert replica_setup.served() is None
 
 
 @pytest.mark.parametrize(("field", "value"), [("C", "../../../etc/passwd"), ("M", "../x"), ("S", "9" * 5000)])
-def test_a_manifest_with_what_is_no_hash_or_no_number_is_refused(scene, field, value):
-    scene.publisher.write_manifest(**{field: value})
+def test_a_manifest_with_what_is_no_hash_or_no_number_is_refused(replica_setup, field, value):
+    replica_setup.publisher.write_manifest(**{field: value})
 
-    refused(scene, "not a number" if field == "S" else "not a content hash")
+    refused(replica_setup, "not a number" if field == "S" else "not a content hash")
 
 
-def test_a_letter_that_is_too_long_is_not_read_to_its_end(scene):
-    scene.publisher.write_manifest(Q="x" * 300_000)
+def test_a_letter_that_is_too_long_is_not_read_to_its_end(replica_setup):
+    replica_setup.publisher.write_manifest(Q="x" * 300_000)
 
-    refused(scene, "too large")
+    refused(replica_setup, "too large")
 
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("table", ["nested_catalogs", "bind_mountpoints"])
-def test_a_catalog_below_whose_name_is_no_hash_is_refused(scene, table, trick):
-    publish_catalog(scene, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (trick,)))
+def test_a_catalog_below_whose_name_is_no_hash_is_refused(replica_setup, table, trick):
+    publish_catalog(replica_setup, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (trick,)))
 
-    refused(scene, "not a content hash")
+    refused(replica_setup, "not a content hash")
 
 
 @pytest.mark.parametrize("digest", [b"", b"x" * 19, b"x" * 21, "0" * 20, 7, b"../../../../../../ab"])
-def test_a_row_whose_hash_is_none_is_refused_or_is_a_name_of_twenty_bytes(scene, digest):
+def test_a_row_whose_hash_is_none_is_refused_or_is_a_name_of_twenty_bytes(replica_setup, digest):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags, name, symlink) VALUES (1, 1, ?, 4, '../x', '')"
-    publish_catalog(scene, (row, (digest,)))
+    publish_catalog(replica_setup, (row, (digest,)))
     if digest == b"../../../../../../ab":
-        scene.publisher.path(digest.hex()).parent.mkdir(exist_ok=True)
-        scene.publisher.path(digest.hex()).write_bytes(b"anything")
+        replica_setup.publisher.path(digest.hex()).parent.mkdir(exist_ok=True)
+        replica_setup.publisher.path(digest.hex()).write_bytes(b"anything")
 
-    refused(scene, "not a content hash|is not what its name says")
+    refused(replica_setup, "not a content hash|is not what its name says")
 
 
-def test_an_algorithm_that_there_is_not_is_refused(scene):
+def test_an_algorithm_that_there_is_not_is_refused(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
-    publish_catalog(scene, (row, (b"x" * 20, 4 | 7 << 8)))
+    publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 7 << 8)))
 
-    refused(scene, "algorithm 7")
+    refused(replica_setup, "algorithm 7")
 
 
-def test_a_file_whose_content_is_elsewhere_is_not_fetched(scene):
+def test_a_file_whose_content_is_elsewhere_is_not_fetched(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
-    publish_catalog(scene, (row, (b"x" * 20, 4 | 128)))
+    publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 128)))
 
-    scene.replica().snapshot()
+    replica_setup.replica().snapshot()
 
-    assert scene.served()
+    assert replica_setup.served()
 
 
 @pytest.mark.parametrize("raw", [b"", b"SQLite format 3\x00" + b"x" * 5000, b"no database at all"])
-def test_a_catalog_that_is_no_database_is_refused(scene, raw):
-    publish_raw(scene, raw)
+def test_a_catalog_that_is_no_database_is_refused(replica_setup, raw):
+    publish_raw(replica_setup, raw)
 
-    refused(scene, "cannot be read|not a database")
+    refused(replica_setup, "cannot be read|not a database")
 
 
 @pytest.mark.parametrize("table", ["catalog", "chunks", "nested_catalogs"])
-def test_a_catalog_with_a_view_for_a_table_is_refused(scene, table):
+def test_a_catalog_with_a_view_for_a_table_is_refused(replica_setup, table):
     endless = f"""DROP TABLE {table}; CREATE VIEW {table} AS
                   WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                   SELECT i AS md5path_1, i AS md5path_2, i AS hash, i AS sha1, 4 AS flags FROM n"""
-    publish_catalog(scene, script=SCHEMA + endless)
+    publish_catalog(replica_setup, script=SCHEMA + endless)
 
-    refused(scene, f"no table {table}")
+    refused(replica_setup, f"no table {table}")
 
 
-def test_a_catalog_that_takes_too_long_to_read_is_refused(scene, monkeypatch):
+def test_a_catalog_that_takes_too_long_to_read_is_refused(replica_setup, monkeypatch):
     monkeypatch.setattr(databases, "MAX_COUNTS", 3)
     monkeypatch.setattr(databases, "STEPS", 100)
     rows = [("INSERT INTO catalog (md5path_1, md5path_2, flags) VALUES (?, 1, 1)", (one,)) for one in range(500)]
-    publish_catalog(scene, *rows)
+    publish_catalog(replica_setup, *rows)
 
-    refused(scene, "cannot be read")
-
-
-def test_a_catalog_that_unpacks_without_end_is_refused_before_it_fills_the_disk(scene):
-    publish_raw(scene, bytes(50 * 2**20))
-
-    refused(scene, "unpacked", catalog_bytes=2**20)
+    refused(replica_setup, "cannot be read")
 
 
-def test_a_catalog_that_is_cut_is_refused(scene):
+def test_a_catalog_that_unpacks_without_end_is_refused_before_it_fills_the_disk(replica_setup):
+    publish_raw(replica_setup, bytes(50 * 2**20))
+
+    refused(replica_setup, "unpacked", catalog_bytes=2**20)
+
+
+def test_a_catalog_that_is_cut_is_refused(replica_setup):
     packed = zlib.compress(b"x" * 100_000)[:-9]
-    hexed = scene.publisher.hash(packed)
-    path = scene.publisher.path(hexed, "C")
+    hexed = replica_setup.publisher.hash(packed)
+    path = replica_setup.publisher.path(hexed, "C")
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(packed)
-    scene.publisher.write_manifest(C=hexed)
+    replica_setup.publisher.write_manifest(C=hexed)
 
-    refused(scene, "not whole")
+    refused(replica_setup, "not whole")
 
 
-def test_catalogs_that_are_nested_without_end_are_refused(scene, monkeypatch):
+def test_catalogs_that_are_nested_without_end_are_refused(replica_setup, monkeypatch):
     monkeypatch.setattr("gridstead.services.cvmfs_pull.MAX_DEPTH", 3)
-    scene.publisher.publish({"a": Nested({"b": Nested({"c": Nested({"d": b"d"})})})})
+    replica_setup.publisher.publish({"a": Nested({"b": Nested({"c": Nested({"d": b"d"})})})})
 
-    refused(scene, "nested too deep")
+    refused(replica_setup, "nested too deep")
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_tag_whose_catalog_is_no_hash_is_refused(scene, trick):
-    scene.publisher.tags["evil"] = trick
-    scene.publisher.publish(TREE)
+def test_a_tag_whose_catalog_is_no_hash_is_refused(replica_setup, trick):
+    replica_setup.publisher.tags["evil"] = trick
+    replica_setup.publisher.publish(TREE)
 
-    refused(scene, "not a content hash")
+    refused(replica_setup, "not a content hash")
 
 
-def test_a_history_without_tags_is_refused(scene):
+def test_a_history_without_tags_is_refused(replica_setup):
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE other (hash TEXT)")
-    scene.publisher.write_manifest(H=scene.publisher.store(database.serialize(), "H"))
+    replica_setup.publisher.write_manifest(H=replica_setup.publisher.store(database.serialize(), "H"))
     database.close()
 
-    refused(scene, "no table tags")
+    refused(replica_setup, "no table tags")

@@ -50,7 +50,7 @@ def names(folder):
 class Mounts:
     """Runs the command on a scene's repository."""
 
-    scene: object
+    replica_setup: object
     folder: Path
     running: list[subprocess.Popen] = field(default_factory=list)
 
@@ -69,8 +69,8 @@ class Mounts:
         config = self.folder / "cvmfs-client.toml"
         config.write_text(
             f'user = "{pwd.getpwuid(os.geteuid()).pw_name}"\ncache_directory = "{self.folder}/cache"\n'
-            f'look_every_s = 1\ntimeout_s = 2\n[[repositories]]\nname = "{self.scene.publisher.name}"\n'
-            f'urls = ["{self.scene.stratum0.url}"]\npublic_key_files = ["{self.scene.key}"]\n'
+            f'look_every_s = 1\ntimeout_s = 2\n[[repositories]]\nname = "{self.replica_setup.publisher.name}"\n'
+            f'urls = ["{self.replica_setup.stratum0.url}"]\npublic_key_files = ["{self.replica_setup.key}"]\n'
         )
         return config
 
@@ -78,7 +78,14 @@ class Mounts:
         """Start one."""
         self.place.mkdir(exist_ok=True)
         self.folder.chmod(0o755)
-        words = ["cvmfs", "mount", self.scene.publisher.name, str(self.place), "--config", str(self.configure())]
+        words = [
+            "cvmfs",
+            "mount",
+            self.replica_setup.publisher.name,
+            str(self.place),
+            "--config",
+            str(self.configure()),
+        ]
         with self.log.open("a") as log:
             one = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stdout=log, stderr=log)
         self.running.append(one)
@@ -104,17 +111,19 @@ class Mounts:
 
 
 @pytest.fixture
-def mounts(scene, folder):
-    scene.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
-    made = Mounts(scene, folder)
+def mounts(replica_setup, folder):
+    replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
+    made = Mounts(replica_setup, folder)
     yield made
     made.close()
 
 
-def test_a_mounted_repository_is_read_checked_followed_and_left(scene, mounts):
+def test_a_mounted_repository_is_read_checked_followed_and_left(replica_setup, mounts):
     """One mount's life, for a mount takes a second."""
-    scene.publisher.publish({**TREE, "secret": Mode(b"for one\n", 0o400, uid=7, gid=8), "way": Symlink("bin/tool")})
-    scene.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
+    replica_setup.publisher.publish(
+        {**TREE, "secret": Mode(b"for one\n", 0o400, uid=7, gid=8), "way": Symlink("bin/tool")}
+    )
+    replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
     one, place = mounts.mount(), mounts.place
 
     assert subprocess.check_output(["findmnt", "-no", "FSTYPE", place], text=True).strip() == "fuse.gridstead-cvmfs"
@@ -135,21 +144,25 @@ def test_a_mounted_repository_is_read_checked_followed_and_left(scene, mounts):
     assert (stranger.stdout.encode(), stranger.returncode) == (TREE["README"], 1)
 
     with (place / "README").open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
-        scene.publisher.publish({**NEWER, "bad": b"altered on its way\n"})
-        scene.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
+        replica_setup.publisher.publish({**NEWER, "bad": b"altered on its way\n"})
+        replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
         until(lambda: names(place) == {"README", "new", "data", "bad"})
         assert (file.read(), mapped[:]) == (TREE["README"], TREE["README"])
         assert (place / "README").read_bytes() == TREE["README"]
     until(lambda: (place / "README").read_bytes() == NEWER["README"])
     assert (place / "new").read_bytes() == b"only now\n"
 
-    scene.stratum0.every = altered
+    replica_setup.stratum0.every = altered
     with pytest.raises(OSError) as failure:  # noqa: PT011 - its number says which
         (place / "bad").read_bytes()
     assert failure.value.errno == errno.EIO
     (line,) = mounts.lines("access_failed")
-    assert (line["path"], line["code"], line["repository"]) == ("/bad", "repository-untrusted", scene.publisher.name)
-    scene.stratum0.every = None
+    assert (line["path"], line["code"], line["repository"]) == (
+        "/bad",
+        "repository-untrusted",
+        replica_setup.publisher.name,
+    )
+    replica_setup.stratum0.every = None
     assert (place / "bad").read_bytes() == b"altered on its way\n"
 
     one.terminate()
@@ -157,10 +170,10 @@ def test_a_mounted_repository_is_read_checked_followed_and_left(scene, mounts):
     assert names(place) == set()
 
 
-def test_without_a_server_it_serves_what_it_has_and_starts_with_that(scene, mounts):
+def test_without_a_server_it_serves_what_it_has_and_starts_with_that(replica_setup, mounts):
     one, place = mounts.mount(), mounts.place
     assert (place / "README").read_bytes() == TREE["README"]
-    scene.stratum0.close()
+    replica_setup.stratum0.close()
     one.terminate()
     one.wait(PATIENCE_S)
 
@@ -205,11 +218,11 @@ def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(mo
         main()
 
     assert end.value.code == 65
-    assert mounts.scene.publisher.name in capsys.readouterr().err
+    assert mounts.replica_setup.publisher.name in capsys.readouterr().err
 
 
-def test_a_repository_that_is_not_believed_is_not_mounted(mounts, scene):
-    scene.publisher.write_whitelist(issued=int(time.time()) - 40 * DAY_S)
+def test_a_repository_that_is_not_believed_is_not_mounted(mounts, replica_setup):
+    replica_setup.publisher.write_whitelist(issued=int(time.time()) - 40 * DAY_S)
 
     assert mounts.start().wait(PATIENCE_S) == 69
     assert "has expired" in mounts.log.read_text()

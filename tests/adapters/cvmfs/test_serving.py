@@ -57,13 +57,13 @@ def served(tmp_path_factory, keys):
 
 
 def test_letters_are_served_for_a_minute_and_objects_for_days(served):
-    letter = served.client.get(f"/cvmfs/{NAME}/.cvmfspublished")
+    signed_file = served.client.get(f"/cvmfs/{NAME}/.cvmfspublished")
     path = min(served.publisher.objects())
     found = served.client.get(f"/cvmfs/{NAME}/{path}")
 
-    assert letter.content == (served.publisher.root / ".cvmfspublished").read_bytes()
+    assert signed_file.content == (served.publisher.root / ".cvmfspublished").read_bytes()
     assert found.content == (served.publisher.root / path).read_bytes()
-    assert letter.headers["cache-control"] == "max-age=61"
+    assert signed_file.headers["cache-control"] == "max-age=61"
     assert found.headers["cache-control"] == "max-age=259200"
     assert not {"last-modified", "etag"} & set(found.headers)
 

@@ -15,24 +15,28 @@ NEWER = {**TREE, "README": b"what this is now\n"}
 
 
 @pytest.fixture
-def served(scene):
+def served(replica_setup):
     """A replica of the first revision, of which there is a second; checks that it stays."""
-    scene.replica().snapshot()
-    before = scene.served(), scene.served(".cvmfswhitelist")
-    scene.publisher.publish(NEWER)
-    yield scene
-    assert (scene.served(), scene.served(".cvmfswhitelist")) == before
+    replica_setup.replica().snapshot()
+    before = replica_setup.served(), replica_setup.served(".cvmfswhitelist")
+    replica_setup.publisher.publish(NEWER)
+    yield replica_setup
+    assert (replica_setup.served(), replica_setup.served(".cvmfswhitelist")) == before
 
 
-def refused(scene, told, **replica):
+def refused(replica_setup, told, **replica):
     with pytest.raises(RepositoryUntrusted, match=told) as failure:
-        scene.replica(**replica).snapshot()
+        replica_setup.replica(**replica).snapshot()
     return failure.value
 
 
-def new_object(scene, kind):
+def new_object(replica_setup, kind):
     """Return the path of an object that is not here yet, of a kind."""
-    return next(path for path in scene.publisher.objects() - scene.objects() if (path[-1] == "C") == (kind == "C"))
+    return next(
+        path
+        for path in replica_setup.publisher.objects() - replica_setup.objects()
+        if (path[-1] == "C") == (kind == "C")
+    )
 
 
 @pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
@@ -107,7 +111,7 @@ def test_a_signature_that_is_none_is_refused(served, signature):
 
 
 def test_an_expired_whitelist_is_refused_and_its_publisher_named(served):
-    served.clock.at += 31 * DAY_S
+    served.clock.occurred_at += 31 * DAY_S
 
     failure = refused(served, "has expired")
 
@@ -198,18 +202,18 @@ def test_a_certificate_that_does_not_unpack_is_refused(served, packed):
     refused(served, "cannot be read|too large")
 
 
-def test_going_back_to_an_older_revision_is_refused_unless_it_is_allowed(scene):
-    first = {one: (scene.publisher.root / one).read_bytes() for one in (".cvmfspublished", ".cvmfswhitelist")}
-    scene.publisher.publish(NEWER)
-    scene.replica().snapshot()
+def test_going_back_to_an_older_revision_is_refused_unless_it_is_allowed(replica_setup):
+    first = {one: (replica_setup.publisher.root / one).read_bytes() for one in (".cvmfspublished", ".cvmfswhitelist")}
+    replica_setup.publisher.publish(NEWER)
+    replica_setup.replica().snapshot()
     for name, content in first.items():
-        (scene.publisher.root / name).write_bytes(content)
+        (replica_setup.publisher.root / name).write_bytes(content)
 
-    assert "--allow-rollback" in refused(scene, "revision 1 of .* is older than 2").hint
-    done = scene.replica().snapshot(allow_rollback=True)
+    assert "--allow-rollback" in refused(replica_setup, "revision 1 of .* is older than 2").hint
+    done = replica_setup.replica().snapshot(allow_rollback=True)
 
     assert done.revision == 1
-    assert scene.same()
+    assert replica_setup.same()
 
 
 def test_another_content_of_the_same_revision_is_refused(served):
@@ -225,51 +229,51 @@ def test_an_older_whitelist_is_refused_since_it_may_name_a_signer_of_old(served)
     refused(served, "older than the one that is here")
 
 
-def test_a_newer_whitelist_comes_without_a_newer_revision(scene):
-    scene.replica().snapshot()
-    scene.publisher.write_whitelist(issued=NOW + DAY_S)
+def test_a_newer_whitelist_comes_without_a_newer_revision(replica_setup):
+    replica_setup.replica().snapshot()
+    replica_setup.publisher.write_whitelist(issued=NOW + DAY_S)
 
-    scene.replica().snapshot()
+    replica_setup.replica().snapshot()
 
-    assert scene.same()
-    assert scene.replica().state().whitelist_expires_at == NOW + 31 * DAY_S
+    assert replica_setup.same()
+    assert replica_setup.replica().state().whitelist_expires_at == NOW + 31 * DAY_S
 
 
-def test_a_server_that_allows_no_replicas_is_not_copied(scene):
-    (scene.publisher.root / ".cvmfs_master_replica").unlink()
+def test_a_server_that_allows_no_replicas_is_not_copied(replica_setup):
+    (replica_setup.publisher.root / ".cvmfs_master_replica").unlink()
 
     with pytest.raises(RepositoryIncomplete, match="may not be copied"):
-        scene.replica().snapshot()
+        replica_setup.replica().snapshot()
 
 
-def test_a_redirect_is_not_followed(scene):
+def test_a_redirect_is_not_followed(replica_setup):
     def elsewhere(handler, _content):
         handler.send_response(302)
         handler.send_header("Location", "http://127.0.0.1:1/")
         handler.send_header("Content-Length", "0")
         handler.end_headers()
 
-    scene.stratum0.every = elsewhere
+    replica_setup.stratum0.every = elsewhere
     with pytest.raises(RepositoryUnavailable) as failure:
-        scene.replica().snapshot()
+        replica_setup.replica().snapshot()
 
     assert failure.value.detail == "it answered 302"
 
 
 @pytest.mark.parametrize("content", [b"", b"no key"])
-def test_a_master_key_that_is_none_is_told_with_its_file(scene, folder, content):
+def test_a_master_key_that_is_none_is_told_with_its_file(replica_setup, folder, content):
     (folder / "key").write_bytes(content)
 
     with pytest.raises(ConfigError, match=r"cannot read master key .*key"):
-        scene.replica(key=folder / "key")
+        replica_setup.replica(key=folder / "key")
 
 
-def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(scene):
-    scene.replica().snapshot()
-    (scene.here / ".cvmfspublished").write_bytes(b"rotten")
+def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(replica_setup):
+    replica_setup.replica().snapshot()
+    (replica_setup.here / ".cvmfspublished").write_bytes(b"rotten")
 
     with pytest.raises(ConfigError, match="damaged here") as failure:
-        scene.replica().snapshot()
+        replica_setup.replica().snapshot()
 
     assert "Remove .cvmfspublished" in failure.value.hint
 
@@ -277,19 +281,19 @@ def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(scene):
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "revisions": [{"roots": [".."]}]}']
 )
-def test_a_memory_that_cannot_be_read_is_told_with_what_to_do(scene, content):
-    scene.replica().snapshot()
-    state = scene.storage / ".state" / f"{scene.publisher.name}.json"
+def test_a_memory_that_cannot_be_read_is_told_with_what_to_do(replica_setup, content):
+    replica_setup.replica().snapshot()
+    state = replica_setup.storage / ".state" / f"{replica_setup.publisher.name}.json"
     state.write_text(content)
 
-    for do in (scene.replica().state, scene.replica().snapshot):
+    for do in (replica_setup.replica().state, replica_setup.replica().snapshot):
         with pytest.raises(ConfigError, match=r"cannot read .*json") as failure:
             do()
         assert "Remove the file" in failure.value.hint
 
 
-def test_a_replica_goes_on_without_its_memory(scene):
-    scene.replica().snapshot()
-    (scene.storage / ".state" / f"{scene.publisher.name}.json").unlink()
+def test_a_replica_goes_on_without_its_memory(replica_setup):
+    replica_setup.replica().snapshot()
+    (replica_setup.storage / ".state" / f"{replica_setup.publisher.name}.json").unlink()
 
-    assert scene.replica().snapshot().fetched == 0
+    assert replica_setup.replica().snapshot().fetched == 0

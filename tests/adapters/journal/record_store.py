@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.adapters.journal.conftest import SqlStore
-from tests.adapters.journal.test_store import ACCOUNT, REGISTER, SETTLE, block, entry, proof, transaction
+from tests.adapters.journal.test_store import ACCOUNT, REGISTER, SETTLE, block, entry, job_key, transaction
 
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Match, Refuse, SetRunning
 from gridstead.domain.journal import EntryKind
@@ -27,11 +27,11 @@ CALLS = (
     ("claim:100:1", ClaimJobs(limit=20)),
     ("cancelling:100:1", ClaimCancelling()),
     ("top-up:100:1", ClaimTopUp()),
-    (f"running:{proof(2)}", SetRunning(proof=proof(2), started_at=1000)),
-    (f"settle:{proof()}", SETTLE),
-    (f"refuse:{proof(3)}", Refuse(proof=proof(3))),
-    (f"match:{proof(4)}", Match(proof=proof(4), provider="0x" + "ef" * 20, max_price_per_min=10**30)),
-    (f"expire:{proof(5)}", Expire(proof=proof(5), state=JobState.SCHEDULED, state_block=99)),
+    (f"running:{job_key(2)}", SetRunning(job_key=job_key(2), started_at=1000)),
+    (f"settle:{job_key()}", SETTLE),
+    (f"refuse:{job_key(3)}", Refuse(job_key=job_key(3))),
+    (f"match:{job_key(4)}", Match(job_key=job_key(4), provider="0x" + "ef" * 20, max_price_per_min=10**30)),
+    (f"expire:{job_key(5)}", Expire(job_key=job_key(5), state=JobState.SCHEDULED, state_block=99)),
 )
 
 
@@ -41,7 +41,7 @@ def fill(store: SqlStore) -> None:
         store.journal.append([entry(EntryKind.CLAIMED, number)])
         if kind is not EntryKind.CLAIMED:
             slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
-            store.journal.append([entry(kind, number, at=200, slurm_job_id=slurm_job_id, reason="a reason")])
+            store.journal.append([entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")])
     store.cursor("reader").save(block(100))
     store.outbox.put_all(CALLS)
     first, second, third, *_ = store.outbox.open_entries()

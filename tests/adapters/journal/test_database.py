@@ -227,7 +227,7 @@ def test_store_forgets_what_was_done_with_long_ago(url):
     for number, key in enumerate(("done", "open")):
         outbox.put(key, ClaimJobs(limit=1))
         outbox.add("account", Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)))
-    outbox.mark_sent("account", ["done", "open"], at=clock.now())
+    outbox.mark_sent("account", ["done", "open"], sent_at=clock.now())
     done, kept = outbox.open_entries()
     final = EntryChange(entry_id=done.id, state=SendState.FINAL)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gridstead.adapters.journal.cursor import VolatileCursor
 from gridstead.domain.billing import Prices
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Refuse, Register, Settle
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.job import Block, Hardware, Label
-from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.journal import EntryKind, JournalEntry
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import EntryChange, Fees, SendState, Transaction
 
@@ -23,12 +23,12 @@ ACCOUNT = "0x" + "00" * 32 + "/0x" + "cd" * 20
 FRESH_ACCOUNT = "0x" + "01" * 32 + "/0x" + "cd" * 20
 
 
-def proof(number=1, script="script-1"):
-    return Proof(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
+def job_key(number=1, script="script-1"):
+    return JobKey(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
 
 
-def entry(kind, number=1, at=100, **fields):
-    return Entry(proof=proof(number), kind=kind, at=at, **fields)
+def entry(kind, number=1, occurred_at=100, **fields):
+    return JournalEntry(job_key=job_key(number), kind=kind, occurred_at=occurred_at, **fields)
 
 
 def block(number, fork="a"):
@@ -41,7 +41,7 @@ def transaction(nonce, *entry_ids, name="1", **fields):
 
 
 SETTLE = Settle(
-    proof=proof(), state=JobState.FINISHED, seconds=61, exit_code=0, error='a "word"', evidence="0x" + "11" * 32
+    job_key=job_key(), state=JobState.FINISHED, seconds=61, exit_code=0, error='a "word"', evidence="0x" + "11" * 32
 )
 REGISTER = Register(
     hardware=Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 8), memory_per_node_mb=(1000, 2000)),
@@ -73,50 +73,54 @@ def test_journal_leaves_out_closed_jobs(store):
 
 
 def test_journal_opens_a_closed_job_again(store):
-    store.journal.append([entry(EntryKind.CLAIMED), entry(EntryKind.CLOSED), entry(EntryKind.CLAIMED, at=200)])
+    store.journal.append([entry(EntryKind.CLAIMED), entry(EntryKind.CLOSED), entry(EntryKind.CLAIMED, occurred_at=200)])
 
-    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, at=200),)
+    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, occurred_at=200),)
 
 
 def test_journal_tells_what_was_undone_of_closed_jobs_too(store):
-    undone = [entry(EntryKind.UNDONE, number, at=number, slurm_job_id=7) for number in (1, 2)]
-    store.journal.append([entry(EntryKind.CLAIMED, 1), undone[0], entry(EntryKind.CLOSED, 1), undone[1]])
+    cancelled_by_us = [
+        entry(EntryKind.CANCELLED_BY_US, number, occurred_at=number, slurm_job_id=7) for number in (1, 2)
+    ]
+    store.journal.append(
+        [entry(EntryKind.CLAIMED, 1), cancelled_by_us[0], entry(EntryKind.CLOSED, 1), cancelled_by_us[1]]
+    )
     store.restart()
 
-    assert store.journal.undone_entries() == tuple(undone)
+    assert store.journal.cancelled_entries() == tuple(cancelled_by_us)
 
 
 @pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
-def test_proof_with_any_script_comes_back(store, script):
-    kept = Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1, reason="")
+def test_job_key_with_any_script_comes_back(store, script):
+    kept = JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1, reason="")
 
     store.journal.append([kept])
-    store.outbox.put(f"refuse:{kept.proof}", Refuse(proof=kept.proof))
+    store.outbox.put(f"refuse:{kept.job_key}", Refuse(job_key=kept.job_key))
     store.restart()
 
     assert store.journal.open_entries() == (kept,)
     assert [(one.key, one.call) for one in store.outbox.open_entries()] == [
-        (f"refuse:{kept.proof}", Refuse(proof=kept.proof))
+        (f"refuse:{kept.job_key}", Refuse(job_key=kept.job_key))
     ]
 
 
 def test_scripts_that_nobody_could_index_stay_apart(store):
     long = "☃" * 5000
     for script in (long + "a", long + "b", long + "a"):
-        store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1)])
-        store.outbox.put(f"refuse:{proof(1, script)}", Refuse(proof=proof(1, script)))
+        store.journal.append([JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)])
+        store.outbox.put(f"refuse:{job_key(1, script)}", Refuse(job_key=job_key(1, script)))
 
-    assert len({one.proof for one in store.journal.open_entries()}) == 2
+    assert len({one.job_key for one in store.journal.open_entries()}) == 2
     assert len(store.outbox.open_entries()) == 2
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(script=st.text(max_size=64))
-def test_proof_closes_its_own_entries_whatever_the_script(store, script):
-    store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLAIMED, at=1)])
-    assert store.journal.open_entries()[-1].proof == proof(1, script)
+def test_job_key_closes_its_own_entries_whatever_the_script(store, script):
+    store.journal.append([JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)])
+    assert store.journal.open_entries()[-1].job_key == job_key(1, script)
 
-    store.journal.append([Entry(proof=proof(1, script), kind=EntryKind.CLOSED, at=2)])
+    store.journal.append([JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLOSED, occurred_at=2)])
 
     assert store.journal.open_entries() == ()
 
@@ -247,7 +251,7 @@ def test_transaction_remembers_when_it_was_sent(store):
     store.outbox.add(ACCOUNT, transaction(4))
     store.outbox.add(ACCOUNT, transaction(5))
 
-    store.outbox.mark_sent(ACCOUNT, [transaction(4).hash], at=77)
+    store.outbox.mark_sent(ACCOUNT, [transaction(4).hash], sent_at=77)
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, sent_at=77), transaction(5))
 
@@ -271,7 +275,7 @@ def test_same_transaction_on_a_fresh_chain_is_another_one(store):
     store.outbox.add(ACCOUNT, transaction(4))
 
     store.outbox.add(FRESH_ACCOUNT, transaction(4))
-    store.outbox.mark_sent(FRESH_ACCOUNT, [transaction(4).hash], at=77)
+    store.outbox.mark_sent(FRESH_ACCOUNT, [transaction(4).hash], sent_at=77)
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4),)
     assert store.outbox.open_transactions(FRESH_ACCOUNT) == (transaction(4, sent_at=77),)
@@ -290,7 +294,7 @@ def test_transaction_of_a_closed_nonce_may_be_signed_again(store):
     """The chain went back by more than the confirmations: the same call, nonce and fees are the same bytes."""
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))
-    store.outbox.mark_sent(ACCOUNT, ["0x41"], at=99)
+    store.outbox.mark_sent(ACCOUNT, ["0x41"], sent_at=99)
     store.outbox.record(ACCOUNT, changes=[], withdrawn=[4], closed=[4])
     store.outbox.add(ACCOUNT, transaction(4, 2))
     store.restart()

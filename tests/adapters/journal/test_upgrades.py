@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.adapters.journal.conftest import SqlStore
 from tests.adapters.journal.record_store import CALLS
-from tests.adapters.journal.test_store import ACCOUNT, block, entry, proof, transaction
+from tests.adapters.journal.test_store import ACCOUNT, block, entry, job_key, transaction
 
 from gridstead.domain.calls import Refuse
 from gridstead.domain.journal import EntryKind
@@ -37,7 +37,7 @@ def test_open_journal_entries_are_read(store):
         expected.append(entry(EntryKind.CLAIMED, number))
         if kind is not EntryKind.CLAIMED:
             slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
-            expected.append(entry(kind, number, at=200, slurm_job_id=slurm_job_id, reason="a reason"))
+            expected.append(entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason"))
 
     assert store.journal.open_entries() == tuple(expected)
 
@@ -65,15 +65,15 @@ def test_the_cursor_is_read(store):
 
 
 def test_a_call_that_waits_is_not_queued_again(store):
-    store.outbox.put(f"refuse:{proof(3)}", Refuse(proof=proof(3)))
+    store.outbox.put(f"refuse:{job_key(3)}", Refuse(job_key=job_key(3)))
 
     assert len(store.outbox.entries()) == len(CALLS)
 
 
 def test_the_store_is_written_and_read_again(store):
-    store.journal.append([entry(EntryKind.CLOSED, 1, at=300)])
-    store.outbox.put(f"refuse:{proof(9)}", Refuse(proof=proof(9)))
+    store.journal.append([entry(EntryKind.CLOSED, 1, occurred_at=300)])
+    store.outbox.put(f"refuse:{job_key(9)}", Refuse(job_key=job_key(9)))
     store.restart()
 
-    assert proof(1) not in {entry.proof for entry in store.journal.open_entries()}
-    assert store.outbox.entries()[-1].call == Refuse(proof=proof(9))
+    assert job_key(1) not in {entry.job_key for entry in store.journal.open_entries()}
+    assert store.outbox.entries()[-1].call == Refuse(job_key=job_key(9))

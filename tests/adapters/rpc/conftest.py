@@ -13,11 +13,11 @@ from tests.fakes.definitions import MemoryModules, MemoryScripts, OneJobLedger, 
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.logger import LoggerClient, WriteAccess
 from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.domain.log import LogId
-from gridstead.domain.log_access import Permit, write_token
+from gridstead.domain.log_access import WritePermit, write_token
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 from gridstead.rpc.graphql import Offer, graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
@@ -42,9 +42,9 @@ def server_tls(authority):
     return authority.issue("server")
 
 
-def access_to(owner, clock, *, name=NAME, edition=EDITION):
-    log = LogId(owner=owner, name=name, edition=edition)
-    token = write_token(KEY, Permit(log=log, expires_at=clock.now() + 600))
+def access_to(owner, clock, *, name=NAME, log_identity=EDITION):
+    log = LogId(owner=owner, name=name, log_identity=log_identity)
+    token = write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
     return WriteAccess(owner=owner, log_name=name, token=token)
 
 
@@ -156,7 +156,7 @@ def address(service, server_tls):
 
 @pytest.fixture
 def peer(address, authority):
-    return Peer(address=address, ca=authority.certificate)
+    return GrpcPeer(address=address, ca=authority.certificate)
 
 
 @pytest.fixture
@@ -173,12 +173,12 @@ def owner():
 
 @pytest.fixture
 def log(owner):
-    return LogId(owner=owner.address, name=NAME, edition=EDITION)
+    return LogId(owner=owner.address, name=NAME, log_identity=EDITION)
 
 
 @pytest.fixture
 def permit(log, clock):
-    return Permit(log=log, expires_at=clock.now() + 600)
+    return WritePermit(log=log, expires_at=clock.now() + 600)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from tests.fakes.definitions import Wallet, matched_job, wire_workflow
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 
 CUSTOMER = "0x" + "c0" * 20
@@ -23,7 +23,7 @@ PATIENCE_S = 2  # of CPU; most take a thousandth
 
 @pytest.fixture
 def channel(grid, ca):
-    with open_channel(Peer(address=grid.address, ca=ca)) as channel:
+    with open_channel(GrpcPeer(address=grid.address, ca=ca)) as channel:
         yield channel
 
 

@@ -21,7 +21,7 @@ from tests.fakes.definitions import (
     wire_workflow,
 )
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet
 from gridstead.domain.job_definition import ScriptAnswer
 from gridstead.errors import (
@@ -49,7 +49,7 @@ def wallet():
 @pytest.fixture
 def client(grid, ca, wallet):
     client = JobDefinitionClient(
-        Peer(address=grid.address, ca=ca),
+        GrpcPeer(address=grid.address, ca=ca),
         ProviderWallet(address=wallet.address, sign=wallet.sign),
         logger_ca_file="/etc/ca.crt",
     )
@@ -157,7 +157,7 @@ class TestFetch:
 
     def test_service_that_is_away_is_transient(self, ca, wallet):
         client = JobDefinitionClient(
-            Peer(address="localhost:1", ca=ca), ProviderWallet(address=wallet.address, sign=wallet.sign)
+            GrpcPeer(address="localhost:1", ca=ca), ProviderWallet(address=wallet.address, sign=wallet.sign)
         )
 
         with pytest.raises(JobDefinitionUnavailable):
@@ -168,7 +168,7 @@ class TestFetch:
     def test_service_of_another_ca_is_not_trusted(self, grid, tmp_path, wallet):
         stranger = Authority(tmp_path, name="stranger")
         client = JobDefinitionClient(
-            Peer(address=grid.address, ca=stranger.certificate),
+            GrpcPeer(address=grid.address, ca=stranger.certificate),
             ProviderWallet(address=wallet.address, sign=wallet.sign),
         )
 
@@ -179,7 +179,7 @@ class TestFetch:
 
     def test_ca_that_cannot_be_read_is_the_operators(self, tmp_path):
         with pytest.raises(ConfigError, match="could not read"):
-            open_channel(Peer(address="localhost:1", ca=tmp_path / "none"))
+            open_channel(GrpcPeer(address="localhost:1", ca=tmp_path / "none"))
 
 
 class TestWire:
@@ -187,7 +187,7 @@ class TestWire:
 
     @pytest.fixture
     def stubs(self, grid, ca):
-        channel = open_channel(Peer(address=grid.address, ca=ca))
+        channel = open_channel(GrpcPeer(address=grid.address, ca=ca))
         yield AuthAPIStub(channel), SBatchAPIStub(channel)
         channel.close()
 
@@ -228,7 +228,7 @@ class TestWire:
         assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
 
     def test_health_is_told_and_the_interface_is_not(self, grid, ca):
-        with open_channel(Peer(address=grid.address, ca=ca)) as channel:
+        with open_channel(GrpcPeer(address=grid.address, ca=ca)) as channel:
             health = HealthStub(channel).Check(HealthCheckRequest())
             with pytest.raises(grpc.RpcError) as caught:
                 list(channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")(iter([b""])))
@@ -247,7 +247,7 @@ class TestWire:
         server = SBatchServer(
             "127.0.0.1:0", server_tls, challenge=lambda _: b"x", get_sbatch=lambda _: None, calls=limit
         )
-        with open_channel(Peer(address=f"localhost:{server.start()}", ca=ca)) as channel:
+        with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
             stubs = AuthAPIStub(channel), SBatchAPIStub(channel)
             stubs[0].Challenge(ChallengeRequest())
 
@@ -260,7 +260,7 @@ class TestWire:
         server = SBatchServer(
             "127.0.0.1:0", server_tls, challenge=lambda _: b"x", get_sbatch=lambda _: None, calls=limit
         )
-        with open_channel(Peer(address=f"localhost:{server.start()}", ca=ca)) as channel:
+        with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
             def ask(who):
                 return AuthAPIStub(channel).Challenge(ChallengeRequest(), metadata=[("x-forwarded-for", who)])
@@ -313,7 +313,7 @@ class TestWire:
     @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.binary(max_size=300))
     def test_any_bytes_get_a_status_and_the_service_lives(self, stubs, grid, ca, data):
-        channel = open_channel(Peer(address=grid.address, ca=ca))
+        channel = open_channel(GrpcPeer(address=grid.address, ca=ca))
         raw = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
 
         with channel, pytest.raises(grpc.RpcError) as caught:

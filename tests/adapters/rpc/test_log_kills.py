@@ -90,7 +90,7 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
     client = LoggerClient(logger.peer)
 
     def logged():
-        wanted = Wanted(owner=log.owner, log_name=log.name, edition=log.edition, until_now=True)
+        wanted = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True)
         read = client.read(wanted, now=int(time.time()), sign=owner.sign)
         return [(int(line), some.stream) for some in read for line in some.lines]
 

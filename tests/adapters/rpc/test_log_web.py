@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.fakes.definitions import Wallet
 
-from gridstead.adapters.channel import Peer
+from gridstead.adapters.channel import GrpcPeer
 from gridstead.adapters.logger import LoggerClient
 from gridstead.domain.log import Chunk, Stream
 from gridstead.domain.log_access import read_text, watch_text
@@ -34,7 +34,7 @@ class Site:
     """A logger that serves browsers, and a browser's side of it."""
 
     def __init__(self, server, authority, readers):
-        self.peer = Peer(address=f"localhost:{server.start()}", ca=authority.certificate)
+        self.peer = GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
         self.url = f"https://localhost:{server.web_port}/logger.v1alpha1.LoggerAPI/"
         self.readers = readers
         self.http = httpx.Client(verify=ssl.create_default_context(cafile=authority.certificate), trust_env=False)
@@ -207,7 +207,7 @@ class TestRefusals:
         ("changed", "status"),
         [
             ({"signer": Wallet()}, UNAUTHENTICATED), ({"now": 1000}, UNAUTHENTICATED),
-            ({"edition": "../x"}, INVALID),
+            ({"log_identity": "../x"}, INVALID),
         ],
     )  # fmt: skip
     def test_authentication_is_that_of_grpc(self, site, asked, changed, status):

@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.rpc.conftest import EDITION, MAX_BYTES, NAME, access_to
 from tests.fakes.definitions import Wallet
 
-from gridstead.adapters.channel import Peer
+from gridstead.adapters.channel import GrpcPeer
 from gridstead.adapters.logger import LoggerClient, Wanted, WriteAccess
 from gridstead.adapters.logs import Limits
 from gridstead.domain.log import MAX_LINE_BYTES, Chunk, Stream
@@ -96,14 +96,14 @@ class TestLines:
         got = [some.stream for some in client.read(wanted, now=clock.now(), sign=owner.sign)]
         assert got == list(Stream)
 
-    def test_reader_asks_for_one_edition_or_gets_the_newest(self, client, access, owner, clock, read):
+    def test_reader_asks_for_one_log_identity_or_gets_the_newest(self, client, access, owner, clock, read):
         client.write(access, [line(b"old")])
-        client.write(access_to(owner.address, clock, edition="2" * 32), [line(b"new")])
+        client.write(access_to(owner.address, clock, log_identity="2" * 32), [line(b"new")])
 
-        got = [take(read(until_now=True, edition=edition), 1) for edition in (EDITION, "2" * 32, "")]
+        got = [take(read(until_now=True, log_identity=log_identity), 1) for log_identity in (EDITION, "2" * 32, "")]
         assert got == [["old"], ["new"], ["new"]]
         with pytest.raises(InvalidInput):
-            next(read(edition="../x"))
+            next(read(log_identity="../x"))
 
     def test_position_that_is_none_is_refused(self, client, access, read):
         client.write(access, [line(b"x" * 500)])
@@ -290,7 +290,7 @@ class TestReaders:
         with pytest.raises(NotAllowed):
             client.names(owner.address, now=clock.now(), sign=Wallet().sign)
 
-        away = LoggerClient(Peer(address="localhost:1", ca=authority.certificate))
+        away = LoggerClient(GrpcPeer(address="localhost:1", ca=authority.certificate))
         with pytest.raises(LoggerUnavailable):
             next(away.read(wanted, now=clock.now(), sign=owner.sign))
         with pytest.raises(LoggerUnavailable):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from gridstead.adapters.channel import Peer
+from gridstead.adapters.channel import GrpcPeer
 from gridstead.adapters.logger import LoggerClient, Wanted
 from gridstead.domain.log import Chunk
 from gridstead.errors import ConfigError, LoggerUnavailable
@@ -89,7 +89,7 @@ def test_reader_that_vanished_is_let_go(server_tls, service, authority, permit, 
     service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     wire = Wire(server.start())
-    client = LoggerClient(Peer(address=wire.address, ca=authority.certificate))
+    client = LoggerClient(GrpcPeer(address=wire.address, ca=authority.certificate))
     lines = follow(client, owner, clock)
     assert next(lines).lines == (b"one",)
     assert quick[0].count == 1
@@ -108,7 +108,7 @@ def test_one_owner_cannot_take_all_streams(  # noqa: PLR0917 # fixtures
 ):
     monkeypatch.setattr(log_reading, "MAX_READERS_PER_OWNER", 2)
     server = LoggerServer("127.0.0.1:0", server_tls, service)
-    client = LoggerClient(Peer(address=f"localhost:{server.start()}", ca=authority.certificate))
+    client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
     client.write(access, [Chunk(data=b"one", timestamp_ns=1)])
     first, second, third = (follow(client, owner, clock) for _ in range(3))
     next(first), next(second)
@@ -137,7 +137,7 @@ def test_logger_with_too_many_streams_is_one_to_come_back_to(  # noqa: PLR0917 #
     monkeypatch.setattr(rpc_logger, "MAX_STREAMS", 1)
     service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
-    client = LoggerClient(Peer(address=f"localhost:{server.start()}", ca=authority.certificate))
+    client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
     lines = follow(client, owner, clock)
     next(lines)
 

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from gridstead.errors import TooMuch, Transient
 from gridstead.rpc import peer_limit
 from gridstead.rpc.metrics import Gauge, Metrics
-from gridstead.rpc.peer_limit import Caller, PeerLimit, behind, grpc_caller, to_peer
+from gridstead.rpc.peer_limit import PeerLimit, RemoteCaller, behind, grpc_caller, to_peer
 
 
 class Time:
@@ -38,7 +38,7 @@ def take(limit, peer, count):
     answered = 0
     for _ in range(count):
         try:
-            limit.take(Caller(peer))
+            limit.take(RemoteCaller(peer))
         except TooMuch:
             continue
         answered += 1
@@ -62,10 +62,10 @@ class TestPeerLimit:
         assert take(limit, "b", 10) == 4
 
     def test_refusal_says_when_to_come_again(self, limit):
-        limit.take(Caller("a"), 4)
+        limit.take(RemoteCaller("a"), 4)
 
         with pytest.raises(TooMuch) as caught:
-            limit.take(Caller("a"), 4)
+            limit.take(RemoteCaller("a"), 4)
 
         assert caught.value.hint == "Try again in 2 s."
         assert "calls are limited" in str(caught.value)
@@ -73,7 +73,7 @@ class TestPeerLimit:
     def test_callers_do_not_fill_the_memory(self, limit, monkeypatch):
         monkeypatch.setattr(peer_limit, "MAX_PEERS", 3)
         for peer in "abcdefgh":
-            limit.take(Caller(peer))
+            limit.take(RemoteCaller(peer))
 
         assert len(limit._left) == 3
 
@@ -115,7 +115,7 @@ def test_caller_is_its_address_or_network(host, peer):
 def test_caller_is_read_from_what_grpc_tells(told, host):
     metadata = [("user-agent", "x"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", b"8")]
 
-    assert grpc_caller(told, metadata) == Caller(host, ("192.0.2.7",))
+    assert grpc_caller(told, metadata) == RemoteCaller(host, ("192.0.2.7",))
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_caller_is_read_from_what_grpc_tells(told, host):
 )
 def test_caller_behind_a_proxy_of_ours_is_whom_it_names_last(host, forwarded, who):
     """What stands before that the caller may have written itself."""
-    assert behind(Caller(host, forwarded), (ip_network("10.0.0.0/24"),)) == who
+    assert behind(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == who
 
 
 def test_callers_behind_a_proxy_of_ours_do_not_take_from_each_other(now):
     limit = PeerLimit(per_s=1, burst=1, what="calls", proxies=(ip_network("10.0.0.9/32"),), now=now)
-    limit.take(Caller("10.0.0.9", ("198.51.100.7",)))
-    limit.take(Caller("10.0.0.9", ("198.51.100.8",)))
+    limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
+    limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
     with pytest.raises(TooMuch):
-        limit.take(Caller("198.51.100.7"))
+        limit.take(RemoteCaller("198.51.100.7"))
 
 
 def read(metrics):

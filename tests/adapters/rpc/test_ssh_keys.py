@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from gridstead.adapters.authorized_keys import fetch_keys, keep_keys, parse_keys
-from gridstead.adapters.channel import Peer
+from gridstead.adapters.channel import GrpcPeer
 from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutput
 from gridstead.rpc.ssh_keys import SshKeyServer
 
@@ -22,7 +22,7 @@ def serve(server_tls, authority):
     def started(text):
         server = SshKeyServer("127.0.0.1:0", server_tls, authorized_keys=lambda: text)
         servers.append(server)
-        return Peer(address=f"localhost:{server.start()}", ca=authority.certificate)
+        return GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
 
     yield started
     for server in servers:
@@ -52,7 +52,7 @@ def test_keys_come_line_by_line():
 
 def test_a_silent_supervisor_is_told_apart(authority):
     with pytest.raises(SupervisorUnavailable):
-        fetch_keys(Peer(address="localhost:1", ca=authority.certificate))
+        fetch_keys(GrpcPeer(address="localhost:1", ca=authority.certificate))
 
 
 def test_the_servers_key_is_fetched(serve):

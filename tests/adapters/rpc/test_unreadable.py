@@ -6,7 +6,7 @@ import logging
 import grpc
 import pytest
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.logs import set_up
 
 NO_MESSAGE = b"\xff" * 8
@@ -33,7 +33,7 @@ def refusal(peer, method, *, stream=False):
 
 
 def test_server_with_threads_tells_only_the_caller(grid, ca, caplog):
-    assert refusal(Peer(address=grid.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch") == "INTERNAL"
+    assert refusal(GrpcPeer(address=grid.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch") == "INTERNAL"
     assert caplog.records == []
 
 

@@ -15,7 +15,7 @@ def test_submit_of_more_than_there_is_is_rejected_and_leaves_nothing_alive(clust
     with pytest.raises(SubmitRejected):
         cluster.scheduler.submit(submission)
 
-    assert not [job for job in cluster.scheduler.live().attempts if job.proof == submission.proof and job.alive]
+    assert not [job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key and job.alive]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_submit_as_somebody_else_is_refused(cluster, change):
     with pytest.raises(GridsteadError):
         cluster.scheduler.submit(submission)
 
-    assert not [job for job in cluster.scheduler.live().attempts if job.proof == submission.proof]
+    assert not [job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key]
 
 
 def test_the_gate_is_closed_while_a_name_does_not_resolve(cluster):
@@ -54,4 +54,4 @@ def test_a_job_runs_as_its_user_in_its_home_with_its_environment(cluster):
 
     slurm_job_id = cluster.scheduler.submit(replace(submission, script=script))
 
-    assert cluster.ended(slurm_job_id, submission.proof).exit_code == 0
+    assert cluster.ended(slurm_job_id, submission.job_key).exit_code == 0

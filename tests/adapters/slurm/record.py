@@ -40,7 +40,7 @@ class Lab:
         return self.run(*command.argv, environment=dict(command.environment))
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
-        """Queue a job with its proof and return its Slurm job id."""
+        """Queue a job with its job key and return its Slurm job id."""
         slurm_name = f"0x{number:064x}"
         slurm_job_id = self.run(
             "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}", "--chdir=/tmp",

@@ -10,12 +10,12 @@ from tests.fakes.certificates import Authority
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.domain.accounts import WalletRange
 from gridstead.domain.billing import Resources
 from gridstead.domain.hint import Hint
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import (
     ConfigError,
@@ -31,7 +31,7 @@ from gridstead.services.agent import Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 SUBMISSION = Submission(
-    proof=Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
+    job_key=JobKey(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
     user=USER,
     resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
     time_limit_min=5,
@@ -62,7 +62,7 @@ class Bench:
         self.channels = []
 
     def client(self, certificate=None):
-        peer = Peer(
+        peer = GrpcPeer(
             address=f"localhost:{self.server.port}",
             ca=self.authority.certificate,
             certificate=certificate.certificate if certificate else None,
@@ -131,7 +131,7 @@ def test_a_senseless_submission_is_a_refusal_too(bench):
     with pytest.raises(SubmitRejected, match="cannot submit for"):
         bench.supervisor().submit(
             Submission(
-                proof=SUBMISSION.proof,
+                job_key=SUBMISSION.job_key,
                 user=GridUser(address=USER.address, uid=0, gid=0),
                 resources=SUBMISSION.resources,
                 time_limit_min=5,
@@ -142,7 +142,7 @@ def test_a_senseless_submission_is_a_refusal_too(bench):
 
 def test_a_senseless_request_arrives_as_bad_input(bench):
     with pytest.raises(InvalidInput):
-        bench.supervisor().cancel(1, proof="mine")
+        bench.supervisor().cancel(1, job_key="mine")
 
 
 def test_an_unreachable_slurm_arrives_as_unavailable(bench):
@@ -171,12 +171,12 @@ def test_a_dead_agent_is_unavailable(bench):
 
 
 def test_reports_arrive_by_cursor(bench):
-    bench.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, at=5)])
+    bench.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, occurred_at=5)])
     client = bench.supervisor()
 
     (report,) = client.pull(after=0, wait_s=0)
 
-    assert (report.event, report.slurm_job_id, report.uid, report.at) == ("end", 7, 200001, 5)
+    assert (report.event, report.slurm_job_id, report.uid, report.occurred_at) == ("end", 7, 200001, 5)
     assert client.pull(after=report.sequence, wait_s=0) == ()
 
 

@@ -6,8 +6,8 @@ import pwd
 
 import pytest
 
-from gridstead.adapters.slurm.command import Command, Outcome
-from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, Storage
+from gridstead.adapters.slurm.command import Command, CommandResult
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, UserStorage
 from gridstead.domain.submission import GridUser
 from gridstead.errors import SchedulerUnavailable
 
@@ -29,12 +29,14 @@ class CountingRunner:
         if command.argv == ("scontrol", "reconfigure"):
             self.reconfigured += 1
         known = f"{ADDRESS}|grid\n" if self.added else ""
-        return Outcome(exit_status=0, stdout=known, stderr="")
+        return CommandResult(exit_status=0, stdout=known, stderr="")
 
 
 @pytest.fixture
 def storage(tmp_path):
-    storage = Storage(homes=tmp_path / "homes", shared_cache=tmp_path / "shared", persistent_cache=tmp_path / "kept")
+    storage = UserStorage(
+        homes=tmp_path / "homes", shared_cache=tmp_path / "shared", persistent_cache=tmp_path / "kept"
+    )
     for path in (storage.homes, storage.shared_cache, storage.persistent_cache):
         path.mkdir()
     return storage
@@ -56,13 +58,13 @@ def accounts(storage):
 def test_a_command_has_the_environment_it_names_and_no_other():
     command = Command(argv=("/usr/bin/env",), environment={"A": "b c"})
 
-    assert LocalRunner().run(command) == Outcome(exit_status=0, stdout="A=b c\n", stderr="")
+    assert LocalRunner().run(command) == CommandResult(exit_status=0, stdout="A=b c\n", stderr="")
 
 
 def test_a_command_reads_its_input_and_tells_how_it_ended():
     command = Command(argv=("/bin/sh", "-c", "cat; printf '\\377' >&2; exit 3"), stdin="é")
 
-    assert LocalRunner().run(command) == Outcome(exit_status=3, stdout="é", stderr="\ufffd")
+    assert LocalRunner().run(command) == CommandResult(exit_status=3, stdout="é", stderr="\ufffd")
 
 
 def test_a_program_that_is_not_there_is_unavailable():
@@ -108,7 +110,7 @@ def test_a_directory_of_somebody_else_is_missing(accounts, storage, user):
 
 def test_an_association_is_made_once_and_then_remembered():
     runner = CountingRunner()
-    accounts = LocalAccounts(runner=runner, storage=Storage(), account="grid")
+    accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
 
     accounts.associate(ADDRESS)
     asked = runner.asked
@@ -120,7 +122,7 @@ def test_an_association_is_made_once_and_then_remembered():
 
 def test_an_association_that_is_lost_is_made_again_before_slurmctld_reads_them():
     runner = CountingRunner()
-    accounts = LocalAccounts(runner=runner, storage=Storage(), account="grid")
+    accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
     accounts.associate(ADDRESS)
     runner.added.clear()  # as a database restored from before that
 

@@ -15,7 +15,7 @@ DAY_S = 86_400
 
 
 def hint(number, event="end"):
-    return Hint(event=event, slurm_job_id=number, uid=200001, at=1790000000 + number)
+    return Hint(event=event, slurm_job_id=number, uid=200001, occurred_at=1790000000 + number)
 
 
 @pytest.fixture

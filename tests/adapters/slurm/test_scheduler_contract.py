@@ -9,7 +9,7 @@ from tests.fakes.certificates import Authority
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.channel import Peer, open_channel
+from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.domain.accounts import WalletRange
 from gridstead.rpc.agent import AgentServer
@@ -44,7 +44,7 @@ def cluster(request, authority):
     server.start()
     caller = authority.issue("supervisor")
     with open_channel(
-        Peer(
+        GrpcPeer(
             address=f"localhost:{server.port}", ca=authority.certificate, certificate=caller.certificate, key=caller.key
         )
     ) as channel:

@@ -12,12 +12,12 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, Slurmrestd
 from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import AssociationUnknown, SchedulerUnavailable, SubmitRejected
 
 SUBMISSION = Submission(
-    proof=Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
+    job_key=JobKey(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
     user=GridUser(address=f"0x{1:040x}", uid=200001, gid=100000),
     resources=Resources(gpus=2, tasks=4, cpus_per_task=2, memory_per_cpu_mb=64),
     time_limit_min=5,
@@ -120,8 +120,8 @@ def test_submit_names_user_and_group_and_everything_else(bench):
     job = body["job"]
     environment = dict(line.split("=", 1) for line in job.pop("environment"))
     assert job == {
-        "name": SUBMISSION.proof.job_id.slurm_name,
-        "admin_comment": str(SUBMISSION.proof),
+        "name": SUBMISSION.job_key.job_id.slurm_name,
+        "admin_comment": str(SUBMISSION.job_key),
         "user_id": "200001",
         "group_id": "100000",
         "account": "grid",
@@ -131,7 +131,7 @@ def test_submit_names_user_and_group_and_everything_else(bench):
         "memory_per_cpu": {"set": True, "infinite": False, "number": 64},
         "time_limit": {"set": True, "infinite": False, "number": 5},
         "current_working_directory": home,
-        "standard_output": f"{home}/{SUBMISSION.proof.job_id.slurm_name}.out",
+        "standard_output": f"{home}/{SUBMISSION.job_key.job_id.slurm_name}.out",
         "requeue": False,
         "tres_per_job": "gres/gpu:2",
     }

@@ -4,97 +4,97 @@
 from __future__ import annotations
 
 from eth_utils.crypto import keccak
+from tests.contracts.ledger.model import ContractModel, Refused, demand
 from tests.contracts.ledger.state import NOBODY
-from tests.contracts.ledger.world import Refused, World, demand
 
 ADMIN_ROLE = bytes(32)
 META_SCHEDULER_ROLE = keccak(text="METASCHEDULER_ROLE")
 CONTRACT_ROLE = keccak(text="METASCHEDULER_CONTRACT_ROLE")
 
 
-def has_role(world: World, contract: str, role: bytes) -> bool:
+def has_role(model: ContractModel, contract: str, role: bytes) -> bool:
     """Return whether the caller has a role."""
-    return (contract, role, world.sender) in world.state.members
+    return (contract, role, model.sender) in model.state.members
 
 
-def require_role(world: World, contract: str, role: bytes) -> None:
+def require_role(model: ContractModel, contract: str, role: bytes) -> None:
     """Refuse a caller without the role."""
-    if not has_role(world, contract, role):
-        words = f"AccessControl: account {world.sender} is missing role 0x{role.hex()}"
+    if not has_role(model, contract, role):
+        words = f"AccessControl: account {model.sender} is missing role 0x{role.hex()}"
         raise Refused("Error", words)
 
 
-def require_owner(world: World, contract: str) -> None:
+def require_owner(model: ContractModel, contract: str) -> None:
     """Refuse a caller that does not own the contract."""
-    demand(world.sender == world.state.owners[contract], "Ownable: caller is not the owner")
+    demand(model.sender == model.state.owners[contract], "Ownable: caller is not the owner")
 
 
-def grant_role(world: World, role: bytes, account: str, *, contract: str) -> None:
+def grant_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
     """Give a role; once is as good as twice."""
-    require_role(world, contract, ADMIN_ROLE)
-    if (contract, role, account) not in world.state.members:
-        world.state.members |= {(contract, role, account)}
-        world.emit(contract, "RoleGranted", role, account, world.sender)
+    require_role(model, contract, ADMIN_ROLE)
+    if (contract, role, account) not in model.state.members:
+        model.state.members |= {(contract, role, account)}
+        model.emit(contract, "RoleGranted", role, account, model.sender)
 
 
-def revoke_role(world: World, role: bytes, account: str, *, contract: str) -> None:
+def revoke_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
     """Take a role."""
-    require_role(world, contract, ADMIN_ROLE)
-    _take(world, contract, role, account)
+    require_role(model, contract, ADMIN_ROLE)
+    _take(model, contract, role, account)
 
 
-def renounce_role(world: World, role: bytes, account: str, *, contract: str) -> None:
+def renounce_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
     """Give up the caller's own role."""
-    demand(account == world.sender, "AccessControl: can only renounce roles for self")
-    _take(world, contract, role, account)
+    demand(account == model.sender, "AccessControl: can only renounce roles for self")
+    _take(model, contract, role, account)
 
 
-def _take(world: World, contract: str, role: bytes, account: str) -> None:
-    if (contract, role, account) in world.state.members:
-        world.state.members -= {(contract, role, account)}
-        world.emit(contract, "RoleRevoked", role, account, world.sender)
+def _take(model: ContractModel, contract: str, role: bytes, account: str) -> None:
+    if (contract, role, account) in model.state.members:
+        model.state.members -= {(contract, role, account)}
+        model.emit(contract, "RoleRevoked", role, account, model.sender)
 
 
-def offer_ownership(world: World, account: str, *, contract: str) -> None:
+def offer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
     """Offer the contract, in place of an earlier offer."""
-    require_owner(world, contract)
-    world.state.offers[contract] = account
-    world.emit(contract, "OwnershipOffered", world.sender, account)
+    require_owner(model, contract)
+    model.state.offers[contract] = account
+    model.emit(contract, "OwnershipOffered", model.sender, account)
 
 
-def accept_ownership(world: World, *, contract: str) -> None:
+def accept_ownership(model: ContractModel, *, contract: str) -> None:
     """Take a contract that was offered."""
-    offered = world.state.offers.get(contract, NOBODY)
-    demand(world.sender == offered, "Ownable2Step: caller is not the new owner")
-    _own(world, contract, world.sender)
+    offered = model.state.offers.get(contract, NOBODY)
+    demand(model.sender == offered, "Ownable2Step: caller is not the new owner")
+    _own(model, contract, model.sender)
 
 
-def transfer_ownership(world: World, account: str, *, contract: str) -> None:
+def transfer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
     """Give the contract away at once."""
-    require_owner(world, contract)
+    require_owner(model, contract)
     demand(account != NOBODY, "Ownable: new owner is the zero address")
-    _own(world, contract, account)
+    _own(model, contract, account)
 
 
-def renounce_ownership(world: World, *, contract: str) -> None:
+def renounce_ownership(model: ContractModel, *, contract: str) -> None:
     """Leave the contract without an owner."""
-    require_owner(world, contract)
-    _own(world, contract, NOBODY)
+    require_owner(model, contract)
+    _own(model, contract, NOBODY)
 
 
-def _own(world: World, contract: str, account: str) -> None:
-    world.emit(contract, "OwnershipTransferred", world.state.owners[contract], account)
-    world.state.owners[contract] = account
-    world.state.offers.pop(contract, None)
+def _own(model: ContractModel, contract: str, account: str) -> None:
+    model.emit(contract, "OwnershipTransferred", model.state.owners[contract], account)
+    model.state.owners[contract] = account
+    model.state.offers.pop(contract, None)
 
 
-def refuse_strangers(world: World, *_: object, contract: str, role: bytes) -> None:
+def refuse_strangers(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
     """Refuse everybody: only another contract of the grid has the role, and it never calls from outside."""
-    require_role(world, contract, role)
-    raise AssertionError(f"{world.sender} has a role in {contract} that no account may have")
+    require_role(model, contract, role)
+    raise AssertionError(f"{model.sender} has a role in {contract} that no account may have")
 
 
-def refuse_non_owners(world: World, *_: object, contract: str) -> None:
+def refuse_non_owners(model: ContractModel, *_: object, contract: str) -> None:
     """Refuse everybody: another contract of the grid is the owner."""
-    require_owner(world, contract)
-    raise AssertionError(f"{world.sender} owns {contract}, which no account may")
+    require_owner(model, contract)
+    raise AssertionError(f"{model.sender} owns {contract}, which no account may")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tests.contracts.ledger import access, constants, credit, meta_scheduler, providers
-from tests.contracts.ledger.world import World
+from tests.contracts.ledger.model import ContractModel
 
 from gridstead.adapters.chain.abi import artifact
 
@@ -127,14 +127,14 @@ class Call:
         when = f"+{self.wait} s, +{self.blocks} blocks" if self.blocks > 1 else f"+{self.wait} s"
         return f"{when}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
 
-    def play(self, world: World) -> tuple[str, tuple[str, ...]] | None:
+    def play(self, model: ContractModel) -> tuple[str, tuple[str, ...]] | None:
         """Let time pass and call the model; return the error, if it is refused: then nothing else changed."""
-        world.now += self.wait
-        world.block += self.blocks
-        world.sender = self.sender
-        world.events.clear()
+        model.now += self.wait
+        model.block += self.blocks
+        model.sender = self.sender
+        model.events.clear()
         act = MODEL[self.contract][self.function]
-        refused = world.attempt(lambda: act(world, *self.arguments))
+        refused = model.attempt(lambda: act(model, *self.arguments))
         return None if refused is None else refused.reason
 
     def data(self) -> str:

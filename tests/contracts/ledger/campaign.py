@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.contracts.ledger.chain import Chain
-from tests.contracts.ledger.founding import cast, found, set_up
 from tests.contracts.ledger.player import Player
 from tests.contracts.ledger.replay import Disagreement, Replay
+from tests.contracts.ledger.setup import cast, found, set_up
 from tests.devnet import CHAIN_ID
 
 from gridstead.adapters.chain.node import Node

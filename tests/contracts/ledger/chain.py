@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from tests.contracts.ledger.calls import Call
+from tests.contracts.ledger.model import LedgerEvent
 from tests.contracts.ledger.views import View
-from tests.contracts.ledger.world import Event
 
 from gridstead.adapters.chain.abi import artifact, reason
 from gridstead.adapters.chain.account import to_fields
@@ -31,7 +31,7 @@ class Mined:
     reason: tuple[str, tuple[str, ...]] | None
     block: int
     time: int
-    events: tuple[Event, ...]
+    events: tuple[LedgerEvent, ...]
 
 
 class Chain:
@@ -104,7 +104,7 @@ class Chain:
         trace = self._node.ask("debug_traceTransaction", transaction_hash, _TOP_CALL)
         return reason(bytes.fromhex(trace.get("output", "0x")[2:]))
 
-    def _event(self, log: Mapping[str, Any]) -> Event:
+    def _event(self, log: Mapping[str, Any]) -> LedgerEvent:
         names = {address: name for name, address in self._addresses.items()}
         contract = names[log["address"].lower()]
         (kind,) = (one for one in artifact(contract).events.values() if one.topic == log["topics"][0])
@@ -112,7 +112,7 @@ class Chain:
         if kind.name == "BatchElementSkipped":
             job_id, refusal = values
             values = (job_id, reason(refusal))
-        return Event(contract, kind.name, values)
+        return LedgerEvent(contract, kind.name, values)
 
 
 @lru_cache(maxsize=4096)

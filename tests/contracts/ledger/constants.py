@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tests.contracts.ledger.access import require_owner
-from tests.contracts.ledger.world import World, demand
+from tests.contracts.ledger.model import ContractModel, demand
 
 DAY = 86400
 TEN_YEARS_MIN = 10 * 365 * 24 * 60
@@ -37,10 +37,10 @@ def setter(name: str) -> str:
     return f"set{name[0].upper()}{name[1:]}"
 
 
-def change(world: World, value: int, *, name: str) -> None:
+def change(model: ContractModel, value: int, *, name: str) -> None:
     """Set a constant."""
-    require_owner(world, "Constants")
+    require_owner(model, "Constants")
     least, most = BOUNDS[name]
     demand(least <= value <= most, "Constants: value out of bounds")
-    world.state.constants[name] = value
-    world.emit("Constants", "ConstantChanged", name, value)
+    model.state.constants[name] = value
+    model.emit("Constants", "ConstantChanged", name, value)

@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 
 from tests.contracts.ledger.calls import MODEL
+from tests.contracts.ledger.random_calls import INNER
 from tests.contracts.ledger.replay import Replay
-from tests.contracts.ledger.wild import INNER
 
 from gridstead.domain.lifecycle import LEGAL
 

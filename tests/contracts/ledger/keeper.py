@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
 
-from tests.contracts.ledger import constants, founding, providers
+from tests.contracts.ledger import constants, providers, setup
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE
 from tests.contracts.ledger.calls import Call
-from tests.contracts.ledger.founding import Cast
+from tests.contracts.ledger.model import MAX_UINT, ContractModel
+from tests.contracts.ledger.random_calls import PRICE_LISTS, RandomCalls
+from tests.contracts.ledger.sensible_calls import GRID, NothingToDo
+from tests.contracts.ledger.setup import Cast
 from tests.contracts.ledger.state import NOBODY
-from tests.contracts.ledger.wild import PRICE_LISTS, Wild
-from tests.contracts.ledger.wise import GRID, NothingToDo
-from tests.contracts.ledger.world import MAX_UINT, World
 from tests.devnet import COIN
 
 MANAGER = "ProviderManager"
@@ -31,11 +31,11 @@ class Keeper:
         wild: Where signatures come from.
     """
 
-    def __init__(self, random: Random, world: World, cast: Cast, wild: Wild) -> None:
+    def __init__(self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls) -> None:
         self._random = random
-        self._world = world
+        self._world = model
         self._cast = cast
-        self._wild = wild
+        self._wild = random_calls
 
     # The admin and the owners.
 
@@ -133,7 +133,7 @@ class Keeper:
         if self._random.random() < 0.3:
             return Call(provider, MANAGER, "register", self._wild.arguments(MANAGER, "register"))
         prices = self._random.choice(PRICE_LISTS[:4])
-        return Call(provider, MANAGER, "register", (founding.HARDWARE, prices, founding.LABELS))
+        return Call(provider, MANAGER, "register", (setup.HARDWARE, prices, setup.LABELS))
 
     # Credits.
 

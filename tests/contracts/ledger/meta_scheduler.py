@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.contracts.ledger import credit, providers, records, steps
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE, has_role, require_role
+from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.state import Job, Kind
 from tests.contracts.ledger.steps import GRID
-from tests.contracts.ledger.world import MAX_UINT, Refused, World
 
 from gridstead.domain.billing import SECONDS_PER_MINUTE, price_per_minute
 from gridstead.domain.lifecycle import COLD, JobState
@@ -19,164 +19,164 @@ from gridstead.domain.lifecycle import COLD, JobState
 # For customers.
 
 
-def request(world: World, definition: tuple, lock: int, name: bytes, delegates: bool) -> None:  # noqa: FBT001
+def request(model: ContractModel, definition: tuple, lock: int, name: bytes, delegates: bool) -> None:  # noqa: FBT001
     """Lock credits of the caller and ask for a job."""
-    if not world.state.takes_jobs:
+    if not model.state.takes_jobs:
         raise Refused("NewJobRequestDisabled")
-    least = world.state.constants["minimumAmount"]
+    least = model.state.constants["minimumAmount"]
     if lock < least:
         raise Refused("InsufficientFunds", lock, least)
     if not records.is_valid(definition):
         raise Refused("InvalidJobDefinition")
-    job = records.create(world, definition, lock, name, delegates=delegates)
-    world.emit(GRID, "NewJobRequestEvent", job.id, world.sender)
-    world.emit(GRID, "JobRequested", job.id, world.sender, lock)
-    steps.pull(world, world.sender, lock)
+    job = records.create(model, definition, lock, name, delegates=delegates)
+    model.emit(GRID, "NewJobRequestEvent", job.id, model.sender)
+    model.emit(GRID, "JobRequested", job.id, model.sender, lock)
+    steps.pull(model, model.sender, lock)
 
 
-def request_with_permit(world: World, *arguments: object) -> None:
+def request_with_permit(model: ContractModel, *arguments: object) -> None:
     """Do as ``request``, after a permit for exactly the lock; one that fails does not matter by itself."""
     asked, (deadline, v, r, s) = arguments[:4], arguments[4:]
     lock = asked[1]
-    world.attempt(lambda: credit.use_permit(world, world.sender, world.grid, lock, deadline, v, r, s))
-    request(world, *asked)
+    model.attempt(lambda: credit.use_permit(model, model.sender, model.grid, lock, deadline, v, r, s))
+    request(model, *asked)
 
 
-def cancel(world: World, job_id: bytes) -> None:
+def cancel(model: ContractModel, job_id: bytes) -> None:
     """End a job that does not run; ask the provider to end one that does."""
-    job = _own(world, job_id)
+    job = _own(model, job_id)
     _require_hot(job)
     if job.cancel_requested:
         return
-    records.change(world, job, cancel_requested=True, cancel_requested_at=world.now)
-    world.emit(GRID, "JobCancelRequested", job.id, job.provider)
+    records.change(model, job, cancel_requested=True, cancel_requested_at=model.now)
+    model.emit(GRID, "JobCancelRequested", job.id, job.provider)
     if job.state is JobState.RUNNING:
-        records.push(world, Kind.CANCELLING, job)
+        records.push(model, Kind.CANCELLING, job)
     else:
-        steps.end_unpaid(world, job, JobState.CANCELLED)
+        steps.end_unpaid(model, job, JobState.CANCELLED)
 
 
-def top_up(world: World, job_id: bytes, amount: int) -> None:
+def top_up(model: ContractModel, job_id: bytes, amount: int) -> None:
     """Lock more credits of the caller for a job."""
-    steps.top_up(world, steps.toppable(records.find(world, job_id)), world.sender, amount)
+    steps.top_up(model, steps.toppable(records.find(model, job_id)), model.sender, amount)
 
 
-def top_up_delegate(world: World, job_id: bytes) -> None:
+def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
     """Lock another slice's price of the customer's credits, if less than a slice of time remains."""
-    job = records.find(world, job_id)
-    if world.sender not in (job.customer, job.provider) and not has_role(world, GRID, META_SCHEDULER_ROLE):
+    job = records.find(model, job_id)
+    if model.sender not in (job.customer, job.provider) and not has_role(model, GRID, META_SCHEDULER_ROLE):
         raise Refused("CustomerMetaSchedulerProviderOnly")
     if not may_spend(job):
         raise Refused("NoSpendingAuthority")
     steps.toppable(job)
-    slice_min = world.state.constants["topUpSliceDurationMin"]
-    remaining = steps.remaining_minutes(world, job)
+    slice_min = model.state.constants["topUpSliceDurationMin"]
+    remaining = steps.remaining_minutes(model, job)
     if remaining > slice_min:
         raise Refused("RemainingTimeAboveLimit", remaining, slice_min)
-    steps.top_up(world, job, job.customer, slice_min * job.price)
+    steps.top_up(model, job, job.customer, slice_min * job.price)
 
 
-def set_delegates(world: World, job_id: bytes, delegates: bool) -> None:  # noqa: FBT001
+def set_delegates(model: ContractModel, job_id: bytes, delegates: bool) -> None:  # noqa: FBT001
     """Say whether others may top a job up; also of one that has ended."""
-    records.change(world, _own(world, job_id), delegates=delegates)
+    records.change(model, _own(model, job_id), delegates=delegates)
 
 
 # For the matching service.
 
 
-def match(world: World, job_id: bytes, provider: str, limit: int = MAX_UINT) -> None:
+def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_UINT) -> None:
     """Give a job to a provider and fix its price, if a minute of the whole job costs no more than the limit."""
-    require_role(world, GRID, META_SCHEDULER_ROLE)
-    if not providers.is_valid_for_scheduling(world, provider):
+    require_role(model, GRID, META_SCHEDULER_ROLE)
+    if not providers.is_valid_for_scheduling(model, provider):
         raise Refused("ProviderNotJoined")
-    job = records.find(world, job_id)
-    price = price_per_minute(job.resources, providers.standing(world, provider).prices)
+    job = records.find(model, job_id)
+    price = price_per_minute(job.resources, providers.standing(model, provider).prices)
     if price > limit:
         raise Refused("PriceAboveLimit", price, limit)
     if not pays_a_minute(job, price):
         raise Refused("InsufficientFunds", job.lock, price)
-    records.move(world, job, JobState.META_SCHEDULED, provider=provider, price=price)
-    world.emit(GRID, "JobMatched", job_id, provider, price)
-    records.push(world, Kind.CLAIMABLE, replace(job, provider=provider))
+    records.move(model, job, JobState.META_SCHEDULED, provider=provider, price=price)
+    model.emit(GRID, "JobMatched", job_id, provider, price)
+    records.push(model, Kind.CLAIMABLE, replace(job, provider=provider))
 
 
-def time_out(world: World, job_id: bytes) -> None:
+def time_out(model: ContractModel, job_id: bytes) -> None:
     """Take a job that does not run from its provider."""
-    require_role(world, GRID, META_SCHEDULER_ROLE)
-    steps.unmatch(world, records.find(world, job_id))
+    require_role(model, GRID, META_SCHEDULER_ROLE)
+    steps.unmatch(model, records.find(model, job_id))
 
 
-def panic(world: World, job_id: bytes, error: str) -> None:
+def panic(model: ContractModel, job_id: bytes, error: str) -> None:
     """End any hot job with a full refund."""
-    require_role(world, GRID, META_SCHEDULER_ROLE)
-    job = records.find(world, job_id)
+    require_role(model, GRID, META_SCHEDULER_ROLE)
+    job = records.find(model, job_id)
     _require_hot(job)
-    steps.end_unpaid(world, job, JobState.PANICKED, error)
+    steps.end_unpaid(model, job, JobState.PANICKED, error)
 
 
 # For providers.
 
 
-def claim_next(world: World) -> None:
+def claim_next(model: ContractModel) -> None:
     """Claim the oldest job of the caller."""
-    _require_joined(world)
-    _take_one(world, Kind.CLAIMABLE, steps.claim)
+    _require_joined(model)
+    _take_one(model, Kind.CLAIMABLE, steps.claim)
 
 
-def claim_many(world: World, most: int) -> None:
+def claim_many(model: ContractModel, most: int) -> None:
     """Claim up to so many jobs."""
-    _require_joined(world)
-    _take_many(world, Kind.CLAIMABLE, steps.claim, most)
+    _require_joined(model)
+    _take_many(model, Kind.CLAIMABLE, steps.claim, most)
 
 
-def claim_next_cancellation(world: World) -> None:
+def claim_next_cancellation(model: ContractModel) -> None:
     """Take the oldest cancellation of the caller."""
-    _take_one(world, Kind.CANCELLING, steps.tell_cancellation)
+    _take_one(model, Kind.CANCELLING, steps.tell_cancellation)
 
 
-def claim_cancellations(world: World, most: int) -> None:
+def claim_cancellations(model: ContractModel, most: int) -> None:
     """Take up to so many cancellations."""
-    _take_many(world, Kind.CANCELLING, steps.tell_cancellation, most)
+    _take_many(model, Kind.CANCELLING, steps.tell_cancellation, most)
 
 
-def claim_next_top_up(world: World) -> None:
+def claim_next_top_up(model: ContractModel) -> None:
     """Take the oldest top-up of the caller."""
-    _take_one(world, Kind.TOP_UP, steps.tell_top_up)
+    _take_one(model, Kind.TOP_UP, steps.tell_top_up)
 
 
-def claim_top_ups(world: World, most: int) -> None:
+def claim_top_ups(model: ContractModel, most: int) -> None:
     """Take up to so many top-ups."""
-    _take_many(world, Kind.TOP_UP, steps.tell_top_up, most)
+    _take_many(model, Kind.TOP_UP, steps.tell_top_up, most)
 
 
-def refuse(world: World, job_id: bytes) -> None:
+def refuse(model: ContractModel, job_id: bytes) -> None:
     """Give a job back that does not run yet."""
-    steps.unmatch(world, _assigned(world, job_id))
+    steps.unmatch(model, _assigned(model, job_id))
 
 
-def start(world: World, job_id: bytes, started_at: int) -> None:
+def start(model: ContractModel, job_id: bytes, started_at: int) -> None:
     """Say that a job runs, and since when."""
-    steps.start(world, _assigned(world, job_id), started_at)
+    steps.start(model, _assigned(model, job_id), started_at)
 
 
-def settle(world: World, job_id: bytes, status: int, *report: Any) -> None:
+def settle(model: ContractModel, job_id: bytes, status: int, *report: Any) -> None:
     """End a job and pay, by the second."""
-    job = _assigned(world, job_id)
+    job = _assigned(model, job_id)
     to = _to_state(status)
     if to not in COLD:
         raise Refused("RunningColdStatusOnly", status)
-    steps.settle(world, job, to, steps.Report(*report))
+    steps.settle(model, job, to, steps.Report(*report))
 
 
-def set_status(world: World, job_id: bytes, status: int, minutes: int, error: str, exit_code: int) -> None:
+def set_status(model: ContractModel, job_id: bytes, status: int, minutes: int, error: str, exit_code: int) -> None:
     """Start a job now, or end it and pay by whole minutes: the call of the published ABI."""
-    job = _assigned(world, job_id)
+    job = _assigned(model, job_id)
     to = _to_state(status)
     if to is JobState.RUNNING:
-        steps.start(world, job, world.now)
-        records.report(world, job, exit_code, error)
+        steps.start(model, job, model.now)
+        records.report(model, job, exit_code, error)
     elif to in COLD:
-        steps.settle(world, job, to, steps.Report(minutes * SECONDS_PER_MINUTE, exit_code, error))
+        steps.settle(model, job, to, steps.Report(minutes * SECONDS_PER_MINUTE, exit_code, error))
     else:
         raise Refused("RunningColdStatusOnly", status)
 
@@ -184,40 +184,40 @@ def set_status(world: World, job_id: bytes, status: int, minutes: int, error: st
 # For anyone, and for the admin.
 
 
-def expire(world: World, job_id: bytes) -> None:
+def expire(model: ContractModel, job_id: bytes) -> None:
     """End what a provider left lying."""
-    job = records.find(world, job_id)
+    job = records.find(model, job_id)
     _require_hot(job)
-    steps.expire(world, job)
+    steps.expire(model, job)
 
 
-def open_or_close(world: World, takes_jobs: bool) -> None:  # noqa: FBT001
+def open_or_close(model: ContractModel, takes_jobs: bool) -> None:  # noqa: FBT001
     """Open or close the set for new jobs."""
-    require_role(world, GRID, ADMIN_ROLE)
-    world.state.takes_jobs = takes_jobs
+    require_role(model, GRID, ADMIN_ROLE)
+    model.state.takes_jobs = takes_jobs
 
 
-def withdraw(world: World, amount: int) -> None:
+def withdraw(model: ContractModel, amount: int) -> None:
     """Send accrued fees to the caller."""
-    require_role(world, GRID, ADMIN_ROLE)
-    if amount > world.state.fees:
-        raise Refused("InsufficientFunds", world.state.fees, amount)
-    world.state.fees -= amount
-    world.emit(GRID, "FeesWithdrawn", world.sender, amount)
-    steps.pay(world, world.sender, amount)
+    require_role(model, GRID, ADMIN_ROLE)
+    if amount > model.state.fees:
+        raise Refused("InsufficientFunds", model.state.fees, amount)
+    model.state.fees -= amount
+    model.emit(GRID, "FeesWithdrawn", model.sender, amount)
+    steps.pay(model, model.sender, amount)
 
 
-def each(world: World, elements: Iterable[tuple], *, act: Callable[..., None]) -> None:
+def each(model: ContractModel, elements: Iterable[tuple], *, act: Callable[..., None]) -> None:
     """Act for each element (a job's id first); one that is refused is told, with the reason, and changes nothing."""
     for element in elements:
-        refused = world.attempt(lambda element=element: act(world, *element))
+        refused = model.attempt(lambda element=element: act(model, *element))
         if refused is not None:
-            world.emit(GRID, "BatchElementSkipped", element[0], refused.reason)
+            model.emit(GRID, "BatchElementSkipped", element[0], refused.reason)
 
 
-def refuse_many(world: World, job_ids: Iterable[bytes]) -> None:
+def refuse_many(model: ContractModel, job_ids: Iterable[bytes]) -> None:
     """Do ``refuse`` for each."""
-    each(world, [(job_id,) for job_id in job_ids], act=refuse)
+    each(model, [(job_id,) for job_id in job_ids], act=refuse)
 
 
 def may_spend(job: Job) -> bool:
@@ -230,17 +230,17 @@ def pays_a_minute(job: Job, price: int) -> bool:
     return price <= job.lock
 
 
-def _own(world: World, job_id: bytes) -> Job:
-    job = records.find(world, job_id)
-    if world.sender != job.customer:
-        raise Refused("CustomerOnly", world.sender, job.customer)
+def _own(model: ContractModel, job_id: bytes) -> Job:
+    job = records.find(model, job_id)
+    if model.sender != job.customer:
+        raise Refused("CustomerOnly", model.sender, job.customer)
     return job
 
 
-def _assigned(world: World, job_id: bytes) -> Job:
-    job = records.find(world, job_id)
-    if world.sender != job.provider:
-        raise Refused("JobProviderOnly", world.sender, job.provider)
+def _assigned(model: ContractModel, job_id: bytes) -> Job:
+    job = records.find(model, job_id)
+    if model.sender != job.provider:
+        raise Refused("JobProviderOnly", model.sender, job.provider)
     return job
 
 
@@ -249,8 +249,8 @@ def _require_hot(job: Job) -> None:
         raise Refused("JobHotStatusOnly", int(job.state))
 
 
-def _require_joined(world: World) -> None:
-    if not providers.is_joined(world, world.sender):
+def _require_joined(model: ContractModel) -> None:
+    if not providers.is_joined(model, model.sender):
         raise Refused("ProviderNotJoined")
 
 
@@ -260,18 +260,18 @@ def _to_state(status: int) -> JobState:
     return JobState(status)
 
 
-def _take_one(world: World, kind: Kind, tell: Callable[[World, Job], None]) -> None:
-    job, is_empty = records.pop(world, kind)
+def _take_one(model: ContractModel, kind: Kind, tell: Callable[[ContractModel, Job], None]) -> None:
+    job, is_empty = records.pop(model, kind)
     if job is not None:
-        tell(world, job)
+        tell(model, job)
     elif is_empty:
-        _require_joined(world)
+        _require_joined(model)
         raise Refused("NoJob")
 
 
-def _take_many(world: World, kind: Kind, tell: Callable[[World, Job], None], most: int) -> None:
+def _take_many(model: ContractModel, kind: Kind, tell: Callable[[ContractModel, Job], None], most: int) -> None:
     for _ in range(min(most, 10**6)):
-        job, _ = records.pop(world, kind)
+        job, _ = records.pop(model, kind)
         if job is None:
             return
-        tell(world, job)
+        tell(model, job)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from random import Random
 
 from tests.contracts.ledger.calls import Call
-from tests.contracts.ledger.founding import Cast
 from tests.contracts.ledger.keeper import Keeper
-from tests.contracts.ledger.wild import Wild
-from tests.contracts.ledger.wise import NothingToDo, Wise
-from tests.contracts.ledger.world import World
+from tests.contracts.ledger.model import ContractModel
+from tests.contracts.ledger.random_calls import RandomCalls
+from tests.contracts.ledger.sensible_calls import NothingToDo, SensibleCalls
+from tests.contracts.ledger.setup import Cast
 
 SHORTEST, LONGEST = 30, 40
 WILD = 0.2
@@ -28,11 +28,11 @@ class Player:
         cast: Who plays.
     """
 
-    def __init__(self, seed: int, world: World, cast: Cast) -> None:
+    def __init__(self, seed: int, model: ContractModel, cast: Cast) -> None:
         self._random = Random(seed)
-        self._wild = Wild(self._random, world, cast)
-        parts = (self._random, world, cast, self._wild)
-        self._plays = _weighted(Wise(*parts), Keeper(*parts))
+        self._wild = RandomCalls(self._random, model, cast)
+        parts = (self._random, model, cast, self._wild)
+        self._plays = _weighted(SensibleCalls(*parts), Keeper(*parts))
 
     def calls(self) -> Iterator[Call]:
         """Yield calls, each chosen when those before it were played."""
@@ -59,32 +59,32 @@ class Player:
         return replace(call, wait=self._random.randint(901, 9000), blocks=self._random.randint(1, 12))
 
 
-def _weighted(wise: Wise, keeper: Keeper) -> dict[Play, int]:
+def _weighted(sensible: SensibleCalls, keeper: Keeper) -> dict[Play, int]:
     return {
-        wise.request: 10,
-        wise.request_with_permit: 2,
-        wise.match: 7,
-        wise.match_at_most: 5,
-        wise.match_many: 6,
-        wise.claim: 16,
-        wise.claim_many: 8,
-        wise.start: 18,
-        wise.start_many: 6,
-        wise.settle: 11,
-        wise.settle_by_minutes: 8,
-        wise.settle_many: 4,
-        wise.cancel: 2,
-        wise.cancel_run: 8,
-        wise.top_up: 14,
-        wise.top_up_delegate: 12,
-        wise.take_other: 14,
-        wise.refuse: 2,
-        wise.refuse_many: 1,
-        wise.time_out: 1,
-        wise.panic: 1,
-        wise.expire: 3,
-        wise.expire_cancelled: 12,
-        wise.delegate: 1,
+        sensible.request: 10,
+        sensible.request_with_permit: 2,
+        sensible.match: 7,
+        sensible.match_at_most: 5,
+        sensible.match_many: 6,
+        sensible.claim: 16,
+        sensible.claim_many: 8,
+        sensible.start: 18,
+        sensible.start_many: 6,
+        sensible.settle: 11,
+        sensible.settle_by_minutes: 8,
+        sensible.settle_many: 4,
+        sensible.cancel: 2,
+        sensible.cancel_run: 8,
+        sensible.top_up: 14,
+        sensible.top_up_delegate: 12,
+        sensible.take_other: 14,
+        sensible.refuse: 2,
+        sensible.refuse_many: 1,
+        sensible.time_out: 1,
+        sensible.panic: 1,
+        sensible.expire: 3,
+        sensible.expire_cancelled: 12,
+        sensible.delegate: 1,
         keeper.withdraw: 1,
         keeper.open_or_close: 1,
         keeper.open: 4,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE, has_role, require_role
+from tests.contracts.ledger.model import ContractModel, Refused, demand
 from tests.contracts.ledger.state import Profile, Standing
-from tests.contracts.ledger.world import Refused, World, demand
 
 from gridstead.domain.billing import Prices
 
@@ -16,25 +16,25 @@ MAX_UNIT_PRICE = 2**72 - 1
 MAX_MEMORY_PRICE = 2**56 - 1
 
 
-def standing(world: World, provider: str) -> Standing:
+def standing(model: ContractModel, provider: str) -> Standing:
     """Return where a provider stands; a stranger stands nowhere."""
-    return world.state.standings.get(provider, Standing())
+    return model.state.standings.get(provider, Standing())
 
 
-def is_joined(world: World, provider: str) -> bool:
+def is_joined(model: ContractModel, provider: str) -> bool:
     """Return whether a provider may claim."""
-    one = standing(world, provider)
+    one = standing(model, provider)
     return one.approved and not one.banned
 
 
-def is_valid_for_scheduling(world: World, provider: str) -> bool:
+def is_valid_for_scheduling(model: ContractModel, provider: str) -> bool:
     """Return whether a provider may be matched."""
-    return is_joined(world, provider) and not standing(world, provider).draining
+    return is_joined(model, provider) and not standing(model, provider).draining
 
 
-def register(world: World, hardware: tuple, prices: tuple, labels: tuple) -> None:
+def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple) -> None:
     """Ask for approval; an earlier request is replaced."""
-    if standing(world, world.sender).banned:
+    if standing(model, model.sender).banned:
         raise Refused("Banned")
     nodes, *per_node = hardware
     if nodes == 0:
@@ -46,90 +46,90 @@ def register(world: World, hardware: tuple, prices: tuple, labels: tuple) -> Non
         raise Refused("InvalidTotalCpus")
     if sum(memory) == 0:
         raise Refused("InvalidTotalMem")
-    world.state.waiting[world.sender] = Profile(hardware=hardware, labels=labels, prices=_bounded(prices))
-    world.emit(MANAGER, "ProviderWaitingForApproval", world.sender)
+    model.state.waiting[model.sender] = Profile(hardware=hardware, labels=labels, prices=_bounded(prices))
+    model.emit(MANAGER, "ProviderWaitingForApproval", model.sender)
 
 
-def set_prices(world: World, prices: tuple) -> None:
+def set_prices(model: ContractModel, prices: tuple) -> None:
     """Change the caller's prices for later matches; a request that waits must not bring older ones back."""
-    if not is_joined(world, world.sender):
+    if not is_joined(model, model.sender):
         raise Refused("NoProvider")
     new = _bounded(prices)
-    waiting = world.state.waiting.get(world.sender)
+    waiting = model.state.waiting.get(model.sender)
     if waiting is not None:
-        world.state.waiting[world.sender] = replace(waiting, prices=new)
-    _stand(world, world.sender, prices=new)
-    world.emit(MANAGER, "ProviderPricesChanged", world.sender, *prices)
+        model.state.waiting[model.sender] = replace(waiting, prices=new)
+    _stand(model, model.sender, prices=new)
+    model.emit(MANAGER, "ProviderPricesChanged", model.sender, *prices)
 
 
-def set_draining(world: World, draining: bool) -> None:  # noqa: FBT001
+def set_draining(model: ContractModel, draining: bool) -> None:  # noqa: FBT001
     """Stop or resume matches with the caller."""
-    if not is_joined(world, world.sender):
+    if not is_joined(model, model.sender):
         raise Refused("NoProvider")
-    _stand(world, world.sender, draining=draining)
-    world.emit(MANAGER, "ProviderDrainingChanged", world.sender, draining)
+    _stand(model, model.sender, draining=draining)
+    model.emit(MANAGER, "ProviderDrainingChanged", model.sender, draining)
 
 
-def approve(world: World, provider: str) -> None:
+def approve(model: ContractModel, provider: str) -> None:
     """Make the waiting record the active one."""
-    _require_operator(world)
-    old = standing(world, provider)
+    _require_operator(model)
+    old = standing(model, provider)
     if old.banned:
         raise Refused("Banned")
-    if provider not in world.state.waiting:
+    if provider not in model.state.waiting:
         raise Refused("AlreadyDone" if old.approved else "WaitingApprovalOnly")
-    record = world.state.waiting.pop(provider)
-    world.state.active[provider] = record
-    _stand(world, provider, approved=True, prices=record.prices)
+    record = model.state.waiting.pop(provider)
+    model.state.active[provider] = record
+    _stand(model, provider, approved=True, prices=record.prices)
     if not old.approved:
-        _append(world, provider)
-    world.emit(MANAGER, "ProviderApproved", provider)
+        _append(model, provider)
+    model.emit(MANAGER, "ProviderApproved", provider)
 
 
-def remove(world: World, provider: str) -> None:
+def remove(model: ContractModel, provider: str) -> None:
     """Take a provider off the list; a ban and a waiting request stay."""
-    _require_operator(world)
-    if not standing(world, provider).approved:
+    _require_operator(model)
+    if not standing(model, provider).approved:
         raise Refused("NoProvider")
-    del world.state.active[provider]
-    _stand(world, provider, approved=False, draining=False)
-    _unlist(world, provider)
-    world.emit(MANAGER, "ProviderRemoved", provider)
+    del model.state.active[provider]
+    _stand(model, provider, approved=False, draining=False)
+    _unlist(model, provider)
+    model.emit(MANAGER, "ProviderRemoved", provider)
 
 
-def ban(world: World, provider: str) -> None:
+def ban(model: ContractModel, provider: str) -> None:
     """Shut a provider out."""
-    _require_operator(world)
-    old = standing(world, provider)
+    _require_operator(model)
+    old = standing(model, provider)
     if old.banned:
         raise Refused("AlreadyDone")
-    if not old.approved and provider not in world.state.waiting:
+    if not old.approved and provider not in model.state.waiting:
         raise Refused("NoProvider")
-    _stand(world, provider, banned=True)
-    world.emit(MANAGER, "ProviderBanChanged", provider, True)
+    _stand(model, provider, banned=True)
+    model.emit(MANAGER, "ProviderBanChanged", provider, True)
 
 
-def unban(world: World, provider: str) -> None:
+def unban(model: ContractModel, provider: str) -> None:
     """Lift a ban."""
-    _require_operator(world)
-    if not standing(world, provider).banned:
+    _require_operator(model)
+    if not standing(model, provider).banned:
         raise Refused("AlreadyDone")
-    _stand(world, provider, banned=False)
-    world.emit(MANAGER, "ProviderBanChanged", provider, False)
+    _stand(model, provider, banned=False)
+    model.emit(MANAGER, "ProviderBanChanged", provider, False)
 
 
-def count_start(world: World, provider: str) -> None:
+def count_start(model: ContractModel, provider: str) -> None:
     """Count a job that a provider started."""
-    _stand(world, provider, started_jobs=standing(world, provider).started_jobs + 1)
+    _stand(model, provider, started_jobs=standing(model, provider).started_jobs + 1)
 
 
-def _stand(world: World, provider: str, **changes: object) -> None:
-    world.state.standings[provider] = replace(standing(world, provider), **changes)
+def _stand(model: ContractModel, provider: str, **changes: object) -> None:
+    model.state.standings[provider] = replace(standing(model, provider), **changes)
 
 
-def _require_operator(world: World) -> None:
-    if not has_role(world, MANAGER, ADMIN_ROLE):
-        require_role(world, MANAGER, META_SCHEDULER_ROLE)
+def _require_operator(model: ContractModel) -> None:
+    if not has_role(model, MANAGER, ADMIN_ROLE):
+        require_role(model, MANAGER, META_SCHEDULER_ROLE)
 
 
 def _bounded(prices: tuple) -> Prices:
@@ -139,28 +139,28 @@ def _bounded(prices: tuple) -> Prices:
     return Prices(gpu_per_min=gpu, cpu_per_min=cpu, memory_mb_per_min=memory)
 
 
-def _append(world: World, provider: str) -> None:
-    last = world.state.listed[-1][0] if world.state.listed else 0
-    world.state.listed_ever += 1
-    new = world.state.listed_ever
-    world.state.listed += ((new, provider),)
-    world.emit(MANAGER, "ObjectCreated", new, bytes(12) + bytes.fromhex(provider[2:]))
+def _append(model: ContractModel, provider: str) -> None:
+    last = model.state.listed[-1][0] if model.state.listed else 0
+    model.state.listed_ever += 1
+    new = model.state.listed_ever
+    model.state.listed += ((new, provider),)
+    model.emit(MANAGER, "ObjectCreated", new, bytes(12) + bytes.fromhex(provider[2:]))
     if last:
-        world.emit(MANAGER, "ObjectsLinked", last, new)
+        model.emit(MANAGER, "ObjectsLinked", last, new)
     else:
-        world.emit(MANAGER, "NewHead", new)
-    world.emit(MANAGER, "NewTail", new)
+        model.emit(MANAGER, "NewHead", new)
+    model.emit(MANAGER, "NewTail", new)
 
 
-def _unlist(world: World, provider: str) -> None:
-    ids = [0, *(number for number, _ in world.state.listed), 0]
-    (gone,) = (number for number, listed in world.state.listed if listed == provider)
+def _unlist(model: ContractModel, provider: str) -> None:
+    ids = [0, *(number for number, _ in model.state.listed), 0]
+    (gone,) = (number for number, listed in model.state.listed if listed == provider)
     before, after = ids[ids.index(gone) - 1], ids[ids.index(gone) + 1]
-    world.state.listed = tuple(entry for entry in world.state.listed if entry[1] != provider)
+    model.state.listed = tuple(entry for entry in model.state.listed if entry[1] != provider)
     if not before:
-        world.emit(MANAGER, "NewHead", after)
+        model.emit(MANAGER, "NewHead", after)
     if before and after:
-        world.emit(MANAGER, "ObjectsLinked", before, after)
+        model.emit(MANAGER, "ObjectsLinked", before, after)
     if not after:
-        world.emit(MANAGER, "NewTail", before)
-    world.emit(MANAGER, "ObjectRemoved", gone)
+        model.emit(MANAGER, "NewTail", before)
+    model.emit(MANAGER, "ObjectRemoved", gone)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tests.contracts.ledger.model import ContractModel, Refused
 from tests.contracts.ledger.state import NOBODY, Job, Kind, Queue
-from tests.contracts.ledger.world import Refused, World
 
 from gridstead.domain.billing import Resources
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
@@ -40,39 +40,39 @@ def is_valid(definition: tuple) -> bool:
     )
 
 
-def create(world: World, definition: tuple, lock: int, name: bytes, *, delegates: bool) -> Job:
+def create(model: ContractModel, definition: tuple, lock: int, name: bytes, *, delegates: bool) -> Job:
     """Store a job of the caller."""
     _fit(lock)
     job = Job(
-        id=(len(world.state.jobs) + 1).to_bytes(32),
-        customer=world.sender,
+        id=(len(model.state.jobs) + 1).to_bytes(32),
+        customer=model.sender,
         definition=definition,
         resources=to_resources(definition),
         name=name,
         lock=lock,
         delegates=delegates,
-        submitted_at=world.now,
-        cancel_requested_at=world.now,
-        state_block=world.block,
+        submitted_at=model.now,
+        cancel_requested_at=model.now,
+        state_block=model.block,
     )
-    world.state.jobs[job.id] = job
-    world.emit(REPOSITORY, "JobCreated", job.id)
+    model.state.jobs[job.id] = job
+    model.emit(REPOSITORY, "JobCreated", job.id)
     return job
 
 
-def find(world: World, job_id: bytes) -> Job:
+def find(model: ContractModel, job_id: bytes) -> Job:
     """Return a job."""
-    if job_id not in world.state.jobs:
+    if job_id not in model.state.jobs:
         raise Refused("InvalidJob")
-    return world.state.jobs[job_id]
+    return model.state.jobs[job_id]
 
 
-def change(world: World, job: Job, **changes: object) -> None:
+def change(model: ContractModel, job: Job, **changes: object) -> None:
     """Change what is known of a job, but for its state."""
-    world.state.jobs[job.id] = replace(find(world, job.id), **changes)
+    model.state.jobs[job.id] = replace(find(model, job.id), **changes)
 
 
-def move(world: World, job: Job, to: JobState, **changes: object) -> None:
+def move(model: ContractModel, job: Job, to: JobState, **changes: object) -> None:
     """Move a job to another state, if the table says so."""
     if to is job.state:
         raise Refused("SameStatusError")
@@ -80,58 +80,58 @@ def move(world: World, job: Job, to: JobState, **changes: object) -> None:
         raise Refused("JobHotStatusOnly", int(job.state))
     if not is_legal(job.state, to):
         raise Refused("InvalidTransition", int(job.state), int(to))
-    change(world, job, state=to, state_block=world.block, **changes)
-    world.emit(REPOSITORY, "JobTransitionEvent", job.id, job.state, to)
+    change(model, job, state=to, state_block=model.block, **changes)
+    model.emit(REPOSITORY, "JobTransitionEvent", job.id, job.state, to)
 
 
-def unmatch(world: World, job: Job) -> None:
+def unmatch(model: ContractModel, job: Job) -> None:
     """Take a job from its provider; the next claim tells the whole lock, so no top-up waits any more."""
-    move(world, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0)
+    move(model, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0)
 
 
-def report(world: World, job: Job, exit_code: int, error: str) -> None:
+def report(model: ContractModel, job: Job, exit_code: int, error: str) -> None:
     """Keep what a provider says of a job; no error leaves the one that is there."""
-    change(world, job, exit_code=exit_code, error=error or job.error)
+    change(model, job, exit_code=exit_code, error=error or job.error)
 
 
-def end(world: World, job: Job, to: JobState, *, cost: int = 0, exit_code: int = 0, error: str = "") -> None:
+def end(model: ContractModel, job: Job, to: JobState, *, cost: int = 0, exit_code: int = 0, error: str = "") -> None:
     """End a job."""
-    move(world, job, to, ended_at=world.now, final_cost=cost, exit_code=exit_code, error=error or job.error)
+    move(model, job, to, ended_at=model.now, final_cost=cost, exit_code=exit_code, error=error or job.error)
 
 
-def top_up(world: World, job: Job, amount: int) -> None:
+def top_up(model: ContractModel, job: Job, amount: int) -> None:
     """Add to the lock, and tell the provider unless it has something to be told already."""
-    change(world, job, lock=_fit(job.lock + _fit(amount)), pending_top_up=job.pending_top_up + amount)
+    change(model, job, lock=_fit(job.lock + _fit(amount)), pending_top_up=job.pending_top_up + amount)
     if not job.pending_top_up:
-        push(world, Kind.TOP_UP, job)
+        push(model, Kind.TOP_UP, job)
 
 
-def push(world: World, kind: Kind, job: Job) -> None:
+def push(model: ContractModel, kind: Kind, job: Job) -> None:
     """Put a job into a queue of its provider."""
-    queue = world.state.queues.get((kind, job.provider), Queue())
-    world.state.queues[kind, job.provider] = replace(queue, entries=(*queue.entries, job.id))
+    queue = model.state.queues.get((kind, job.provider), Queue())
+    model.state.queues[kind, job.provider] = replace(queue, entries=(*queue.entries, job.id))
 
 
-def pop(world: World, kind: Kind) -> tuple[Job | None, bool]:
+def pop(model: ContractModel, kind: Kind) -> tuple[Job | None, bool]:
     """Take the caller's oldest entry that still means something; stale ones are dropped, a bounded number at a time.
 
     Returns:
         Its job, None if none was found; whether the queue is empty now.
     """
-    queue = world.state.queues.get((kind, world.sender), Queue())
+    queue = model.state.queues.get((kind, model.sender), Queue())
     found, taken = None, queue.taken
     for job_id in queue.waiting[:MAX_SKIPPED]:
         taken += 1
-        if is_live(world, kind, job_id, world.sender):
-            found = find(world, job_id)
+        if is_live(model, kind, job_id, model.sender):
+            found = find(model, job_id)
             break
-    world.state.queues[kind, world.sender] = replace(queue, taken=taken)
+    model.state.queues[kind, model.sender] = replace(queue, taken=taken)
     return found, taken == len(queue.entries)
 
 
-def is_live(world: World, kind: Kind, job_id: bytes, provider: str) -> bool:
+def is_live(model: ContractModel, kind: Kind, job_id: bytes, provider: str) -> bool:
     """Return whether an entry still means something to the provider."""
-    job = find(world, job_id)
+    job = find(model, job_id)
     return job.provider == provider and _LIVE[kind](job)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.contracts.ledger.calls import Call, describe
 from tests.contracts.ledger.chain import Chain, Mined
+from tests.contracts.ledger.model import ContractModel, LedgerEvent
 from tests.contracts.ledger.views import View, of_every_call, of_everything_else, to_wire
-from tests.contracts.ledger.world import Event, World
 
 
 class Disagreement(AssertionError):
@@ -34,8 +34,8 @@ class Replay:
         accepted: How often it did not fail.
     """
 
-    def __init__(self, world: World, chain: Chain, accounts: Iterable[str]) -> None:
-        self.world = world
+    def __init__(self, model: ContractModel, chain: Chain, accounts: Iterable[str]) -> None:
+        self.model = model
         self.chain = chain
         self.accounts = tuple(accounts)
         self.refusals: Counter[tuple[str, tuple[str, ...]]] = Counter()
@@ -55,21 +55,21 @@ class Replay:
         Raises:
             Disagreement: The contracts did something else than the model.
         """
-        refusal = call.play(self.world)
-        mined = self.chain.send(call, time=self.world.now)
-        _same("block and time", (self.world.block, self.world.now), (mined.block, mined.time))
+        refusal = call.play(self.model)
+        mined = self.chain.send(call, time=self.model.now)
+        _same("block and time", (self.model.block, self.model.now), (mined.block, mined.time))
         _same("outcome", refusal, mined.reason)
-        for expected, told in zip_longest(map(_plain, self.world.events), map(_plain, mined.events)):
+        for expected, told in zip_longest(map(_plain, self.model.events), map(_plain, mined.events)):
             _same("events", expected, told)
-        views = list(of_every_call(self.world, self.accounts))
+        views = list(of_every_call(self.model, self.accounts))
         if call.contract != "MetaScheduler":
-            views += of_everything_else(self.world, self.accounts)
+            views += of_everything_else(self.model, self.accounts)
         self.compare(views)
         self._count(call, mined)
 
     def compare_all(self) -> None:
         """Compare everything that is known."""
-        self.compare([*of_every_call(self.world, self.accounts), *of_everything_else(self.world, self.accounts)])
+        self.compare([*of_every_call(self.model, self.accounts), *of_everything_else(self.model, self.accounts)])
 
     def compare(self, views: list[View]) -> None:
         """Ask the contracts and compare their answers."""
@@ -95,5 +95,5 @@ def _same(what: str, model: Any, contracts: Any) -> None:
         raise Disagreement(f"{what} differ\n  model:     {describe(model)}\n  contracts: {describe(contracts)}")
 
 
-def _plain(event: Event) -> tuple[Any, ...]:
+def _plain(event: LedgerEvent) -> tuple[Any, ...]:
     return event.contract, event.name, *to_wire(event.values)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.contracts.ledger import credit, providers, records
+from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.paid_time import told_minutes_floor
 from tests.contracts.ledger.state import NOBODY, Job, Kind
-from tests.contracts.ledger.world import MAX_UINT, Refused, World
 
 from gridstead.domain.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
 from gridstead.domain.billing import settle as divide
@@ -28,56 +28,56 @@ class Report:
     evidence: bytes = NO_EVIDENCE
 
 
-def claim(world: World, job: Job) -> None:
+def claim(model: ContractModel, job: Job) -> None:
     """Give a matched job to its provider, and tell how long it may run."""
-    records.move(world, job, JobState.SCHEDULED, claimed_at=world.now)
+    records.move(model, job, JobState.SCHEDULED, claimed_at=model.now)
     told = told_minutes_floor(job.lock, job.price)
-    world.emit(GRID, "ClaimJobEvent", job.customer, job.provider, job.id, told, job.definition)
-    world.emit(GRID, "JobClaimed", job.id, job.provider)
+    model.emit(GRID, "ClaimJobEvent", job.customer, job.provider, job.id, told, job.definition)
+    model.emit(GRID, "JobClaimed", job.id, job.provider)
 
 
-def unmatch(world: World, job: Job) -> None:
+def unmatch(model: ContractModel, job: Job) -> None:
     """Take a job that does not run from its provider."""
     if job.state not in (JobState.META_SCHEDULED, JobState.SCHEDULED):
         raise Refused("MetaScheduledScheduledStatusOnly", int(job.state))
-    records.unmatch(world, job)
-    world.emit(GRID, "JobRefusedEvent", job.id, job.provider, job.customer)
-    world.emit(GRID, "JobUnmatched", job.id, job.provider)
+    records.unmatch(model, job)
+    model.emit(GRID, "JobRefusedEvent", job.id, job.provider, job.customer)
+    model.emit(GRID, "JobUnmatched", job.id, job.provider)
 
 
-def start(world: World, job: Job, started_at: int) -> None:
+def start(model: ContractModel, job: Job, started_at: int) -> None:
     """Let a job run since a time between its claim and now."""
-    since = max(job.claimed_at, min(started_at, world.now))
-    records.move(world, job, JobState.RUNNING, started_at=since)
-    providers.count_start(world, job.provider)
-    world.emit(GRID, "JobStarted", job.id, job.provider, since)
+    since = max(job.claimed_at, min(started_at, model.now))
+    records.move(model, job, JobState.RUNNING, started_at=since)
+    providers.count_start(model, job.provider)
+    model.emit(GRID, "JobStarted", job.id, job.provider, since)
 
 
-def settle(world: World, job: Job, to: JobState, report: Report) -> None:
+def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None:
     """End a job: pay for what ran, refund the rest, keep the fee. A panic is the provider's fault and costs nothing."""
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
-        seconds = min(report.seconds, world.now - job.started_at)
+        seconds = min(report.seconds, model.now - job.started_at)
         if seconds < report.seconds:
             minutes = -(-report.seconds // SECONDS_PER_MINUTE)
-            world.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
-    cut = world.state.constants["deepsquareCut"]
+            model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
+    cut = model.state.constants["deepsquareCut"]
     bill = divide(lock=job.lock, seconds=seconds, price_per_min=job.price, fee_percent=cut)
-    records.end(world, job, to, cost=bill.cost, exit_code=report.exit_code, error=report.error)
-    world.state.fees += bill.fee
+    records.end(model, job, to, cost=bill.cost, exit_code=report.exit_code, error=report.error)
+    model.state.fees += bill.fee
     told = (job.provider, to, bill.cost, bill.fee, seconds, report.evidence)
-    world.emit(GRID, "JobSettled", job.id, *told)
-    pay(world, job.provider, bill.provider)
-    pay(world, job.customer, bill.refund)
+    model.emit(GRID, "JobSettled", job.id, *told)
+    pay(model, job.provider, bill.provider)
+    pay(model, job.customer, bill.refund)
 
 
-def end_unpaid(world: World, job: Job, to: JobState, error: str = "") -> None:
+def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") -> None:
     """End a job with a full refund, and tell its provider unless a request to cancel told it already."""
-    records.end(world, job, to, error=error)
-    world.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.lock)
+    records.end(model, job, to, error=error)
+    model.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.lock)
     if job.provider != NOBODY and not job.cancel_requested:
-        records.push(world, Kind.CANCELLING, job)
-    pay(world, job.customer, job.lock)
+        records.push(model, Kind.CANCELLING, job)
+    pay(model, job.customer, job.lock)
 
 
 def toppable(job: Job) -> Job:
@@ -87,42 +87,42 @@ def toppable(job: Job) -> Job:
     return job
 
 
-def top_up(world: World, job: Job, payer: str, amount: int) -> None:
+def top_up(model: ContractModel, job: Job, payer: str, amount: int) -> None:
     """Lock more for a job; nothing more is as good as no call."""
     if not amount:
         return
-    records.top_up(world, job, amount)
-    world.emit(GRID, "JobToppedUp", job.id, job.provider, amount)
-    pull(world, payer, amount)
+    records.top_up(model, job, amount)
+    model.emit(GRID, "JobToppedUp", job.id, job.provider, amount)
+    pull(model, payer, amount)
 
 
-def tell_cancellation(world: World, job: Job) -> None:
+def tell_cancellation(model: ContractModel, job: Job) -> None:
     """Tell a provider that a job is to end."""
-    world.emit(GRID, "ClaimNextCancellingJobEvent", job.customer, world.sender, job.id)
+    model.emit(GRID, "ClaimNextCancellingJobEvent", job.customer, model.sender, job.id)
 
 
-def tell_top_up(world: World, job: Job) -> None:
+def tell_top_up(model: ContractModel, job: Job) -> None:
     """Tell a provider how many minutes more the whole lock buys than what it was told of."""
     untold = told_minutes_floor(job.lock, job.price) - told_minutes_floor(job.lock - job.pending_top_up, job.price)
-    records.change(world, job, pending_top_up=0)
-    world.emit(GRID, "ClaimNextTopUpJobEvent", job.id, world.sender, untold)
+    records.change(model, job, pending_top_up=0)
+    model.emit(GRID, "ClaimNextTopUpJobEvent", job.id, model.sender, untold)
 
 
-def expire(world: World, job: Job) -> None:
+def expire(model: ContractModel, job: Job) -> None:
     """End what was left lying beyond its time; an unclaimed match waits for another provider."""
-    last = expiry(world, job)
+    last = expiry(model, job)
     by_block = job.state is JobState.META_SCHEDULED
-    if (world.block if by_block else world.now) <= last:
+    if (model.block if by_block else model.now) <= last:
         raise Refused("NotExpired", int(job.state), last)
     if by_block:
-        unmatch(world, job)
+        unmatch(model, job)
     else:
-        end_unpaid(world, job, JobState.PANICKED, "expired")
+        end_unpaid(model, job, JobState.PANICKED, "expired")
 
 
-def expiry(world: World, job: Job) -> int:
+def expiry(model: ContractModel, job: Job) -> int:
     """Return the last block (of a match) or second in which a hot job does not expire yet."""
-    constants = world.state.constants
+    constants = model.state.constants
     match job.state:
         case JobState.META_SCHEDULED:
             return job.state_block + constants["claimJobTimeout"]
@@ -140,18 +140,18 @@ def awaited_end(job: Job) -> int:
     return min(paid, job.cancel_requested_at) if job.cancel_requested else paid
 
 
-def remaining_minutes(world: World, job: Job) -> int:
+def remaining_minutes(model: ContractModel, job: Job) -> int:
     """Return the whole minutes that are paid and not yet run; 0 for a job that is overdue."""
-    run = (world.now - job.started_at) // SECONDS_PER_MINUTE if job.state is JobState.RUNNING else 0
+    run = (model.now - job.started_at) // SECONDS_PER_MINUTE if job.state is JobState.RUNNING else 0
     return max(0, told_minutes_floor(job.lock, job.price) - run)
 
 
-def pull(world: World, source: str, amount: int) -> None:
+def pull(model: ContractModel, source: str, amount: int) -> None:
     """Take credits into the escrow."""
-    credit.spend(world, world.grid, source, world.grid, amount)
+    credit.spend(model, model.grid, source, model.grid, amount)
 
 
-def pay(world: World, to: str, amount: int) -> None:
+def pay(model: ContractModel, to: str, amount: int) -> None:
     """Send credits out of the escrow, unless there are none to send."""
     if amount:
-        credit.move(world, world.grid, to, amount)
+        credit.move(model, model.grid, to, amount)

@@ -11,11 +11,11 @@ from typing import Any
 from tests.contracts.ledger import credit, providers, records
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE
 from tests.contracts.ledger.constants import DEFAULTS
+from tests.contracts.ledger.model import ContractModel
 from tests.contracts.ledger.providers import MANAGER
 from tests.contracts.ledger.records import REPOSITORY
 from tests.contracts.ledger.state import FREE, NOBODY, Job, Kind, Profile, Queue
 from tests.contracts.ledger.steps import GRID
-from tests.contracts.ledger.world import World
 
 from gridstead.domain.billing import Prices
 from gridstead.domain.ids import is_address
@@ -48,63 +48,63 @@ def to_wire(value: Any) -> Any:
     return value
 
 
-def of_every_call(world: World, accounts: Iterable[str]) -> Iterator[View]:
+def of_every_call(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
     """Yield what most calls change: all jobs, all credits, all queues."""
-    jobs = tuple(world.state.jobs.values())
+    jobs = tuple(model.state.jobs.values())
     ids = tuple(job.id for job in jobs)
     yield View(REPOSITORY, "getMany", (ids,), (tuple(_job(job) for job in jobs),))
     yield View(REPOSITORY, "termsMany", (ids,), (tuple(_terms(job) for job in jobs),))
-    yield View(GRID, "accruedFees", (), (world.state.fees,))
-    for account in (*accounts, world.grid):
-        yield View("Credit", "balanceOf", (account,), (credit.balance(world, account),))
-    for provider in world.state.standings:
-        started = providers.standing(world, provider).started_jobs
+    yield View(GRID, "accruedFees", (), (model.state.fees,))
+    for account in (*accounts, model.grid):
+        yield View("Credit", "balanceOf", (account,), (credit.balance(model, account),))
+    for provider in model.state.standings:
+        started = providers.standing(model, provider).started_jobs
         yield View(MANAGER, "getJobCount", (provider,), (started,))
         for kind in Kind:
-            yield View(QUEUES, "peek", (kind, provider, PEEKED), (_peeked(world, kind, provider),))
+            yield View(QUEUES, "peek", (kind, provider, PEEKED), (_peeked(model, kind, provider),))
 
 
-def of_everything_else(world: World, accounts: Iterable[str]) -> Iterator[View]:
+def of_everything_else(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
     """Yield the rest of what is known."""
-    yield View(GRID, "enableRequestNewJob", (), (world.state.takes_jobs,))
-    yield View(REPOSITORY, "jobIdCounter", (), (len(world.state.jobs),))
-    yield from ((View("Constants", name, (), (world.state.constants[name],))) for name in DEFAULTS)
+    yield View(GRID, "enableRequestNewJob", (), (model.state.takes_jobs,))
+    yield View(REPOSITORY, "jobIdCounter", (), (len(model.state.jobs),))
+    yield from ((View("Constants", name, (), (model.state.constants[name],))) for name in DEFAULTS)
     for contract in OWNED:
-        yield View(contract, "owner", (), (world.state.owners[contract],))
-        yield View(contract, "pendingOwner", (), (world.state.offers.get(contract, NOBODY),))
-    for asked in product(ADMINISTERED, (ADMIN_ROLE, META_SCHEDULER_ROLE), (*accounts, world.grid)):
+        yield View(contract, "owner", (), (model.state.owners[contract],))
+        yield View(contract, "pendingOwner", (), (model.state.offers.get(contract, NOBODY),))
+    for asked in product(ADMINISTERED, (ADMIN_ROLE, META_SCHEDULER_ROLE), (*accounts, model.grid)):
         contract, *member = asked
-        yield View(contract, "hasRole", tuple(member), (asked in world.state.members,))
-    supply = sum(world.state.balances.values())
+        yield View(contract, "hasRole", tuple(member), (asked in model.state.members,))
+    supply = sum(model.state.balances.values())
     yield View("Credit", "totalSupply", (), (supply,))
-    listed = tuple(bytes(12) + bytes.fromhex(provider[2:]) for _, provider in world.state.listed)
+    listed = tuple(bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed)
     yield View(MANAGER, "fetchPage", (0, PEEKED), (listed, len(listed), 0))
     for account in accounts:
-        yield from _account(world, account)
+        yield from _account(model, account)
 
 
-def _account(world: World, account: str) -> Iterator[View]:
-    yield View("Credit", "allowance", (account, world.grid), (credit.allowance(world, account, world.grid),))
-    yield View("Credit", "nonces", (account,), (world.state.permits_used.get(account, 0),))
-    owned = tuple(job.id for job in world.state.jobs.values() if job.customer == account)
+def _account(model: ContractModel, account: str) -> Iterator[View]:
+    yield View("Credit", "allowance", (account, model.grid), (credit.allowance(model, account, model.grid),))
+    yield View("Credit", "nonces", (account,), (model.state.permits_used.get(account, 0),))
+    owned = tuple(job.id for job in model.state.jobs.values() if job.customer == account)
     yield View(REPOSITORY, "getByCustomer", (account,), (owned,))
-    one = providers.standing(world, account)
+    one = providers.standing(model, account)
     prices = one.prices if one.approved else FREE
-    valid = providers.is_valid_for_scheduling(world, account)
+    valid = providers.is_valid_for_scheduling(model, account)
     yield View(MANAGER, "schedulingTerms", (account,), (valid, _prices(prices)))
-    yield View(MANAGER, "isJoined", (account,), (providers.is_joined(world, account),))
+    yield View(MANAGER, "isJoined", (account,), (providers.is_joined(model, account),))
     yield View(MANAGER, "isBanned", (account,), (one.banned,))
     yield View(MANAGER, "isDraining", (account,), (one.draining,))
-    active, waiting = world.state.active.get(account), world.state.waiting.get(account)
+    active, waiting = model.state.active.get(account), model.state.waiting.get(account)
     yield View(MANAGER, "isWaitingForApproval", (account,), (waiting is not None,))
     yield View(MANAGER, "getProvider", (account,), (_provider(account, active, prices, banned=one.banned),))
     asked = FREE if waiting is None else waiting.prices
     record = _provider(account, waiting, asked, banned=one.banned)
     yield View(MANAGER, "getWaitingForApprovalProvider", (account,), (record,))
     for kind in Kind:
-        queue = world.state.queues.get((kind, account), Queue())
+        queue = model.state.queues.get((kind, account), Queue())
         yield View(QUEUES, _SIZES[kind], (account,), (len(queue.waiting),))
-        yield View(QUEUES, _HAS[kind], (account,), (_has_next(world, kind, account),))
+        yield View(QUEUES, _HAS[kind], (account,), (_has_next(model, kind, account),))
 
 
 def _job(job: Job) -> tuple:
@@ -131,16 +131,16 @@ def _provider(account: str, record: Profile | None, prices: Prices, *, banned: b
     return to_wire((account, record.hardware, _prices(prices), record.labels, banned))
 
 
-def _live(world: World, kind: Kind, provider: str) -> tuple[bool, ...]:
-    queue = world.state.queues.get((kind, provider), Queue())
-    return tuple(records.is_live(world, kind, job_id, provider) for job_id in queue.waiting)
+def _live(model: ContractModel, kind: Kind, provider: str) -> tuple[bool, ...]:
+    queue = model.state.queues.get((kind, provider), Queue())
+    return tuple(records.is_live(model, kind, job_id, provider) for job_id in queue.waiting)
 
 
-def _peeked(world: World, kind: Kind, provider: str) -> tuple[bytes, ...]:
+def _peeked(model: ContractModel, kind: Kind, provider: str) -> tuple[bytes, ...]:
     """Return the live entries that are seen without skipping more stale ones in a row than the bound."""
-    queue = world.state.queues.get((kind, provider), Queue())
+    queue = model.state.queues.get((kind, provider), Queue())
     seen, stale = [], 0
-    for job_id, live in zip(queue.waiting, _live(world, kind, provider), strict=True):
+    for job_id, live in zip(queue.waiting, _live(model, kind, provider), strict=True):
         stale = 0 if live else stale + 1
         if live:
             seen.append(job_id)
@@ -149,7 +149,7 @@ def _peeked(world: World, kind: Kind, provider: str) -> tuple[bytes, ...]:
     return tuple(seen[:PEEKED])
 
 
-def _has_next(world: World, kind: Kind, provider: str) -> bool:
+def _has_next(model: ContractModel, kind: Kind, provider: str) -> bool:
     """Return whether a claim makes progress: something live is in reach, or something lies beyond it."""
-    live = _live(world, kind, provider)
+    live = _live(model, kind, provider)
     return any(live[: records.MAX_SKIPPED]) or len(live) > records.MAX_SKIPPED

@@ -8,28 +8,28 @@ import signal
 import pytest
 
 from gridstead.cli import site as cli
-from gridstead.cli.site_progress import Progress, interruptible
-from gridstead.domain.finding import Finding, Verification
+from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.domain.playbook import (
     Effect,
     HostFinished,
-    Outcome,
-    Plan,
     PlayStarted,
+    PrintedText,
     RunningJob,
     RunOutcome,
-    Said,
+    SitePlan,
     Task,
+    TaskOutcome,
     TaskStarted,
     Verb,
 )
 from gridstead.domain.run_record import Circumstances, FailedTask, RunRecord
+from gridstead.domain.verification import Finding, Verification
 from gridstead.errors import ConfigError
 from gridstead.ports.playbooks import Stop
 
 TASK = Task(name="Ensure the settings are there", role="slurm")
 CHANGE = HostFinished(
-    host="controller", task=TASK, outcome=Outcome.CHANGED, targets=("/etc/slurm/slurm.conf",), diff="-a\n+b\n"
+    host="controller", task=TASK, outcome=TaskOutcome.CHANGED, targets=("/etc/slurm/slurm.conf",), diff="-a\n+b\n"
 )
 FINDING = Finding(
     host="compute1", role="slurm", what="slurmd runs", seen="it is failed", who="operator", hint="Start it."
@@ -58,7 +58,7 @@ class FakeSite:
             raise self.result
         return self.result
 
-    apply = verify = plan = _answer
+    apply = verify = plan_site = _answer
 
     def drift(self, order, watch, metrics):
         self.metrics = metrics
@@ -170,7 +170,7 @@ def planned(**more):
         "drains": ("compute1",),
         "jobs": {"compute1": (job,)},
     }
-    return Plan(**told | more)
+    return SitePlan(**told | more)
 
 
 def test_a_plan_says_what_would_change_what_it_costs_and_whom_it_meets(gridstead, on):
@@ -222,8 +222,8 @@ def test_runs_are_listed_and_one_is_shown_whole(gridstead, on):
 
 
 def test_the_line_says_play_task_hosts_and_time():
-    progress = Progress("apply")
-    for event in (PlayStarted(name="Run the nodes"), TaskStarted(task=TASK), CHANGE, Said(text="x")):
+    progress = SiteProgress("apply")
+    for event in (PlayStarted(name="Run the nodes"), TaskStarted(task=TASK), CHANGE, PrintedText(text="x")):
         progress.tell(event)
 
     assert progress.__rich__().plain == "Run the nodes · slurm: Ensure the settings are there · 1 hosts done · 0:00"
@@ -256,7 +256,7 @@ def test_without_drift_it_says_how_many_hosts_were_looked_at(gridstead, on, tmp_
     done = gridstead("provider", "drift", "--metrics", tmp_path / "drift.prom")
 
     assert (done.code, done.out) == (0, "2 hosts are as the inventory says\n")
-    site.metrics.publish({"a": 0}, at=1)
+    site.metrics.publish({"a": 0}, checked_at=1)
     assert 'gridstead_drift_tasks{host="a"} 0.0' in (tmp_path / "drift.prom").read_text()
 
 

@@ -13,42 +13,42 @@ from tests.billing_page import CUSTOMER, PAGE, read_example
 from gridstead.domain.attempt import NodeReport
 from gridstead.domain.billing import paid_seconds_floor, price_per_minute, settle
 from gridstead.domain.evidence import node_seconds
-from gridstead.domain.ids import JobId, Proof, parse_proof
+from gridstead.domain.ids import JobId, JobKey, parse_job_key
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.settlement import billed_seconds, evidence_hash
 
 TEXT = PAGE.read_text()
 EXAMPLE = TEXT[TEXT.index("## Worked example") : TEXT.index("## How to check a bill")]
-PROOF = Proof(job_id=JobId(chain_id=1, contract="0x" + "5c" * 20, number=1), batch_location_hash="script")
+JOB_KEY = JobKey(job_id=JobId(chain_id=1, contract="0x" + "5c" * 20, number=1), batch_location_hash="script")
 
 
 def bill(example):
     """Return the bill of what is given, by the domain."""
-    given, attempt = example.given, example.attempt(PROOF)
+    given, attempt = example.given, example.attempt(JOB_KEY)
     end = NodeReport(
-        sequence=1, event="end", slurm_job_id=4711, uid=2001, at=given["end of the script by the node's clock"]
+        sequence=1, event="end", slurm_job_id=4711, uid=2001, occurred_at=given["end of the script by the node's clock"]
     )
     price = price_per_minute(example.resources, example.prices)
     job = Job(
-        id=PROOF.job_id,
+        id=JOB_KEY.job_id,
         state=JobState.RUNNING,
         customer=CUSTOMER,
         provider="0x" + "a1" * 20,
         resources=example.resources,
-        batch_location_hash=PROOF.batch_location_hash,
-        lock=given["lock, credits"],
+        batch_location_hash=JOB_KEY.batch_location_hash,
+        escrow=given["lock, credits"],
         price_per_min=price,
         submitted_at=1,
         state_block=1,
     )
     on_chain = given["time of the settling block"] - given["started, Unix seconds"]
     seconds = min(on_chain, billed_seconds(job, attempt, (end,)))
-    divided = settle(lock=job.lock, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"])
+    divided = settle(escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"])
     return {
         "price per minute, credits": price,
         "Slurm's seconds": attempt.elapsed_s,
-        "seconds the lock pays for": paid_seconds_floor(job.lock, price),
+        "seconds the lock pays for": paid_seconds_floor(job.escrow, price),
         "the node's seconds": node_seconds(attempt, (end,)),
         "seconds since the start, on chain": on_chain,
         "billed seconds": seconds,
@@ -95,5 +95,5 @@ def test_the_evidence_is_that_of_the_example_record():
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout
 
     assert answer.split() == [shown, "-"]
-    attempt = replace(read_example(TEXT).attempt(), proof=parse_proof(record.split("|")[0]))
+    attempt = replace(read_example(TEXT).attempt(), job_key=parse_job_key(record.split("|")[0]))
     assert evidence_hash(attempt) == f"0x{shown}"

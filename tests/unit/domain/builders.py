@@ -8,7 +8,7 @@ from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.billing import Resources
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Block, Job, QueueSizes
-from gridstead.domain.journal import Entry, EntryKind, JobRecord, Records
+from gridstead.domain.journal import EntryKind, JournalEntry, JournalRecord, JournalRecords
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.snapshot import Rules, Snapshot
 
@@ -32,7 +32,7 @@ def job(state=JobState.SCHEDULED, *, number=7, stored="hash7", **changes):
         provider=US,
         resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=100),
         batch_location_hash=stored,
-        lock=100 * CREDIT,
+        escrow=100 * CREDIT,
         price_per_min=CREDIT,
         submitted_at=T0 - 5,
         started_at=T0 + 2 if state is JobState.RUNNING else 0,
@@ -45,7 +45,7 @@ def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
     base = Attempt(
         slurm_job_id=slurm_job_id,
         name=of.id.slurm_name,
-        proof=of.proof,
+        job_key=of.job_key,
         user=of.customer,
         state=state,
         submitted_at=T0 + 1,
@@ -58,25 +58,31 @@ def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
 
 def record(of, *entries):
     """The record after CLAIMED and these (kind, at[, slurm_job_id[, reason]])."""
-    records = Records()
-    records.extend([Entry(proof=of.proof, kind=EntryKind.CLAIMED, at=T0)])
-    for kind, at, *rest in entries:
+    records = JournalRecords()
+    records.extend([JournalEntry(job_key=of.job_key, kind=EntryKind.CLAIMED, occurred_at=T0)])
+    for kind, occurred_at, *rest in entries:
         slurm_job_id = rest[0] if rest else None
         reason = rest[1] if len(rest) > 1 else ""
-        records.extend([Entry(proof=of.proof, kind=kind, at=at, slurm_job_id=slurm_job_id, reason=reason)])
-    return records.by_proof.get(of.proof, JobRecord(proof=of.proof))
+        records.extend(
+            [
+                JournalEntry(
+                    job_key=of.job_key, kind=kind, occurred_at=occurred_at, slurm_job_id=slurm_job_id, reason=reason
+                )
+            ]
+        )
+    return records.by_job_key.get(of.job_key, JournalRecord(job_key=of.job_key))
 
 
-def submitted(of, *, at=T0 + 1, slurm_job_id=42):
-    return record(of, (EntryKind.SUBMIT_INTENDED, at), (EntryKind.SUBMITTED, at, slurm_job_id))
+def submitted(of, *, occurred_at=T0 + 1, slurm_job_id=42):
+    return record(of, (EntryKind.SUBMIT_INTENDED, occurred_at), (EntryKind.SUBMITTED, occurred_at, slurm_job_id))
 
 
-def live(*attempts, at=T0 + 60):
-    return LiveSample(taken_at=at, attempts=attempts)
+def live(*attempts, taken_at=T0 + 60):
+    return LiveSample(taken_at=taken_at, attempts=attempts)
 
 
-def accounting(*attempts, at=T0 + 60, complete=True):
-    return AccountingSample(taken_at=at, complete=complete, attempts=attempts)
+def accounting(*attempts, taken_at=T0 + 60, complete=True):
+    return AccountingSample(taken_at=taken_at, complete=complete, attempts=attempts)
 
 
 def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMATIONS, **changes):
@@ -85,7 +91,7 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
         head=Block(number=height, hash="0x" + "ee" * 32, timestamp=now),
         jobs={j.id.number: j for j in jobs},
         queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
-        records={r.proof: r for r in records},
+        records={r.job_key: r for r in records},
         live=live(),
         accounting=accounting(),
         reports=(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from gridstead.domain.batches import pack
 from gridstead.domain.calls import SetRunning, Settle
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import OutboxEntry, SendState
 
@@ -18,17 +18,17 @@ CUSTOMER = "0x" + "c1" * 20
 CONTRACT = "0x" + "5c" * 20
 
 
-def proof(number=1, script="a"):
-    return Proof(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
+def job_key(number=1, script="a"):
+    return JobKey(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
 
 
 def running(number=1, script="a"):
-    return SetRunning(proof=proof(number, script), started_at=5)
+    return SetRunning(job_key=job_key(number, script), started_at=5)
 
 
 def ending(number=1, script="a"):
     return Settle(
-        proof=proof(number, script),
+        job_key=job_key(number, script),
         state=JobState.FINISHED,
         seconds=1,
         exit_code=0,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gridstead.domain.deployment import SEALABLE, SEATS, Code, Escrow, GridState, Holder, Ownership, Placed, Role
 
-OLD, NEW, MATCHER, STRANGER = ("0x" + digit * 40 for digit in "abcd")
+OLD, NEW, MATCHER, IMPOSTOR = ("0x" + digit * 40 for digit in "abcd")
 ADDRESSES = {
     name: f"0x{number:040x}"
     for number, name in enumerate(
@@ -37,7 +37,7 @@ def state(**changed):
         "accepts_jobs": True,
         "fees": 5,
         "queues_jobs": ADDRESSES["JobRepository"],
-        "escrow": Escrow(balance=105, locked=100, fees=5, jobs=3, hot_jobs=1),
+        "escrow": Escrow(balance=105, escrowed=100, fees=5, jobs=3, hot_jobs=1),
     }
     return GridState(**(values | changed))
 

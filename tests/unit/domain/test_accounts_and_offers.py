@@ -6,7 +6,7 @@ from tests.unit.domain.builders import CUSTOMER, OTHER, US
 
 from gridstead.domain.accounts import WalletRange, customers, missing
 from gridstead.domain.billing import Prices
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.job import Hardware, Provider
 from gridstead.domain.offers import Terms, must_register, offer, sanitise
 from gridstead.domain.submission import GridUser
@@ -34,8 +34,8 @@ def test_both_ends_of_the_range_are_inside(uid):
 
 
 def test_customers_are_the_wallets_that_asked_for_a_job():
-    asked = Event(kind=EventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER)
-    claimed = replace(asked, kind=EventKind.JOB_CLAIMED, customer=OTHER)
+    asked = ChainEvent(kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER)
+    claimed = replace(asked, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
     malformed = replace(asked, customer="0x1")
 
     assert customers([asked, claimed, malformed]) == {CUSTOMER}

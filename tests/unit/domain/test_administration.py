@@ -7,10 +7,10 @@ import pytest
 from tests.unit.domain.sets import (
     ADDRESSES,
     GRID,
+    IMPOSTOR,
     MATCHER,
     NEW,
     OLD,
-    STRANGER,
     apply,
     given,
     owned,
@@ -93,29 +93,29 @@ def test_a_constant_is_set_where_it_differs(value, expected):
 
 def test_only_an_admin_grants():
     with pytest.raises(NotAllowed, match=f"{NEW} is not admin of MetaScheduler") as refusal:
-        grant(state(), NEW, Role.MATCHER, STRANGER)
+        grant(state(), NEW, Role.MATCHER, IMPOSTOR)
 
     assert refusal.value.detail == f"its admin is {OLD}"
 
 
 def test_an_admin_whom_no_event_tells_of_is_not_guessed():
     with pytest.raises(NotAllowed) as refusal:
-        grant(without(state(), "MetaScheduler", Role.ADMIN, OLD), NEW, Role.MATCHER, STRANGER)
+        grant(without(state(), "MetaScheduler", Role.ADMIN, OLD), NEW, Role.MATCHER, IMPOSTOR)
 
     assert refusal.value.detail == "its admin is nobody that events tell of"
 
 
 def test_a_role_is_granted_where_it_is_missing():
-    found = given(state(), "MetaScheduler", Role.MATCHER, STRANGER)
+    found = given(state(), "MetaScheduler", Role.MATCHER, IMPOSTOR)
 
-    changes = grant(found, OLD, Role.MATCHER, STRANGER)
+    changes = grant(found, OLD, Role.MATCHER, IMPOSTOR)
 
-    assert calls(changes) == [("ProviderManager", "grantRole", "METASCHEDULER_ROLE", STRANGER)]
-    assert grant(after(found, changes, OLD), OLD, Role.MATCHER, STRANGER) == ()
+    assert calls(changes) == [("ProviderManager", "grantRole", "METASCHEDULER_ROLE", IMPOSTOR)]
+    assert grant(after(found, changes, OLD), OLD, Role.MATCHER, IMPOSTOR) == ()
 
 
 def test_what_is_so_already_needs_no_admin():
-    assert grant(state(), STRANGER, Role.MATCHER, MATCHER) == ()
+    assert grant(state(), IMPOSTOR, Role.MATCHER, MATCHER) == ()
 
 
 def test_metascheduler_keeps_its_own_role():
@@ -124,11 +124,11 @@ def test_metascheduler_keeps_its_own_role():
 
 
 def test_a_stranger_loses_the_role_of_a_contract():
-    found = given(unsealed(), "JobRepository", Role.CONTRACT, STRANGER)
+    found = given(unsealed(), "JobRepository", Role.CONTRACT, IMPOSTOR)
 
-    changes = revoke(found, OLD, Role.CONTRACT, STRANGER)
+    changes = revoke(found, OLD, Role.CONTRACT, IMPOSTOR)
 
-    assert calls(changes) == [("JobRepository", "revokeRole", "METASCHEDULER_ROLE", STRANGER)]
+    assert calls(changes) == [("JobRepository", "revokeRole", "METASCHEDULER_ROLE", IMPOSTOR)]
 
 
 @pytest.mark.parametrize("sender", [OLD, NEW])
@@ -149,9 +149,9 @@ def test_revoking_an_admin_withdraws_what_was_offered_to_it():
 
 
 def test_a_set_is_closed_and_opened_by_an_admin():
-    assert set_open(state(), STRANGER, is_open=True) == ()
+    assert set_open(state(), IMPOSTOR, is_open=True) == ()
     with pytest.raises(NotAllowed):
-        set_open(state(), STRANGER, is_open=False)
+        set_open(state(), IMPOSTOR, is_open=False)
 
     changes = set_open(state(), OLD, is_open=False)
 
@@ -161,15 +161,15 @@ def test_a_set_is_closed_and_opened_by_an_admin():
     assert opening.title == "new jobs are taken"
 
 
-@pytest.mark.parametrize("heir", [OLD, GRID, ADDRESSES["Credit"], NOBODY])
-def test_who_can_never_take_over_is_refused(heir):
+@pytest.mark.parametrize("new_owner", [OLD, GRID, ADDRESSES["Credit"], NOBODY])
+def test_who_can_never_take_over_is_refused(new_owner):
     with pytest.raises(InvalidInput):
-        hand_over(state(), OLD, heir)
+        hand_over(state(), OLD, new_owner)
 
 
 def test_only_an_admin_hands_over():
-    with pytest.raises(NotAllowed, match=f"{STRANGER} is not admin"):
-        hand_over(state(), STRANGER, NEW)
+    with pytest.raises(NotAllowed, match=f"{IMPOSTOR} is not admin"):
+        hand_over(state(), IMPOSTOR, NEW)
 
 
 def test_contracts_that_know_no_offers_are_not_handed_over():
@@ -186,7 +186,7 @@ def test_handing_over_takes_nothing_from_the_present_admin():
 
 
 def test_what_somebody_else_owns_is_not_offered():
-    changes = hand_over(owned(state(), "Credit", owner=STRANGER), OLD, NEW)
+    changes = hand_over(owned(state(), "Credit", owner=IMPOSTOR), OLD, NEW)
 
     assert ("Credit", "offerOwnership", NEW) not in calls(changes)
     assert ("Constants", "offerOwnership", NEW) in calls(changes)
@@ -247,7 +247,7 @@ def test_an_old_admin_whom_the_new_one_took_back_stays():
 
 
 def test_what_a_third_party_owns_does_not_keep_anybody_from_taking_over():
-    found = owned(handed_over(), "Credit", owner=STRANGER, offered_to="")
+    found = owned(handed_over(), "Credit", owner=IMPOSTOR, offered_to="")
 
     assert ("Credit", "acceptOwnership") not in calls(take_over(found, NEW))
 
@@ -274,19 +274,19 @@ def test_who_gets_its_grid_back_takes_the_role_from_whom_it_had_given_it():
 
 
 def test_an_admin_that_stays_beside_the_new_one_is_told_in_the_end():
-    found = given(handed_over(), "JobRepository", Role.ADMIN, STRANGER, by=OLD)
+    found = given(handed_over(), "JobRepository", Role.ADMIN, IMPOSTOR, by=OLD)
     done = after(found, take_over(found, NEW), NEW)
 
-    with pytest.raises(NotAllowed, match=f"{STRANGER} is still admin of JobRepository") as refusal:
+    with pytest.raises(NotAllowed, match=f"{IMPOSTOR} is still admin of JobRepository") as refusal:
         take_over(done, NEW)
 
-    assert refusal.value.hint.startswith(f"Run `gridstead contracts revoke admin {STRANGER}`")
-    assert take_over(without(done, "JobRepository", Role.ADMIN, STRANGER), NEW) == ()
+    assert refusal.value.hint.startswith(f"Run `gridstead contracts revoke admin {IMPOSTOR}`")
+    assert take_over(without(done, "JobRepository", Role.ADMIN, IMPOSTOR), NEW) == ()
 
 
 def test_an_admin_whom_the_new_ones_own_admin_made_stays():
     done = after(handed_over(), take_over(handed_over(), NEW), NEW)
     for contract in ROLE_CONTRACTS:
-        done = given(given(done, contract, Role.ADMIN, OLD, by=NEW), contract, Role.ADMIN, STRANGER, by=OLD)
+        done = given(given(done, contract, Role.ADMIN, OLD, by=NEW), contract, Role.ADMIN, IMPOSTOR, by=OLD)
 
     assert take_over(done, NEW) == ()

@@ -36,9 +36,9 @@ def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
     for batch in batches:
         calls = [by_id[entry_id].call for entry_id in batch]
         assert len({type(call) for call in calls}) == 1
-        assert len({call.proof for call in calls}) == len(calls) <= most
+        assert len({call.job_key for call in calls}) == len(calls) <= most
         for entry_id in batch:
-            sent[by_id[entry_id].call.proof].append(entry_id)
+            sent[by_id[entry_id].call.job_key].append(entry_id)
     for one in entries:
-        wanted[one.call.proof].append(one.id)
+        wanted[one.call.job_key].append(one.id)
     assert sent == wanted

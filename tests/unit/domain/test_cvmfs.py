@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridstead.domain.cvmfs.letters import parse_letter, parse_manifest, parse_whitelist
 from gridstead.domain.cvmfs.objects import (
     Algorithm,
-    Kind,
+    ObjectKind,
     ObjectName,
     from_digest,
     new_hasher,
@@ -23,11 +22,15 @@ from gridstead.domain.cvmfs.objects import (
     unpack,
 )
 from gridstead.domain.cvmfs.replica import ReplicaState, Revision, retain, take, to_revision
+from gridstead.domain.cvmfs.signed_files import parse_manifest, parse_signed_file, parse_whitelist
 from gridstead.errors import RepositoryUntrusted
 
 ZERO = "0" * 40
 NAMES = st.builds(
-    ObjectName, st.text("0123456789abcdef", min_size=40, max_size=40), st.sampled_from(Algorithm), st.sampled_from(Kind)
+    ObjectName,
+    st.text("0123456789abcdef", min_size=40, max_size=40),
+    st.sampled_from(Algorithm),
+    st.sampled_from(ObjectKind),
 )
 TRICKS = ["../../../etc/passwd", "/etc/passwd", "..", "00/../../../x", "0" * 39, "0" * 41, "G" * 40, "0" * 39 + "\x00",
           "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO, "\u0660" * 40]  # fmt: skip
@@ -35,13 +38,15 @@ MANIFEST = {"C": ZERO, "B": "1", "D": "240", "S": "7", "N": "a.b", "X": "1" * 40
 WHITELIST = ["20270101000000", "E20270131000000", "Na.b", ":".join(["0A"] * 20) + "-shake128 # somebody"]
 
 
-def letter(*lines):
+def signed_file(*lines):
     text = "".join(f"{line}\n" for line in lines).encode()
     return text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nsignature\n--\n\x00"
 
 
 def manifest(**fields):
-    return parse_manifest(letter(*(f"{key}{value}" for key, value in (MANIFEST | fields).items() if value is not None)))
+    return parse_manifest(
+        signed_file(*(f"{key}{value}" for key, value in (MANIFEST | fields).items() if value is not None))
+    )
 
 
 @given(NAMES)
@@ -50,15 +55,15 @@ def test_an_objects_path_is_read_back_and_never_leaves_the_repository(name):
     assert ".." not in name.path
 
 
-@given(NAMES.filter(lambda name: name.kind is Kind.FILE))
+@given(NAMES.filter(lambda name: name.kind is ObjectKind.FILE))
 def test_a_hash_is_read_back_as_it_was_written(name):
-    assert parse_hash(str(name), Kind.FILE) == name
+    assert parse_hash(str(name), ObjectKind.FILE) == name
 
 
 @pytest.mark.parametrize("trick", [*TRICKS, ""])
 def test_what_is_no_hash_is_refused_and_is_no_path(trick):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
-        parse_hash(trick, Kind.FILE)
+        parse_hash(trick, ObjectKind.FILE)
     assert parse_path(f"data/{trick[:2]}/{trick[2:]}") is None or trick == ZERO + "C"
 
 
@@ -73,15 +78,15 @@ def test_a_path_of_no_object_is_none(path):
 @pytest.mark.parametrize("digest", [b"", b"x" * 19, b"x" * 21, "x" * 20, None, 7])
 def test_a_digest_that_is_none_is_refused(digest):
     with pytest.raises(RepositoryUntrusted):
-        from_digest(digest, 0, Kind.FILE)
+        from_digest(digest, 0, ObjectKind.FILE)
 
 
 def test_algorithms_are_numbered_as_catalogs_do():
-    found = [from_digest(b"\x01" * 20, code, Kind.CHUNK).algorithm for code in range(3)]
+    found = [from_digest(b"\x01" * 20, code, ObjectKind.CHUNK).algorithm for code in range(3)]
 
     assert found == [Algorithm.SHA1, Algorithm.RMD160, Algorithm.SHAKE128]
     with pytest.raises(RepositoryUntrusted):
-        from_digest(b"\x01" * 20, 3, Kind.CHUNK)
+        from_digest(b"\x01" * 20, 3, ObjectKind.CHUNK)
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
@@ -95,7 +100,7 @@ def test_digests_of_all_algorithms_have_one_length(algorithm):
 
 def test_a_small_object_is_unpacked_and_a_larger_one_refused():
     packed = zlib.compress(b"content")
-    name = parse_hash(hashlib.sha1(packed).hexdigest(), Kind.CERTIFICATE)
+    name = parse_hash(hashlib.sha1(packed).hexdigest(), ObjectKind.CERTIFICATE)
 
     assert unpack(name, [packed[:3], packed[3:]], limit=100) == (packed, b"content")
     with pytest.raises(RepositoryUntrusted, match="too large"):
@@ -108,7 +113,7 @@ def test_a_manifest_is_read():
     assert (read.name, read.revision, read.published_at, read.collectable) == ("a.b", 7, 9, True)
     assert (read.catalog.path, read.history.path) == ("data/00/" + "0" * 38 + "C", "data/22/" + "2" * 38 + "H")
     assert read.metainfo is None
-    assert read.letter.signature == b"signature\n--\n\x00"
+    assert read.signed_file.signature == b"signature\n--\n\x00"
 
 
 def test_a_manifest_says_what_it_says_and_no_more():
@@ -149,7 +154,7 @@ def test_a_manifest_that_says_one_thing_twice_is_refused():
 )  # fmt: skip
 def test_a_letter_that_is_none_is_refused(raw):
     with pytest.raises(RepositoryUntrusted):
-        parse_letter(raw, "letter")
+        parse_signed_file(raw, "letter")
 
 
 def test_a_letter_that_is_not_text_is_refused():
@@ -157,11 +162,11 @@ def test_a_letter_that_is_not_text_is_refused():
     raw = text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nx"
 
     with pytest.raises(RepositoryUntrusted, match="not text"):
-        parse_letter(raw, "letter")
+        parse_signed_file(raw, "letter")
 
 
 def test_a_whitelist_is_read():
-    read = parse_whitelist(letter(*WHITELIST, "not a fingerprint"))
+    read = parse_whitelist(signed_file(*WHITELIST, "not a fingerprint"))
 
     assert (read.name, read.expires_at - read.issued_at) == ("a.b", 30 * 86400)
     assert read.fingerprints == {(Algorithm.SHAKE128, ":".join(["0A"] * 20))}
@@ -176,22 +181,24 @@ def test_a_whitelist_that_is_not_one_is_refused(line, value):
     lines[line] = value
 
     with pytest.raises(RepositoryUntrusted, match="whitelist"):
-        parse_whitelist(letter(*lines))
+        parse_whitelist(signed_file(*lines))
 
 
 @pytest.mark.parametrize("form", ["Vpkcs7", "Wcachain"])
 def test_a_whitelist_of_a_form_that_we_do_not_check_is_refused(form):
     with pytest.raises(RepositoryUntrusted, match="cannot check"):
-        parse_whitelist(letter(*WHITELIST[:3], form, *WHITELIST[3:]))
+        parse_whitelist(signed_file(*WHITELIST[:3], form, *WHITELIST[3:]))
 
 
 def test_a_short_whitelist_is_refused():
     with pytest.raises(RepositoryUntrusted, match="not complete"):
-        parse_whitelist(letter(*WHITELIST[:2]))
+        parse_whitelist(signed_file(*WHITELIST[:2]))
 
 
 def revision(number):
-    return Revision(number=number, published_at=0, roots=(ObjectName(f"{number:040x}", Algorithm.SHA1, Kind.CATALOG),))
+    return Revision(
+        number=number, published_at=0, roots=(ObjectName(f"{number:040x}", Algorithm.SHA1, ObjectKind.CATALOG),)
+    )
 
 
 def test_a_revision_that_is_taken_supersedes_the_one_before():
@@ -231,8 +238,8 @@ def test_nothing_is_current_at_first():
 
 def test_a_revision_has_the_roots_that_its_manifest_names():
     assert [root.kind for root in to_revision(manifest(H="2" * 40)).roots] == [
-        Kind.CATALOG,
-        Kind.CERTIFICATE,
-        Kind.HISTORY,
+        ObjectKind.CATALOG,
+        ObjectKind.CERTIFICATE,
+        ObjectKind.HISTORY,
     ]
     assert replace(to_revision(manifest()), number=8).number == 8

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from gridstead.domain.cvmfs.objects import Algorithm, Kind, ObjectName, inflated
+from gridstead.domain.cvmfs.objects import Algorithm, ObjectKind, ObjectName, inflated
 from gridstead.domain.cvmfs.tree import CHUNKED, EXTERNAL, HIDDEN, Piece, Row, chunks_of, parse_entry, whole_of
 from gridstead.errors import RepositoryUntrusted
 
@@ -15,7 +15,7 @@ DIGEST = bytes(20)
 ROW = Row(
     name="x", mode=0o100644, size=5, mtime=9, uid=1, gid=2, hardlinks=1, flags=4, hash=DIGEST, symlink=None
 )  # fmt: skip
-NAME = ObjectName("00" * 20, Algorithm.SHA1, Kind.FILE)
+NAME = ObjectName("00" * 20, Algorithm.SHA1, ObjectKind.FILE)
 
 
 def entry(**fields):
@@ -81,7 +81,7 @@ def test_chunks_make_up_a_file():
     first, second = chunks_of(entry(flags=4 | CHUNKED), ((0, 3, DIGEST), (3, 2, DIGEST)))
 
     assert (first.offset, first.size, second.offset, second.size) == (0, 3, 3, 2)
-    assert first.name.kind is Kind.CHUNK
+    assert first.name.kind is ObjectKind.CHUNK
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.sets import ADDRESSES, GRID, MATCHER, NEW, OLD, STRANGER, given, owned, state, unsealed, without
+from tests.unit.domain.sets import ADDRESSES, GRID, IMPOSTOR, MATCHER, NEW, OLD, given, owned, state, unsealed, without
 
+from gridstead.domain.contract_checks import FindingKind, check_contracts, exit_code
 from gridstead.domain.deployment import Code, Escrow, Role, parse_role
-from gridstead.domain.verdict import Kind, exit_code, judge
 from gridstead.errors import InvalidInput
 
 
@@ -20,7 +20,7 @@ def plain(**changed):
 
 
 def test_a_whole_set_leaves_nothing_to_say():
-    assert judge(state(), expected=ADDRESSES) == ()
+    assert check_contracts(state(), expected=ADDRESSES) == ()
     assert exit_code(()) == 0
 
 
@@ -28,38 +28,62 @@ def test_a_whole_set_leaves_nothing_to_say():
     ("found", "kind", "words"),
     [
         (
-            state(escrow=Escrow(balance=104, locked=100, fees=5, jobs=3, hot_jobs=1)),
-            Kind.ESCROW,
+            state(escrow=Escrow(balance=104, escrowed=100, fees=5, jobs=3, hot_jobs=1)),
+            FindingKind.ESCROW,
             "wei of credits less",
         ),
         (
-            given(state(), "JobRepository", Role.CONTRACT, STRANGER),
-            Kind.POWER,
+            given(state(), "JobRepository", Role.CONTRACT, IMPOSTOR),
+            FindingKind.POWER,
             "may write to JobRepository",
         ),
-        (given(state(), "ProviderManager", Role.CONTRACT, STRANGER), Kind.POWER, "as if it were MetaScheduler"),
-        (owned(state(), "ProviderJobQueues", owner=STRANGER), Kind.POWER, f"ProviderJobQueues belongs to {STRANGER}"),
-        (state(placed=placed(Code.FOREIGN)), Kind.CODE, "Credit at 0x0000000000000000000000000000000000000006 has not"),
-        (state(placed=placed(Code.MISSING, "MetaScheduler")), Kind.WIRING, "there is no contract MetaScheduler"),
-        (state(queues_jobs=STRANGER), Kind.WIRING, f"ProviderJobQueues reads JobRepository {STRANGER}"),
-        (without(state(), "JobRepository", Role.CONTRACT, GRID), Kind.WIRING, "MetaScheduler has not its role"),
-        (without(state(), "MetaScheduler", Role.ADMIN, OLD), Kind.WIRING, "nobody is admin of MetaScheduler"),
-        (without(state(), "ProviderManager", Role.MATCHER, MATCHER), Kind.WIRING, "nobody is matcher of ProviderM"),
-        (owned(state(), "ProviderJobQueues", owner=OLD), Kind.WIRING, f"ProviderJobQueues belongs to {OLD} instead"),
-        (state(placed=placed(Code.UNKNOWN)), Kind.NOTE, "could not be compared"),
-        (plain(fees=None, queues_jobs=None), Kind.NOTE, "plain DeepSquare 1.2"),
-        (unsealed(), Kind.NOTE, f"{OLD} can name a second writer to JobRepository"),
-        (state(first_block=None), Kind.NOTE, "more accounts may hold roles than are shown"),
-        (given(state(), "MetaScheduler", Role.ADMIN, NEW), Kind.NOTE, "the contracts differ in who is admin"),
-        (owned(state(), "Credit", owner="0x" + "0" * 40), Kind.NOTE, "Credit has no owner"),
-        (owned(state(), "Constants", owner=STRANGER), Kind.NOTE, f"Constants belongs to {STRANGER}, who is not admin"),
-        (owned(state(), "Constants", offered_to=NEW), Kind.NOTE, f"Constants is offered to {NEW}"),
-        (state(accepts_jobs=False), Kind.NOTE, "the set is closed"),
-        (state(escrow=Escrow(balance=106, locked=100, fees=5, jobs=3, hot_jobs=1)), Kind.NOTE, "1 wei of credits that"),
+        (given(state(), "ProviderManager", Role.CONTRACT, IMPOSTOR), FindingKind.POWER, "as if it were MetaScheduler"),
+        (
+            owned(state(), "ProviderJobQueues", owner=IMPOSTOR),
+            FindingKind.POWER,
+            f"ProviderJobQueues belongs to {IMPOSTOR}",
+        ),
+        (
+            state(placed=placed(Code.FOREIGN)),
+            FindingKind.CODE,
+            "Credit at 0x0000000000000000000000000000000000000006 has not",
+        ),
+        (state(placed=placed(Code.MISSING, "MetaScheduler")), FindingKind.WIRING, "there is no contract MetaScheduler"),
+        (state(queues_jobs=IMPOSTOR), FindingKind.WIRING, f"ProviderJobQueues reads JobRepository {IMPOSTOR}"),
+        (without(state(), "JobRepository", Role.CONTRACT, GRID), FindingKind.WIRING, "MetaScheduler has not its role"),
+        (without(state(), "MetaScheduler", Role.ADMIN, OLD), FindingKind.WIRING, "nobody is admin of MetaScheduler"),
+        (
+            without(state(), "ProviderManager", Role.MATCHER, MATCHER),
+            FindingKind.WIRING,
+            "nobody is matcher of ProviderM",
+        ),
+        (
+            owned(state(), "ProviderJobQueues", owner=OLD),
+            FindingKind.WIRING,
+            f"ProviderJobQueues belongs to {OLD} instead",
+        ),
+        (state(placed=placed(Code.UNKNOWN)), FindingKind.NOTE, "could not be compared"),
+        (plain(fees=None, queues_jobs=None), FindingKind.NOTE, "plain DeepSquare 1.2"),
+        (unsealed(), FindingKind.NOTE, f"{OLD} can name a second writer to JobRepository"),
+        (state(first_block=None), FindingKind.NOTE, "more accounts may hold roles than are shown"),
+        (given(state(), "MetaScheduler", Role.ADMIN, NEW), FindingKind.NOTE, "the contracts differ in who is admin"),
+        (owned(state(), "Credit", owner="0x" + "0" * 40), FindingKind.NOTE, "Credit has no owner"),
+        (
+            owned(state(), "Constants", owner=IMPOSTOR),
+            FindingKind.NOTE,
+            f"Constants belongs to {IMPOSTOR}, who is not admin",
+        ),
+        (owned(state(), "Constants", offered_to=NEW), FindingKind.NOTE, f"Constants is offered to {NEW}"),
+        (state(accepts_jobs=False), FindingKind.NOTE, "the set is closed"),
+        (
+            state(escrow=Escrow(balance=106, escrowed=100, fees=5, jobs=3, hot_jobs=1)),
+            FindingKind.NOTE,
+            "1 wei of credits that",
+        ),
     ],
 )
 def test_what_is_not_right_is_said_with_its_kind(found, kind, words):
-    findings = judge(found)
+    findings = check_contracts(found)
 
     assert [one.kind for one in findings if words in one.text] == [kind]
     assert exit_code(findings) == kind.value
@@ -67,41 +91,41 @@ def test_what_is_not_right_is_said_with_its_kind(found, kind, words):
 
 
 def test_a_set_that_is_not_sealed_is_content_with_that_and_tells_how():
-    findings = judge(unsealed(), expected=ADDRESSES)
+    findings = check_contracts(unsealed(), expected=ADDRESSES)
 
-    assert [(one.kind, one.hint) for one in findings] == [(Kind.NOTE, "Run `gridstead contracts seal`.")]
+    assert [(one.kind, one.hint) for one in findings] == [(FindingKind.NOTE, "Run `gridstead contracts seal`.")]
     assert exit_code(findings) == 0
 
 
 @pytest.mark.parametrize(
     ("found", "contract", "hint"),
     [
-        (unsealed(), "JobRepository", f"Run `gridstead contracts revoke contract {STRANGER}` at once."),
-        (unsealed(first_block=None), "JobRepository", f"Run `gridstead contracts revoke contract {STRANGER}` at once."),
-        (state(), "ProviderManager", f"Run `gridstead contracts revoke contract {STRANGER}` at once."),
+        (unsealed(), "JobRepository", f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."),
+        (unsealed(first_block=None), "JobRepository", f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."),
+        (state(), "ProviderManager", f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."),
         (state(), "JobRepository", "Close the set at once, deploy a new one, and find out how the account came to its"),
     ],
 )
 def test_a_stranger_with_power_is_ended_by_who_can(found, contract, hint):
     """Of a sealed JobRepository nobody can take a role any more."""
-    finding = judge(given(found, contract, Role.CONTRACT, STRANGER))[0]
+    finding = check_contracts(given(found, contract, Role.CONTRACT, IMPOSTOR))[0]
 
-    assert (finding.kind, finding.hint.startswith(hint)) == (Kind.POWER, True)
+    assert (finding.kind, finding.hint.startswith(hint)) == (FindingKind.POWER, True)
 
 
 def test_an_address_that_is_not_the_files_is_told():
-    (finding,) = judge(state(), expected=ADDRESSES | {"Credit": STRANGER})
+    (finding,) = check_contracts(state(), expected=ADDRESSES | {"Credit": IMPOSTOR})
 
-    assert finding.kind is Kind.WIRING
-    assert finding.text == f"MetaScheduler uses Credit {ADDRESSES['Credit']}, the deployment file names {STRANGER}"
+    assert finding.kind is FindingKind.WIRING
+    assert finding.text == f"MetaScheduler uses Credit {ADDRESSES['Credit']}, the deployment file names {IMPOSTOR}"
 
 
 def test_an_escrow_that_nobody_counted_is_not_judged():
-    assert judge(state(escrow=None)) == ()
+    assert check_contracts(state(escrow=None)) == ()
 
 
 def test_a_set_without_events_that_may_be_sealed_differs_in_nothing():
-    (finding,) = judge(state(first_block=None))
+    (finding,) = check_contracts(state(first_block=None))
 
     assert finding.text.startswith("events could not be searched")
 
@@ -109,15 +133,15 @@ def test_a_set_without_events_that_may_be_sealed_differs_in_nothing():
 def test_roles_that_no_event_tells_of_are_not_said_to_be_nobodys():
     found = without(state(first_block=None), "MetaScheduler", Role.ADMIN, OLD)
 
-    assert {one.kind for one in judge(found)} == {Kind.NOTE}
+    assert {one.kind for one in check_contracts(found)} == {FindingKind.NOTE}
 
 
 def test_the_gravest_comes_first_and_gives_the_exit_code():
-    found = given(state(accepts_jobs=False, placed=placed(Code.FOREIGN)), "JobRepository", Role.CONTRACT, STRANGER)
+    found = given(state(accepts_jobs=False, placed=placed(Code.FOREIGN)), "JobRepository", Role.CONTRACT, IMPOSTOR)
 
-    findings = judge(found)
+    findings = check_contracts(found)
 
-    assert [one.kind for one in findings] == [Kind.POWER, Kind.CODE, Kind.NOTE]
+    assert [one.kind for one in findings] == [FindingKind.POWER, FindingKind.CODE, FindingKind.NOTE]
     assert exit_code(findings) == 77
 
 

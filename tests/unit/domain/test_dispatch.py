@@ -8,24 +8,24 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.outbox import entry, packed, proof
+from tests.unit.domain.outbox import entry, job_key, packed
 
 from gridstead.domain.calls import ClaimJobs, Expire
-from gridstead.domain.dispatch import BASE_GAS, Policy, Slot, plan, raised
+from gridstead.domain.dispatch import BASE_GAS, DispatchPolicy, Slot, plan_transactions, raised
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import (
+    ChainView,
     EntryChange,
     Fees,
     Receipt,
     Refusal,
     SendState,
     Transaction,
-    View,
     Waiting,
 )
 
 FEES = Fees(max_fee=100, tip=10)
-POLICY = Policy(confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40)
+POLICY = DispatchPolicy(confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40)
 NOW = 1000
 HEAD = 50
 
@@ -35,15 +35,15 @@ def transaction(nonce, *entry_ids, name="", **fields):
     return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **values)
 
 
-def look(*entries, transactions=(), waiting=None, **fields):
+def view(*entries, transactions=(), waiting=None, **fields):
     waiting = {one.hash: Waiting(since=NOW, last=NOW) for one in transactions} if waiting is None else waiting
     values = {"now": NOW, "head": HEAD, "nonce": 7, "receipts": {}, "objections": {}, "fees": FEES} | fields
     values = {"gas_limit": 30_000_000, "gas": {}, "refusals": {}, "reached": values["nonce"]} | values
-    return View(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
+    return ChainView(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
 
 
 def decide(*entries, policy=POLICY, **fields):
-    return plan(look(*entries, **fields), policy)
+    return plan_transactions(view(*entries, **fields), policy)
 
 
 def change(entry_id, state, reason=""):
@@ -76,7 +76,7 @@ def test_queued_calls_of_one_kind_go_together_under_the_next_nonce():
 
 
 def test_ends_of_waits_go_one_by_one():
-    calls = [Expire(proof=proof(number), state=JobState.RUNNING, state_block=1) for number in (1, 2, 3)]
+    calls = [Expire(job_key=job_key(number), state=JobState.RUNNING, state_block=1) for number in (1, 2, 3)]
 
     decided = decide(*(entry(number, call) for number, call in enumerate(calls, start=1)))
 

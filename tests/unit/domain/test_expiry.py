@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER, T0, US, job
 
-from gridstead.domain.events import Event, EventKind
-from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S, Lapse, Returns, Timeouts, expiry, is_due
+from gridstead.domain.events import ChainEvent, ChainEventKind
+from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S, ClaimTimeouts, Returns, Timeouts, expiry, is_due
 from gridstead.domain.job import Block
 from gridstead.domain.lifecycle import COLD, JobState
 
@@ -13,7 +13,7 @@ OURS = Timeouts(claim_blocks=10, start_s=3600, settle_grace_s=86_400)
 PLAIN = Timeouts(claim_blocks=10)
 MATCHED = job(JobState.META_SCHEDULED)
 CLAIMED = job(JobState.SCHEDULED)
-RUNNING = job(JobState.RUNNING, lock=100 * CREDIT, price_per_min=3 * CREDIT)
+RUNNING = job(JobState.RUNNING, escrow=100 * CREDIT, price_per_min=3 * CREDIT)
 PAID_S = 2000
 
 
@@ -22,7 +22,7 @@ def head(number=CLAIM_BLOCK, timestamp=T0):
 
 
 def event(kind, block, provider=US):
-    return Event(kind=kind, block=block, index=0, job_number=7, provider=provider)
+    return ChainEvent(kind=kind, block=block, index=0, job_number=7, provider=provider)
 
 
 def returns(*told):
@@ -68,7 +68,7 @@ def test_a_run_is_due_from_the_second_after_paid_time_grace_and_margin_on(late, 
 
 
 def test_paid_time_of_a_run_rounds_up():
-    one_wei_more = replace(RUNNING, lock=RUNNING.lock + 1)
+    one_wei_more = replace(RUNNING, escrow=RUNNING.escrow + 1)
 
     assert expiry(one_wei_more, OURS, claimed_at=None) == RUNNING.started_at + PAID_S + 1 + 86_400
 
@@ -105,36 +105,40 @@ def test_a_job_that_waits_for_no_provider_is_never_due(state):
 
 
 def test_a_job_that_was_claimed_and_came_back_was_refused():
-    found = returns((EventKind.JOB_CLAIMED, 5, US), (EventKind.JOB_REFUSED, 9, US))
+    found = returns((ChainEventKind.JOB_CLAIMED, 5, US), (ChainEventKind.JOB_REFUSED, 9, US))
 
     assert (found.refused, found.times()) == ({US}, {})
 
 
 def test_a_job_that_came_back_unclaimed_was_let_lie():
     found = returns(
-        (EventKind.JOB_TRANSITION, 4, ""),
-        (EventKind.JOB_REFUSED, 5, US),
-        (EventKind.JOB_REFUSED, 9, US),
-        (EventKind.JOB_REFUSED, 12, OTHER),
+        (ChainEventKind.JOB_TRANSITION, 4, ""),
+        (ChainEventKind.JOB_REFUSED, 5, US),
+        (ChainEventKind.JOB_REFUSED, 9, US),
+        (ChainEventKind.JOB_REFUSED, 12, OTHER),
     )
 
     assert found.refused == set()
-    assert found.lapses == {US: Lapse(times=2, block=9), OTHER: Lapse(times=1, block=12)}
+    assert found.claim_timeouts == {US: ClaimTimeouts(times=2, block=9), OTHER: ClaimTimeouts(times=1, block=12)}
 
 
 def test_a_claim_speaks_for_one_match_only():
-    found = returns((EventKind.JOB_CLAIMED, 5, US), (EventKind.JOB_REFUSED, 9, US), (EventKind.JOB_REFUSED, 30, OTHER))
+    found = returns(
+        (ChainEventKind.JOB_CLAIMED, 5, US),
+        (ChainEventKind.JOB_REFUSED, 9, US),
+        (ChainEventKind.JOB_REFUSED, 30, OTHER),
+    )
 
     assert (found.refused, found.times()) == ({US}, {OTHER: 1})
 
 
 def test_whoever_let_a_job_lie_once_needs_no_rest():
-    assert returns((EventKind.JOB_REFUSED, 5, US)).resting(head=head(5), timeouts=OURS) == frozenset()
+    assert returns((ChainEventKind.JOB_REFUSED, 5, US)).resting(head=head(5), timeouts=OURS) == frozenset()
 
 
 @pytest.mark.parametrize(("times", "rest"), [(2, 10), (3, 20), (5, 40)])
 def test_each_further_time_it_rests_for_longer(times, rest):
-    found = returns(*((EventKind.JOB_REFUSED, 100 + turn, US) for turn in range(times)))
+    found = returns(*((ChainEventKind.JOB_REFUSED, 100 + turn, US) for turn in range(times)))
     last = 100 + times - 1
 
     assert found.resting(head=head(last + rest - 1), timeouts=OURS) == {US}

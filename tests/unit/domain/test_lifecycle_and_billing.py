@@ -52,12 +52,12 @@ def test_the_worked_price_of_the_reference():
     assert price_per_minute(resources, prices) == 14_248 * 10**15
 
 
-@given(lock=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))
-def test_a_bill_divides_the_lock_without_rest(lock, seconds, price, fee):
-    bill = settle(lock=lock, seconds=seconds, price_per_min=price, fee_percent=fee)
+@given(escrow=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))
+def test_a_bill_divides_the_lock_without_rest(escrow, seconds, price, fee):
+    bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
 
-    assert bill.provider + bill.fee == bill.cost <= lock
-    assert bill.cost + bill.refund == lock
+    assert bill.provider + bill.fee == bill.cost <= escrow
+    assert bill.cost + bill.refund == escrow
 
 
 @given(seconds=SECONDS, more=SECONDS, price=WEI)
@@ -65,10 +65,10 @@ def test_a_longer_run_never_costs_less(seconds, more, price):
     assert cost_floor(seconds, price) <= cost_floor(seconds + more, price)
 
 
-@given(lock=WEI, price=st.integers(1, 10**30))
-def test_paid_time_never_costs_more_than_the_lock(lock, price):
-    assert cost_floor(paid_seconds_floor(lock, price), price) <= lock
-    assert paid_minutes_floor(lock, price) * price <= lock
+@given(escrow=WEI, price=st.integers(1, 10**30))
+def test_paid_time_never_costs_more_than_the_lock(escrow, price):
+    assert cost_floor(paid_seconds_floor(escrow, price), price) <= escrow
+    assert paid_minutes_floor(escrow, price) * price <= escrow
 
 
 def test_a_free_job_has_no_end_of_its_paid_time():
@@ -76,16 +76,16 @@ def test_a_free_job_has_no_end_of_its_paid_time():
     assert paid_minutes_floor(5, 0) is None
 
 
-@given(lock=WEI, price=st.integers(1, 10**30))
-def test_what_a_provider_is_told_is_the_paid_time_up_to_ten_years(lock, price):
-    assert told_minutes_floor(lock, price) == min(paid_minutes_floor(lock, price), LONGEST_MIN)
+@given(escrow=WEI, price=st.integers(1, 10**30))
+def test_what_a_provider_is_told_is_the_paid_time_up_to_ten_years(escrow, price):
+    assert told_minutes_floor(escrow, price) == min(paid_minutes_floor(escrow, price), LONGEST_MIN)
 
 
-@given(lock=WEI, price=WEI)
-def test_a_deadline_is_never_before_the_end_of_the_paid_time(lock, price):
-    told_s = told_minutes_floor(lock, price) * SECONDS_PER_MINUTE
+@given(escrow=WEI, price=WEI)
+def test_a_deadline_is_never_before_the_end_of_the_paid_time(escrow, price):
+    told_s = told_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
 
-    assert told_s <= paid_seconds_ceil(lock, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
+    assert told_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
 
 
 def test_a_free_job_is_told_ten_years():

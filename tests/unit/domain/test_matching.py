@@ -46,13 +46,15 @@ def test_a_provider_that_refused_the_job_does_not_get_it_again():
 
 
 def test_a_provider_that_let_the_job_lie_comes_after_a_dearer_one():
-    choice = choose(PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), lapses={US: 1})
+    choice = choose(PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), claim_timeouts={US: 1})
 
     assert (choice.provider, choice.price_per_min) == (OTHER, 8 * CREDIT)
 
 
 def test_the_one_that_let_it_lie_less_often_comes_first():
-    choice = choose(PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), lapses={US: 2, OTHER: 1})
+    choice = choose(
+        PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), claim_timeouts={US: 2, OTHER: 1}
+    )
 
     assert choice.provider == OTHER
 
@@ -60,17 +62,17 @@ def test_the_one_that_let_it_lie_less_often_comes_first():
 def test_a_provider_that_let_the_job_lie_gets_it_again_if_nobody_else_can_take_it():
     asked = [provider(US), provider(OTHER, joined=False)]
 
-    assert choose(PENDING, asked, refused_by=(), lapses={US: 3}).provider == US
+    assert choose(PENDING, asked, refused_by=(), claim_timeouts={US: 3}).provider == US
 
 
 def test_a_provider_that_rests_is_told():
-    choice = choose(PENDING, [provider()], refused_by=(), lapses={US: 3}, resting={US})
+    choice = choose(PENDING, [provider()], refused_by=(), claim_timeouts={US: 3}, resting={US})
 
     assert (choice.provider, "1 did not claim it and will be asked again" in choice.reason) == (None, True)
 
 
 def test_a_refusal_counts_more_than_a_match_that_lay():
-    choice = choose(PENDING, [provider()], refused_by={US}, lapses={US: 1}, resting={US})
+    choice = choose(PENDING, [provider()], refused_by={US}, claim_timeouts={US: 1}, resting={US})
 
     assert "1 refused it" in choice.reason
 

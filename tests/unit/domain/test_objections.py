@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.outbox import CONTRACT, CUSTOMER, WALLET, ending, proof, running
+from tests.unit.domain.outbox import CONTRACT, CUSTOMER, WALLET, ending, job_key, running
 
 from gridstead.domain.batches import subject
 from gridstead.domain.billing import Resources
@@ -23,29 +23,29 @@ JOB = Job(
     provider=WALLET,
     resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
     batch_location_hash="a",
-    lock=1,
+    escrow=1,
     submitted_at=1,
     state_block=1,
 )
-MATCH = Match(proof=proof(), provider=WALLET)
-EXPIRE = Expire(proof=proof(), state=JobState.META_SCHEDULED, state_block=1)
+MATCH = Match(job_key=job_key(), provider=WALLET)
+EXPIRE = Expire(job_key=job_key(), state=JobState.META_SCHEDULED, state_block=1)
 
 
 LYING = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 20)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof()), MATCH, EXPIRE])
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key()), MATCH, EXPIRE])
 def test_call_about_a_job_that_is_gone_or_another_is_objected_to(call):
     assert "no such job" in objection(call, None, wallet=WALLET)
     assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof())])
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key())])
 def test_call_about_another_providers_job_is_objected_to(call):
     assert "another provider" in objection(call, replace(JOB, provider=""), wallet=WALLET)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(proof=proof())])
+@pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key())])
 @pytest.mark.parametrize("state", sorted(COLD))
 def test_call_about_an_ended_job_is_objected_to(call, state):
     assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
@@ -69,7 +69,7 @@ def test_bill_of_a_run_whose_start_a_reorg_undid_is_objected_to(state, seconds, 
 
 
 def test_refusal_of_a_running_job_is_objected_to():
-    assert "RUNNING" in objection(Refuse(proof=proof()), JOB, wallet=WALLET)
+    assert "RUNNING" in objection(Refuse(job_key=job_key()), JOB, wallet=WALLET)
 
 
 @pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.PENDING}))
@@ -82,7 +82,7 @@ def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
     [
         (running(), replace(JOB, state=JobState.SCHEDULED)),
         (ending(), JOB),
-        (Refuse(proof=proof()), replace(JOB, state=JobState.META_SCHEDULED)),
+        (Refuse(job_key=job_key()), replace(JOB, state=JobState.META_SCHEDULED)),
         (MATCH, replace(JOB, state=JobState.PENDING, provider="")),
         (EXPIRE, LYING),
         (ClaimJobs(limit=1), None),
@@ -101,4 +101,4 @@ def test_end_of_a_wait_that_is_another_one_by_now_is_objected_to(moved):
 
 def test_calls_about_no_job_have_no_subject():
     assert subject(ClaimJobs(limit=1)) is None
-    assert subject(MATCH) == proof()
+    assert subject(MATCH) == job_key()

@@ -3,30 +3,30 @@
 
 import pytest
 
-from gridstead.domain.finding import to_verification
 from gridstead.domain.hostlist import expand
 from gridstead.domain.playbook import (
     HostFinished,
-    Order,
-    Outcome,
+    PlaybookRequest,
+    PlaybookRun,
     PlayStarted,
-    Run,
+    PrintedText,
     RunEnded,
     RunningJob,
     RunOutcome,
-    Said,
     Task,
+    TaskOutcome,
     TaskStarted,
     changes,
     effects,
     failures,
-    plan,
+    plan_site,
 )
 from gridstead.domain.run_record import Circumstances, to_record
+from gridstead.domain.verification import to_verification
 from gridstead.errors import UnexpectedOutput
 
 
-def ended(host, name, outcome=Outcome.CHANGED, *, handler=False, **more):
+def ended(host, name, outcome=TaskOutcome.CHANGED, *, handler=False, **more):
     return HostFinished(host=host, task=Task(name=name, role="slurm", is_handler=handler), outcome=outcome, **more)
 
 
@@ -34,11 +34,11 @@ RUN = (
     PlayStarted(name="Run the controller"),
     TaskStarted(task=Task(name="Ensure slurmctld has its configuration", role="slurm")),
     ended("controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)),
-    ended("controller", "Ensure slurmctld runs", Outcome.OK),
+    ended("controller", "Ensure slurmctld runs", TaskOutcome.OK),
     ended("controller", "Look whether slurmctld runs", handler=True),
     ended("controller", "Reconfigure the cluster", handler=True),
     ended("controller", "Reconfigure the cluster", handler=True),
-    ended("controller", "Restart slurmrestd", Outcome.SKIPPED, handler=True),
+    ended("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, handler=True),
     ended("compute1", "Ensure slurmd runs", targets=("slurmd",), unit_state="started"),
     ended("compute1", "Drain the node", handler=True),
     RunEnded(failed=frozenset()),
@@ -70,7 +70,7 @@ def test_a_task_on_units_that_asks_for_no_state_costs_nothing():
 
 
 def test_a_plan_names_the_nodes_that_drain_and_the_jobs_where_something_happens():
-    found = plan(RUN, [JOB])
+    found = plan_site(RUN, [JOB])
 
     assert found.drains == ("compute1",)
     assert found.jobs == {"compute1": (JOB,), "controller": ()}
@@ -88,30 +88,30 @@ def test_a_plan_names_the_nodes_that_drain_and_the_jobs_where_something_happens(
     ],
 )
 def test_a_node_is_to_drain_before_its_jobs_lose_what_they_use(name, jobs, drains):
-    assert plan([ended("compute1", name, handler=True)], jobs).drains == drains
+    assert plan_site([ended("compute1", name, handler=True)], jobs).drains == drains
 
 
 def test_a_plan_knows_that_it_does_not_know_the_jobs():
-    assert plan(RUN, None).jobs is None
+    assert plan_site(RUN, None).jobs is None
 
 
 def test_a_plan_of_a_site_as_it_must_be_is_empty():
-    found = plan([ended("a", "Ensure x", Outcome.OK), ended("a", "Ensure y", Outcome.SKIPPED)], [JOB])
+    found = plan_site([ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB])
 
     assert (found.changes, found.effects, found.drains, found.jobs) == ((), (), (), {})
 
 
 def test_what_was_rescued_has_not_failed():
-    told = [ended("b", "Look", Outcome.FAILED, message="x"), RunEnded(failed=frozenset({"a"}))]
+    told = [ended("b", "Look", TaskOutcome.FAILED, message="x"), RunEnded(failed=frozenset({"a"}))]
 
     assert failures(told) == ()
 
 
 def test_a_host_failed_on_its_last_failure():
     told = [
-        ended("b", "Reach", Outcome.UNREACHABLE, message="away"),
-        ended("a", "Look", Outcome.FAILED, message="rescued"),
-        ended("a", "Say", Outcome.FAILED, message="this"),
+        ended("b", "Reach", TaskOutcome.UNREACHABLE, message="away"),
+        ended("a", "Look", TaskOutcome.FAILED, message="rescued"),
+        ended("a", "Say", TaskOutcome.FAILED, message="this"),
         RunEnded(failed=frozenset({"a", "b"})),
     ]
 
@@ -119,20 +119,20 @@ def test_a_host_failed_on_its_last_failure():
 
 
 def test_a_run_without_an_end_has_no_failures():
-    assert failures([Said(text="interrupted"), ended("a", "Look", Outcome.FAILED)]) == ()
+    assert failures([PrintedText(text="interrupted"), ended("a", "Look", TaskOutcome.FAILED)]) == ()
 
 
 def test_a_record_holds_names_and_messages_and_no_content():
     secret = ended("b", "Ensure the key", targets=("/key",), diff="+hidden")
-    failed = ended("a", "Ensure x", Outcome.FAILED, message="no room")
-    run = Run(
+    failed = ended("a", "Ensure x", TaskOutcome.FAILED, message="no room")
+    run = PlaybookRun(
         outcome=RunOutcome.FAILED,
         events=(secret, failed, RunEnded(failed=frozenset({"a"}))),
         waiting={"b": ("x_restart",)},
     )
     at = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
 
-    record = to_record("1-apply", "apply", Order(playbook="p.yml", limit="b"), run, at)
+    record = to_record("1-apply", "apply", PlaybookRequest(playbook="p.yml", limit="b"), run, at)
 
     assert record.changed == {"b": ("slurm: Ensure the key",)}
     assert [(one.host, one.task, one.message) for one in record.failed] == [("a", "slurm: Ensure x", "no room")]

@@ -26,39 +26,39 @@ from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, SetRu
 from gridstead.domain.job import QueueSizes
 from gridstead.domain.journal import EntryKind
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import plan
+from gridstead.domain.reconcile import plan_jobs
 
 
 def test_nothing_is_done_for_a_job_while_slurmctld_is_silent():
     j = job()
     silent = snapshot([j], [submitted(j)], live=None, accounting=accounting(attempt(j, "COMPLETED")))
 
-    assert plan(silent, RULES) == ()
+    assert plan_jobs(silent, RULES) == ()
 
 
 def test_a_submission_is_not_repeated_while_slurmdbd_is_silent():
     j = job()
 
-    assert plan(snapshot([j], [submitted(j)], accounting=None), RULES) == ()
+    assert plan_jobs(snapshot([j], [submitted(j)], accounting=None), RULES) == ()
 
 
 def test_a_submission_is_not_repeated_while_slurmdbd_lags():
     j = job()
 
-    assert plan(snapshot([j], [submitted(j)], accounting=accounting(complete=False)), RULES) == ()
+    assert plan_jobs(snapshot([j], [submitted(j)], accounting=accounting(complete=False)), RULES) == ()
 
 
 def test_one_sample_without_a_trace_is_only_noted():
     j = job()
 
-    assert notes(plan(snapshot([j], [submitted(j)]), RULES)) == [EntryKind.ABSENT]
+    assert notes(plan_jobs(snapshot([j], [submitted(j)]), RULES)) == [EntryKind.ABSENT]
 
 
 def test_a_second_absent_sample_too_soon_proves_nothing():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.ABSENT, T0 + 55))
 
-    assert plan(snapshot([j], [r]), RULES) == ()
+    assert plan_jobs(snapshot([j], [r]), RULES) == ()
 
 
 @pytest.mark.parametrize(("later_s", "settled"), [(0, 1), (1, 0)])
@@ -67,7 +67,7 @@ def test_slurmdbd_is_believed_against_slurmctld_about_the_end_of_the_very_same_r
     ended = attempt(j, "COMPLETED")
     running = replace(ended, state="RUNNING", started_at=ended.started_at + later_s, ended_at=None)
 
-    actions = plan(snapshot([j], [submitted(j)], live=live(running), accounting=accounting(ended)), RULES)
+    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(running), accounting=accounting(ended)), RULES)
 
     assert len([call for call in calls(actions) if isinstance(call, Settle)]) == settled
 
@@ -76,7 +76,7 @@ def test_a_job_without_a_trace_for_six_seconds_is_submitted_again():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.ABSENT, T0 + 54))
 
-    (action,) = plan(snapshot([j], [r]), RULES)
+    (action,) = plan_jobs(snapshot([j], [r]), RULES)
 
     assert isinstance(action, Submit)
 
@@ -86,7 +86,7 @@ def test_a_job_lost_too_often_is_panicked_for_nothing():
     tries = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0), *tries, (EntryKind.ABSENT, T0 + 54))
 
-    (call,) = calls(plan(snapshot([j], [r]), RULES))
+    (call,) = calls(plan_jobs(snapshot([j], [r]), RULES))
 
     assert (call.state, call.seconds) == (JobState.PANICKED, 0)
 
@@ -95,7 +95,7 @@ def test_a_trace_after_an_absent_sample_forgets_the_absence():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.ABSENT, T0 + 50))
 
-    actions = plan(snapshot([j], [r], live=live(attempt(j, "PENDING"))), RULES)
+    actions = plan_jobs(snapshot([j], [r], live=live(attempt(j, "PENDING"))), RULES)
 
     assert EntryKind.PRESENT in notes(actions)
     assert not any(isinstance(a, Submit) for a in actions)
@@ -104,7 +104,7 @@ def test_a_trace_after_an_absent_sample_forgets_the_absence():
 def test_a_claimed_job_is_submitted_on_the_newest_block():
     j = job()
 
-    (action,) = plan(snapshot([j], [record(j)], height=CLAIM_BLOCK), RULES)
+    (action,) = plan_jobs(snapshot([j], [record(j)], height=CLAIM_BLOCK), RULES)
 
     assert action == Submit(job=j, time_limit_min=100)
 
@@ -114,7 +114,7 @@ def test_an_attempt_that_the_journal_does_not_know_is_adopted_not_repeated():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
-    actions = plan(snapshot([j], [r], live=live(attempt(j, "PENDING"))), RULES)
+    actions = plan_jobs(snapshot([j], [r], live=live(attempt(j, "PENDING"))), RULES)
 
     assert notes(actions) == [EntryKind.SEEN]
     assert not any(isinstance(a, Submit) for a in actions)
@@ -122,9 +122,9 @@ def test_an_attempt_that_the_journal_does_not_know_is_adopted_not_repeated():
 
 def test_an_attempt_of_another_history_is_not_adopted():
     j = job()
-    old = replace(attempt(j, "PENDING"), proof=job(stored="older").proof)
+    old = replace(attempt(j, "PENDING"), job_key=job(stored="older").job_key)
 
-    actions = plan(snapshot([j], [record(j)], live=live(old), now=T0 + 120), RULES)
+    actions = plan_jobs(snapshot([j], [record(j)], live=live(old), now=T0 + 120), RULES)
 
     assert cancelled(actions) == [42]
     assert any(isinstance(a, Submit) for a in actions)
@@ -133,9 +133,9 @@ def test_an_attempt_of_another_history_is_not_adopted():
 def test_an_attempt_of_another_user_is_not_adopted_but_cancelled():
     j = job()
 
-    actions = plan(snapshot([j], [submitted(j)], live=live(attempt(j, user=OTHER))), RULES)
+    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j, user=OTHER))), RULES)
 
-    assert EntryKind.STRANGER in notes(actions)
+    assert EntryKind.IMPOSTOR in notes(actions)
     assert cancelled(actions) == [42]
     assert calls(actions) == []
 
@@ -144,7 +144,7 @@ def test_an_attempt_older_than_the_claim_is_not_adopted():
     j = job()
     old = attempt(j, submitted_at=T0 - 61)
 
-    actions = plan(snapshot([j], [submitted(j)], live=live(old)), RULES)
+    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(old)), RULES)
 
     assert calls(actions) == []
     assert cancelled(actions) == [42]
@@ -154,13 +154,13 @@ def test_of_two_live_attempts_the_one_that_runs_stays():
     j = job()
     waiting, running = attempt(j, "PENDING", slurm_job_id=41), attempt(j, "RUNNING", slurm_job_id=43)
 
-    assert cancelled(plan(snapshot([j], [submitted(j)], live=live(waiting, running)), RULES)) == [41]
+    assert cancelled(plan_jobs(snapshot([j], [submitted(j)], live=live(waiting, running)), RULES)) == [41]
 
 
 def test_a_start_waits_for_the_claims_confirmations():
     j = job()
 
-    actions = plan(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK + 5), RULES)
+    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK + 5), RULES)
 
     assert calls(actions) == []
 
@@ -168,16 +168,16 @@ def test_a_start_waits_for_the_claims_confirmations():
 def test_a_start_carries_slurms_own_time():
     j = job()
 
-    assert calls(plan(snapshot([j], [submitted(j)], live=live(attempt(j))), RULES)) == [
-        SetRunning(proof=j.proof, started_at=T0 + 2)
+    assert calls(plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j))), RULES)) == [
+        SetRunning(job_key=j.job_key, started_at=T0 + 2)
     ]
 
 
 def test_a_call_that_is_under_way_is_not_put_twice():
     j = job()
-    under_way = frozenset({f"running:{j.proof}"})
+    under_way = frozenset({f"running:{j.job_key}"})
 
-    actions = plan(snapshot([j], [submitted(j)], live=live(attempt(j)), open_keys=under_way), RULES)
+    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j)), open_keys=under_way), RULES)
 
     assert calls(actions) == []
 
@@ -186,9 +186,9 @@ def test_a_submission_whose_outcome_is_unknown_may_still_arrive():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.ABSENT, T0 + 20))
 
-    assert plan(snapshot([j], [r]), RULES) == ()
-    later = snapshot([j], [r], live=live(at=T0 + 61), now=T0 + 61)
-    assert [type(action) for action in plan(later, RULES)] == [Submit]
+    assert plan_jobs(snapshot([j], [r]), RULES) == ()
+    later = snapshot([j], [r], live=live(taken_at=T0 + 61), now=T0 + 61)
+    assert [type(action) for action in plan_jobs(later, RULES)] == [Submit]
 
 
 def test_submissions_that_never_reached_slurm_are_no_attempts():
@@ -201,12 +201,12 @@ def test_submissions_that_never_reached_slurm_are_no_attempts():
 def test_waiting_claims_are_claimed_at_once():
     waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
-    assert calls(plan(waiting, RULES)) == [ClaimJobs(limit=RULES.claim_limit)]
+    assert calls(plan_jobs(waiting, RULES)) == [ClaimJobs(limit=RULES.claim_limit)]
 
 
 def test_what_waits_on_plain_contracts_is_claimed_one_by_one_at_once():
     rules = replace(RULES, plain_slack_min=15, claim_limit=4)
-    puts = plan(snapshot(queues=QueueSizes(claimable=9, cancelling=2, top_up=1)), rules)
+    puts = plan_jobs(snapshot(queues=QueueSizes(claimable=9, cancelling=2, top_up=1)), rules)
 
     assert [put.call for put in puts] == [ClaimJobs(limit=4)] * 4 + [ClaimCancelling()] * 2 + [ClaimTopUp()]
     assert len({put.key for put in puts}) == len(puts)
@@ -215,7 +215,7 @@ def test_what_waits_on_plain_contracts_is_claimed_one_by_one_at_once():
 def test_a_claim_that_is_under_way_is_not_made_twice():
     waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0), open_keys=frozenset({"claim:90"}))
 
-    assert plan(waiting, RULES) == ()
+    assert plan_jobs(waiting, RULES) == ()
 
 
 def test_absence_since_a_time_to_come_counts_from_now_on():
@@ -224,7 +224,7 @@ def test_absence_since_a_time_to_come_counts_from_now_on():
     seen = (EntryKind.SUBMIT_INTENDED, T0 - 100), (EntryKind.SUBMITTED, T0 - 100, 42)
     r = record(j, *seen, (EntryKind.ABSENT, T0 + 7200))
 
-    (action,) = plan(snapshot([j], [r]), RULES)
-    again = record(j, *seen, (EntryKind.ABSENT, T0 + 7200), (action.entry.kind, action.entry.at))
+    (action,) = plan_jobs(snapshot([j], [r]), RULES)
+    again = record(j, *seen, (EntryKind.ABSENT, T0 + 7200), (action.entry.kind, action.entry.occurred_at))
 
     assert again.absent_since == T0 + 60

@@ -20,7 +20,7 @@ def started(at):
         provider="0x",
         resources=SMALL,
         batch_location_hash="script",
-        lock=1,
+        escrow=1,
         submitted_at=0,
         started_at=at,
         state_block=0,

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import Outcome
+from gridstead.adapters.slurm.command import CommandResult
 from gridstead.errors import SchedulerUnavailable
 
 RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded" / "24.11.5"
@@ -27,7 +27,7 @@ class ScriptedRunner:
         answer = self.answers[name]
         if isinstance(answer, list):
             answer = answer.pop(0)
-        return answer if isinstance(answer, Outcome) else Outcome(exit_status=0, stdout=answer, stderr="")
+        return answer if isinstance(answer, CommandResult) else CommandResult(exit_status=0, stdout=answer, stderr="")
 
     @property
     def programs(self):
@@ -39,7 +39,7 @@ def recorded(situation):
 
 
 def failed(stderr="slurm_load_jobs error: Unable to contact slurm controller"):
-    return Outcome(exit_status=1, stdout="", stderr=stderr)
+    return CommandResult(exit_status=1, stdout="", stderr=stderr)
 
 
 def accounting(runner, names=("0x1",)):
@@ -76,7 +76,7 @@ def test_without_a_database_there_is_no_answer():
 
 def test_an_answer_with_a_complaint_is_none():
     with pytest.raises(SchedulerUnavailable):
-        accounting(ScriptedRunner(sacct=Outcome(exit_status=0, stdout="", stderr="sacct: error: half of it")))
+        accounting(ScriptedRunner(sacct=CommandResult(exit_status=0, stdout="", stderr="sacct: error: half of it")))
 
 
 def test_exit_codes_of_failures_are_mended():

@@ -20,8 +20,10 @@ def recorded(request):
 
 
 def by_number(attempts):
-    """The recorder's jobs carry their number at the end of the proof."""
-    return {a.proof.job_id.number: a for a in attempts if a.proof and a.proof.batch_location_hash.startswith("rec")}
+    """The recorder's jobs carry their number at the end of the job key."""
+    return {
+        a.job_key.job_id.number: a for a in attempts if a.job_key and a.job_key.batch_location_hash.startswith("rec")
+    }
 
 
 def test_squeue_tells_every_job_while_they_run(recorded):
@@ -90,13 +92,13 @@ def test_squeue_does_not_take_lines_inside_a_name_for_jobs(recorded):
 def test_squeue_of_one_job_is_that_job(recorded):
     (job,) = text.parse_squeue(recorded("squeue-one"))
 
-    assert job.proof.job_id.number == 1
+    assert job.job_key.job_id.number == 1
 
 
-def test_sacct_tells_ended_jobs_with_their_proof_and_live_ones_without(recorded):
+def test_sacct_tells_ended_jobs_with_their_job_key_and_live_ones_without(recorded):
     rows = text.parse_sacct(recorded("sacct"))
 
-    assert all((row.proof is not None) == (row.state in END_STATES) for row in rows)
+    assert all((row.job_key is not None) == (row.state in END_STATES) for row in rows)
     assert {"RUNNING", "PENDING"} == {row.state for row in rows if row.state in ALIVE_STATES}
 
 
@@ -198,9 +200,9 @@ def row_of(listing, slurm_job_id):
 )
 def test_squeue_leaves_out_a_strangers_row_that_does_not_fit(recorded, field, value):
     row = recorded("squeue-one").rstrip("\n")
-    stranger = with_field(with_field(row, "admin_comment", ""), field, value)
+    impostor = with_field(with_field(row, "admin_comment", ""), field, value)
 
-    assert text.parse_squeue(f"{stranger}\n{row}\n") == text.parse_squeue(f"{row}\n")
+    assert text.parse_squeue(f"{impostor}\n{row}\n") == text.parse_squeue(f"{row}\n")
 
 
 @pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 from gridstead.adapters.slurm import wrapper
-from gridstead.adapters.slurm.command import Outcome
+from gridstead.adapters.slurm.command import CommandResult
 from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, Proof
+from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
 
 PROGRAM = Path(__file__).parents[3] / "roles" / "slurm" / "files" / "usr" / "local" / "sbin" / "gridstead-submit"
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
-PROOF = Proof(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
+JOB_KEY = JobKey(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
 SUBMISSION = Submission(
-    proof=PROOF,
+    job_key=JOB_KEY,
     user=USER,
     resources=Resources(gpus=0, tasks=4, cpus_per_task=2, memory_per_cpu_mb=64),
     time_limit_min=5,
@@ -37,8 +37,8 @@ def program():
     "command",
     [
         wrapper.submit(SUBMISSION, {}),
-        wrapper.cancel(7, proof=str(PROOF)),
-        wrapper.extend(7, proof=str(PROOF), time_limit_min=9),
+        wrapper.cancel(7, job_key=str(JOB_KEY)),
+        wrapper.extend(7, job_key=str(JOB_KEY), time_limit_min=9),
         wrapper.associate(USER.address),
     ],
 )
@@ -55,7 +55,7 @@ def test_the_installed_program_reads_our_script_and_environment(program):
 
 
 def test_the_installed_program_refuses_an_option_of_another_shape(program):
-    words = list(wrapper.cancel(7, proof=str(PROOF)).argv[3:])
+    words = list(wrapper.cancel(7, job_key=str(JOB_KEY)).argv[3:])
 
     for broken in ([*words, "--uid", "0"], words[:-1], [*words[:-1], "x"], ["shell"], []):
         with pytest.raises(program.Stop):
@@ -71,7 +71,7 @@ def test_secrets_travel_on_standard_input_only():
 
 
 def outcome(exit_status=0, stdout="", stderr=""):
-    return Outcome(exit_status=exit_status, stdout=stdout, stderr=stderr)
+    return CommandResult(exit_status=exit_status, stdout=stdout, stderr=stderr)
 
 
 def test_a_job_id_is_a_job_id():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args, get_origin
 
-from gridstead.workflow.places import name_of
+from gridstead.workflow.field_paths import name_of
 from gridstead.workflow.schema import Module, Workflow, model_in
 
 ROOTS = (Workflow, Module)

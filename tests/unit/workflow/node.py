@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from gridstead.workflow.parse import from_graphql
-from gridstead.workflow.render import Site, render, secrets_of
+from gridstead.workflow.render import ScriptPaths, render, secrets_of
 
 NAME = "0x" + "07" * 32
 
@@ -120,7 +120,7 @@ class Node:
         self.add("srun", SRUN)
         self.add("writer", WRITER)
         (self.home / ".bash_profile").write_text(f"PATH={self.bin}:$PATH\n")
-        self.site = Site(writer=str(self.bin / "writer"), bore=str(self.bin / "bore"), cache=str(root / "cache"))
+        self.site = ScriptPaths(writer=str(self.bin / "writer"), bore=str(self.bin / "bore"), cache=str(root / "cache"))
 
     def add(self, name: str, text: str) -> None:
         (self.bin / name).write_text(text)

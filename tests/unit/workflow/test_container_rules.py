@@ -7,7 +7,7 @@ import pytest
 from tests.unit.workflow.node import workflow
 from tests.unit.workflow.strategies import refusal
 
-from gridstead.workflow.render.script import Site
+from gridstead.workflow.render.script import ScriptPaths
 
 DEBIAN = {"image": "debian:12"}
 
@@ -63,4 +63,4 @@ def test_password_is_not_shown():
     job = workflow({"run": {"command": "x", "container": {**DEBIAN, "username": "me-at", "password": "hush"}}})
 
     assert "hush" not in repr(job)
-    assert Site().cache not in repr(job)
+    assert ScriptPaths().cache not in repr(job)

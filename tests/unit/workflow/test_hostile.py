@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 from tests.fakes.effects import watched
+from tests.unit.workflow.all_fields import STORED, WEB
 from tests.unit.workflow.at_random import random_mapping, text_of
-from tests.unit.workflow.everything import STORED, WEB
 from tests.unit.workflow.mutants import mutant, mutant_file
 from tests.unit.workflow.strategies import refusal
 

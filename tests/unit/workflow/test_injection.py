@@ -11,11 +11,11 @@ import sys
 
 import pytest
 from tests.unit.workflow import networks
+from tests.unit.workflow.all_fields import MODULE, STORED, WEB
 from tests.unit.workflow.at_random import module_text
-from tests.unit.workflow.everything import MODULE, STORED, WEB
 from tests.unit.workflow.fields import at, places_in, text_fields
+from tests.unit.workflow.injections import CODE, hostile, most, poisoned
 from tests.unit.workflow.node import SRUN, Node
-from tests.unit.workflow.poison import CODE, hostile, most, poisoned
 
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import render

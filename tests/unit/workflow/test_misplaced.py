@@ -6,14 +6,14 @@ from __future__ import annotations
 import copy
 
 import pytest
+from tests.unit.workflow.all_fields import STORED, WEB
 from tests.unit.workflow.at_random import text_of
-from tests.unit.workflow.everything import STORED, WEB
 from tests.unit.workflow.fields import at, fields, mappings_in
 from tests.unit.workflow.strategies import refusal
 from tests.unit.workflow.yaml_file import written
 
+from gridstead.workflow.field_paths import fields_of, homes, name_of
 from gridstead.workflow.parse import check_workflow, parse_workflow
-from gridstead.workflow.places import fields_of, homes, name_of
 from gridstead.workflow.schema import Module
 
 RESOURCES = "resources: {tasks: 2, cpusPerTask: 2, memPerCpu: 100}\n"

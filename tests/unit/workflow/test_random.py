@@ -11,13 +11,13 @@ from random import Random
 
 import pytest
 from tests.unit.workflow.at_random import MUCH, module_text, random_mapping, random_module, random_step, text_of
-from tests.unit.workflow.complaints import bash_complaints, shellcheck
 from tests.unit.workflow.fields import fields, mappings_in
+from tests.unit.workflow.shell_checks import bash_complaints, shellcheck
 from tests.unit.workflow.yaml_file import written
 
+from gridstead.workflow.field_paths import name_of
 from gridstead.workflow.modules import check_module
 from gridstead.workflow.parse import from_graphql, parse_workflow
-from gridstead.workflow.places import name_of
 from gridstead.workflow.render import render, secrets_of
 from gridstead.workflow.schema import Module
 

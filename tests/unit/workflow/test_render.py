@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.workflow.at_random import text_of
-from tests.unit.workflow.complaints import shellcheck
+from tests.unit.workflow.shell_checks import shellcheck
 from tests.unit.workflow.strategies import nested_workflows, texts
 
 from gridstead.errors import InvalidInput

@@ -11,8 +11,8 @@ import yaml
 from graphql import GraphQLInputObjectType, GraphQLNonNull, build_schema, coerce_input_value
 from tests.unit.workflow.at_random import random_mapping
 
+from gridstead.workflow.field_paths import fields_of
 from gridstead.workflow.parse import from_graphql
-from gridstead.workflow.places import fields_of
 from gridstead.workflow.schema import Module, Workflow, model_in
 
 SCHEMA = build_schema(Path("control/gridstead/rpc/job_definitions.graphql").read_text())

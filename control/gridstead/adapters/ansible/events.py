@@ -7,15 +7,24 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gridstead.domain.playbook import Event, HostFinished, Outcome, PlayStarted, RunEnded, Said, Task, TaskStarted
+from gridstead.domain.playbook import (
+    HostFinished,
+    PlaybookEvent,
+    PlayStarted,
+    PrintedText,
+    RunEnded,
+    Task,
+    TaskOutcome,
+    TaskStarted,
+)
 
 DIFF_LINES_MAX = 200
 MESSAGE_MAX = 2000
 OUTCOMES = {
-    "runner_on_ok": Outcome.OK,
-    "runner_on_failed": Outcome.FAILED,
-    "runner_on_skipped": Outcome.SKIPPED,
-    "runner_on_unreachable": Outcome.UNREACHABLE,
+    "runner_on_ok": TaskOutcome.OK,
+    "runner_on_failed": TaskOutcome.FAILED,
+    "runner_on_skipped": TaskOutcome.SKIPPED,
+    "runner_on_unreachable": TaskOutcome.UNREACHABLE,
 }
 TARGETS = ("dest", "path", "name")
 UNIT_MODULES = ("daemon", "service", "systemd", "systemd_service")
@@ -23,7 +32,7 @@ UNIT_MODULES = ("daemon", "service", "systemd", "systemd_service")
 Result = Mapping[str, Any]
 
 
-def to_event(told: Mapping[str, Any]) -> Event | None:
+def to_event(told: Mapping[str, Any]) -> PlaybookEvent | None:
     """Return an event of ansible-runner as ours; None for what says nothing of its own.
 
     A result that is kept secret says not even whether anything changed: ``Notes`` knows.
@@ -38,7 +47,7 @@ def to_event(told: Mapping[str, Any]) -> Event | None:
     if kind == "playbook_on_stats":
         return RunEnded(failed=frozenset(data.get("failures", {})) | frozenset(data.get("dark", {})))
     text = str(told.get("stdout", "")).strip()
-    return Said(text=text) if text and not data.get("task_uuid") else None
+    return PrintedText(text=text) if text and not data.get("task_uuid") else None
 
 
 def to_task(data: Mapping[str, Any]) -> Task:
@@ -46,12 +55,12 @@ def to_task(data: Mapping[str, Any]) -> Task:
     return Task(name=data.get("task", ""), role=data.get("role") or "", is_handler=bool(data.get("is_conditional")))
 
 
-def _finished(outcome: Outcome, data: Mapping[str, Any]) -> HostFinished:
+def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
     whole = data.get("res") or {}
     results = [one for one in whole.get("results", [whole]) if isinstance(one, Mapping)]
     changed = [one for one in results if one.get("changed")]
-    if outcome is Outcome.OK and whole.get("changed"):
-        outcome = Outcome.CHANGED
+    if outcome is TaskOutcome.OK and whole.get("changed"):
+        outcome = TaskOutcome.CHANGED
     return HostFinished(
         host=data["host"],
         task=to_task(data),
@@ -59,7 +68,7 @@ def _finished(outcome: Outcome, data: Mapping[str, Any]) -> HostFinished:
         targets=tuple(sorted({target for one in changed for target in targets(one) or _words(data, one)})),
         unit_state=_unit_state(data, changed),
         diff="".join(difference(diff, targets(one)) for one in changed for diff in _listed(one.get("diff"))),
-        message=message(whole, results) if outcome in {Outcome.FAILED, Outcome.UNREACHABLE} else "",
+        message=message(whole, results) if outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE} else "",
     )
 
 

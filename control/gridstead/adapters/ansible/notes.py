@@ -10,7 +10,7 @@ from pathlib import Path
 
 IN_CHECK_MODE = "ansible_check_mode"
 
-Place = tuple[str, str]  # host, Ansible's number of a task
+TaskLocation = tuple[str, str]  # host, Ansible's number of a task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Notes:
         waiting: By host, handlers whose turn did not come; sorted.
     """
 
-    changed: frozenset[Place]
-    would_run: frozenset[Place]
+    changed: frozenset[TaskLocation]
+    would_run: frozenset[TaskLocation]
     waiting: Mapping[str, tuple[str, ...]]
 
 
@@ -36,7 +36,7 @@ def read_notes(path: Path, *, check: bool) -> Notes:
 
 def to_notes(told: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
     """Return notes in the order in which they were written as one; ``check`` says whether the run was in check mode."""
-    changed, would_run = set[Place](), set[Place]()
+    changed, would_run = set[TaskLocation](), set[TaskLocation]()
     waiting: dict[str, set[str]] = {}
     for note in told:
         host = note["host"]

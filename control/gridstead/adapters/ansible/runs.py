@@ -24,7 +24,16 @@ import ansible_runner
 from gridstead.adapters.ansible.events import to_event
 from gridstead.adapters.ansible.notes import Notes, read_notes
 from gridstead.adapters.ansible.processes import end_processes
-from gridstead.domain.playbook import Event, HostFinished, Order, Outcome, Run, RunOutcome, Said, TaskStarted
+from gridstead.domain.playbook import (
+    HostFinished,
+    PlaybookEvent,
+    PlaybookRequest,
+    PlaybookRun,
+    PrintedText,
+    RunOutcome,
+    TaskOutcome,
+    TaskStarted,
+)
 from gridstead.ports.playbooks import Stop
 
 CALLBACKS = Path(__file__).with_name("callbacks")
@@ -44,7 +53,7 @@ class AnsiblePlaybooks:
     def __init__(self, checkout: Path) -> None:
         self._checkout = checkout
 
-    def run(self, order: Order, *, tell: Callable[[Event], None], stop: Stop) -> Run:
+    def run(self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop) -> PlaybookRun:
         """Run a playbook to its end and return what came of it."""
         with tempfile.TemporaryDirectory(prefix="gridstead-run-") as folder:
             return _Running(self._checkout, order, Path(folder), tell, stop).run()
@@ -53,15 +62,17 @@ class AnsiblePlaybooks:
 class _Running:
     """One run, while it lasts."""
 
-    def __init__(self, checkout: Path, order: Order, folder: Path, tell: Callable[[Event], None], stop: Stop) -> None:
+    def __init__(
+        self, checkout: Path, order: PlaybookRequest, folder: Path, tell: Callable[[PlaybookEvent], None], stop: Stop
+    ) -> None:
         self._checkout, self._order, self._folder = checkout, order, folder
         self._tell, self._stop = tell, stop
-        self._told: list[tuple[str, Event]] = []
+        self._told: list[tuple[str, PlaybookEvent]] = []
         self._handlers: set[str] = set()
         self._ansible: int | None = None
         self._kill_at: float | None = None
 
-    def run(self) -> Run:
+    def run(self) -> PlaybookRun:
         """Return what came of it."""
         order = self._order
         try:
@@ -86,7 +97,7 @@ class _Running:
         notes = read_notes(self._notes, check=order.check)
         events = tuple(_corrected(task, event, notes) for task, event in self._told)
         report = json.loads(self._report.read_text(encoding="utf-8")) if self._report.exists() else None
-        return Run(outcome=self._outcome(runner.rc), events=events, waiting=notes.waiting, report=report)
+        return PlaybookRun(outcome=self._outcome(runner.rc), events=events, waiting=notes.waiting, report=report)
 
     @property
     def _report(self) -> Path:
@@ -142,7 +153,7 @@ class _Running:
     def _end_what_is_left(self) -> None:
         """End workers that outlived Ansible: those of Mitogen, and all where it was killed."""
         for pid in end_processes(f"{STOP}={self._mark}", within_s=LEFT_OVER_S):
-            self._tell(Said(text=f"could not end process {pid} of the run"))
+            self._tell(PrintedText(text=f"could not end process {pid} of the run"))
 
     def _outcome(self, code: int) -> RunOutcome:
         if code == 0:
@@ -150,11 +161,11 @@ class _Running:
         return RunOutcome.INTERRUPTED if self._stop.wishes else RunOutcome.FAILED
 
 
-def _corrected(task: str, event: Event, notes: Notes) -> Event:
+def _corrected(task: str, event: PlaybookEvent, notes: Notes) -> PlaybookEvent:
     """Return an event with what only the notes know: that a secret task changed something, that a handler would run."""
     if not isinstance(event, HostFinished):
         return event
     place = (event.host, task)
-    secretly = event.outcome is Outcome.OK and place in notes.changed
-    would = event.outcome is Outcome.SKIPPED and place in notes.would_run
-    return replace(event, outcome=Outcome.CHANGED) if secretly or would else event
+    secretly = event.outcome is TaskOutcome.OK and place in notes.changed
+    would = event.outcome is TaskOutcome.SKIPPED and place in notes.would_run
+    return replace(event, outcome=TaskOutcome.CHANGED) if secretly or would else event

@@ -63,9 +63,9 @@ class ChainAccount:
         """The wallet, lower case."""
         return self._wallet.address
 
-    def nonce(self, *, at: Block) -> int:
+    def nonce(self, *, at_block: Block) -> int:
         """Return the wallet's next nonce at a block."""
-        pin = {"blockHash": at.hash, "requireCanonical": True}
+        pin = {"blockHash": at_block.hash, "requireCanonical": True}
         return int(self._node.ask("eth_getTransactionCount", self.address, pin), 16)
 
     def fees(self) -> Fees:
@@ -114,13 +114,13 @@ class ChainAccount:
         signed = self._wallet.sign_transaction(fields)
         return Transaction(hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees)
 
-    def gas_limit(self, *, at: Block) -> int:
+    def gas_limit(self, *, at_block: Block) -> int:
         """Return how much gas that block could hold.
 
         Raises:
             ChainUnavailable: There was no answer, or the block is not in the chain any more.
         """
-        block = self._node.ask("eth_getBlockByHash", at.hash, False)
+        block = self._node.ask("eth_getBlockByHash", at_block.hash, False)
         if block is None:
             raise ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
         return int(block["gasLimit"], 16)

@@ -12,7 +12,7 @@ from gridstead.adapters.chain.direct import POLL_S, DirectSender
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node
-from gridstead.adapters.chain.steps import Step, to_steps
+from gridstead.adapters.chain.steps import TransactionStep, to_steps
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.administration import Change
 from gridstead.domain.deployment import GridState
@@ -31,21 +31,21 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class SentStep:
     """A step that is in a block: its transaction, the block's height, and the gas that it took."""
 
-    step: Step
+    step: TransactionStep
     hash: str
     block: int
     gas: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class AdministrationResult:
     """What a wish came to: what was to be sent, what was done of it, and the set before and after."""
 
-    steps: tuple[Step, ...]
-    done: tuple[Done, ...]
+    steps: tuple[TransactionStep, ...]
+    done: tuple[SentStep, ...]
     before: GridState
     after: GridState
 
@@ -77,7 +77,7 @@ class Administrator:
         self._tell = tell
         self._first_block = first_block
 
-    def carry_out(self, plan: Plan, *, accounts: tuple[str, ...] = (), dry_run: bool = False) -> Outcome:
+    def carry_out(self, plan: Plan, *, accounts: tuple[str, ...] = (), dry_run: bool = False) -> AdministrationResult:
         """Send what a plan says is missing, and see that nothing is missing any more.
 
         Args:
@@ -92,27 +92,27 @@ class Administrator:
         """
         if not dry_run:
             self._direct.wait_for_own()
-        before = self._look(accounts)
+        before = self._inspect(accounts)
         nonce = self._direct.next_nonce()
         steps = tuple(map(self._estimated, to_steps(plan(before), before.addresses, nonce=nonce)))
         if dry_run or not steps:
-            return Outcome(steps=steps, done=(), before=before, after=before)
+            return AdministrationResult(steps=steps, done=(), before=before, after=before)
         self._wallet.open()
         done = tuple(self._send(step, f"[{place}/{len(steps)}]") for place, step in enumerate(steps, 1))
         after = self._see(plan, accounts, done[-1].block)
-        return Outcome(steps=steps, done=done, before=before, after=after)
+        return AdministrationResult(steps=steps, done=done, before=before, after=after)
 
-    def _look(self, accounts: tuple[str, ...]) -> GridState:
-        return self._inspector.look(accounts=(self._wallet.address, *accounts), first_block=self._first_block)
+    def _inspect(self, accounts: tuple[str, ...]) -> GridState:
+        return self._inspector.inspect(accounts=(self._wallet.address, *accounts), first_block=self._first_block)
 
-    def _estimated(self, step: Step) -> Step:
+    def _estimated(self, step: TransactionStep) -> TransactionStep:
         try:
             gas = estimate(self._node, self._wallet.address, Payload(to=step.to, data=step.data, gas=None), step.title)
         except TransactionReverted as err:
             raise _refused(step, err) from err
         return replace(step, gas=gas)
 
-    def _send(self, step: Step, place: str) -> Done:
+    def _send(self, step: TransactionStep, place: str) -> SentStep:
         self._tell(f"{place} sending: {step.title}")
         try:
             receipt = self._direct.transact(step.to, step.data, name=step.title)
@@ -120,13 +120,13 @@ class Administrator:
             raise _refused(step, err) from err
         block, gas = int(receipt["blockNumber"], 16), int(receipt["gasUsed"], 16)
         self._tell(f"{step.title}: done in block {block}")
-        return Done(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
+        return SentStep(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
 
     def _see(self, plan: Plan, accounts: tuple[str, ...], block: int) -> GridState:
         """Return the set at that block or later; one node of several behind an endpoint may lag."""
         end = time.monotonic() + SEEN_WITHIN_S
         while time.monotonic() < end:
-            after = self._look(accounts)
+            after = self._inspect(accounts)
             if after.block >= block:
                 left = plan(after)
                 if left:
@@ -136,7 +136,7 @@ class Administrator:
         raise ChainUnavailable("could not see what was done", detail=f"the node does not reach block {block}")
 
 
-def _refused(step: Step, error: TransactionReverted) -> NotAllowed:
+def _refused(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
     words = ", ".join(error.arguments)
     meaning = next((text for start, text in _WORDS.items() if words.startswith(start)), None)
     call = f"{step.function}({', '.join(step.arguments)})"

@@ -14,7 +14,7 @@ from gridstead.domain.deployment import NOBODY, SEALABLE, SEALED, SEATS, Role
 from gridstead.domain.job import Block
 
 SUPPLY = "supply"
-RESIGNATION = "renounceRole"
+RENUNCIATION = "renounceRole"
 SOMEBODY = "0x" + "11" * 20  # who runs a constructor to see its code; nobody would not do: Credit mints to its creator
 
 # What is created in which order; an argument is the name of an earlier contract, or the supply.
@@ -56,18 +56,18 @@ def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[
     title = f"ProviderJobQueues belongs to {grid}"
     queues = Change(contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title)
     role = SEATS[SEALABLE, Role.ADMIN]
-    seal = Change(contract=SEALABLE, function=RESIGNATION, arguments=(role, admin), title=SEALED)
+    seal = Change(contract=SEALABLE, function=RENUNCIATION, arguments=(role, admin), title=SEALED)
     return (queues, *grants, seal)
 
 
-def code_of_release(node: Node, contract: str, addresses: Mapping[str, str], *, at: Block) -> str | None:
+def code_of_release(node: Node, contract: str, addresses: Mapping[str, str], *, at_block: Block) -> str | None:
     """Return the code that this release would put on the chain, None if the node will not compute it.
 
     The node runs the constructor without keeping anything, so what it fixes in the code is in it: other contracts'
     addresses, and nothing that depends on the supply or the sender.
     """
     creation = {"from": SOMEBODY, "data": artifact(contract).creation(*arguments_of(contract, addresses))}
-    pin = {"blockHash": at.hash, "requireCanonical": True}
+    pin = {"blockHash": at_block.hash, "requireCanonical": True}
     (answer,) = node.batch([("eth_call", [creation, pin])])
     return None if isinstance(answer, RpcError) else str(answer)
 

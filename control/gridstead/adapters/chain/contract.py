@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gridstead.adapters.chain.abi import artifact, reverted
-from gridstead.adapters.chain.node import Node, Read, RpcError
+from gridstead.adapters.chain.node import EthCall, Node, RpcError
 from gridstead.domain.job import Block
 from gridstead.errors import ChainUnavailable
 
@@ -40,9 +40,9 @@ class Contract:
     name: str
     address: str
 
-    def read(self, function: str, *arguments: Any) -> Read:  # noqa: ANN401
+    def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
         """Return the read of a view."""
-        return Read(to=self.address, data=artifact(self.name).functions[function].encode(*arguments))
+        return EthCall(to=self.address, data=artifact(self.name).functions[function].encode(*arguments))
 
     def data(self, function: str, *arguments: Any) -> str:  # noqa: ANN401
         """Return the data of a transaction that calls a function."""
@@ -59,9 +59,9 @@ class Contract:
         values = artifact(self.name).functions[function].decode(answer)
         return values[0] if len(values) == 1 else values
 
-    def view(self, kind: Callable[[Any], T], function: str, *arguments: Any) -> View[T]:  # noqa: ANN401
+    def view(self, kind: Callable[[Any], T], function: str, *arguments: Any) -> ViewCall[T]:  # noqa: ANN401
         """Return a question and what makes a value of its answer."""
-        return View(contract=self, function=function, read=self.read(function, *arguments), kind=kind)
+        return ViewCall(contract=self, function=function, read=self.read(function, *arguments), kind=kind)
 
     def call(self, function: str, *arguments: Any, gas: int | None = None) -> Payload:  # noqa: ANN401
         """Return what a transaction that calls a function does."""
@@ -69,12 +69,12 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View(Generic[T]):
+class ViewCall(Generic[T]):
     """A question to a contract, and what makes a value of its answer."""
 
     contract: Contract
     function: str
-    read: Read
+    read: EthCall
     kind: Callable[[Any], T]
 
     def value(self, answer: bytes) -> T:
@@ -82,13 +82,13 @@ class View(Generic[T]):
         return self.kind(self.contract.decode(self.function, answer))
 
 
-def ask(node: Node, views: Sequence[View[T]], *, at: Block) -> list[T]:
+def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]:
     """Return what views say at a block that never revert on a chain that is whole.
 
     Raises:
         ChainUnavailable: One did revert, there was no answer, or the block is not in the chain any more.
     """
-    answers = node.read([view.read for view in views], at=at)
+    answers = node.read([view.read for view in views], at_block=at_block)
     values = []
     for view, answer in zip(views, answers, strict=True):
         if isinstance(answer, RpcError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.adapters.chain.contract import Contract, View
+from gridstead.adapters.chain.contract import Contract, ViewCall
 from gridstead.adapters.chain.job_queues import ProviderJobQueues
 from gridstead.adapters.chain.job_repository import JobRepository
-from gridstead.adapters.chain.meta_scheduler import MetaScheduler
+from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
@@ -30,7 +30,7 @@ class Contracts:
 
     chain_id: int
     version: str
-    meta_scheduler: MetaScheduler
+    meta_scheduler: MetaSchedulerContract
     jobs: JobRepository
     providers: ProviderManager
     queues: ProviderJobQueues
@@ -56,10 +56,10 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     """
     chain_id = int(node.ask("eth_chainId"), 16)
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
-    found = MetaScheduler(meta_scheduler)
+    found = MetaSchedulerContract(meta_scheduler)
     names = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
     views = [found.part(name) for name in names]
-    *answers, version = node.read([view.read for view in (*views, found.version())], at=head)
+    *answers, version = node.read([view.read for view in (*views, found.version())], at_block=head)
     addresses = [_value(view, answer) for view, answer in zip(views, answers, strict=True)]
     jobs, providers, queues, constants, credit = addresses
     if not (jobs and providers and queues and constants and credit):
@@ -81,6 +81,6 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     )
 
 
-def _value(view: View[str], answer: bytes | RpcError) -> str:
+def _value(view: ViewCall[str], answer: bytes | RpcError) -> str:
     """Return what a view says, empty where nothing answers it."""
     return view.value(answer) if isinstance(answer, bytes) and answer else ""

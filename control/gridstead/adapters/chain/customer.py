@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gridstead.adapters.chain.abi import artifact, reverted
-from gridstead.adapters.chain.contract import Payload, View
+from gridstead.adapters.chain.contract import Payload, ViewCall
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.chain.job_history import HistoryEvent, read_job_history
 from gridstead.adapters.chain.logs import read_logs
-from gridstead.adapters.chain.milestones import Milestone, read_milestones
-from gridstead.adapters.chain.money import Permit
+from gridstead.adapters.chain.money import CreditPermit
 from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
@@ -49,7 +49,7 @@ class JobRequest:
 
     resources: Resources
     batch_location_hash: str
-    lock: int
+    escrow: int
     name: str = ""
     uses: tuple[Label, ...] = ()
     affinity: tuple[Affinity, ...] = ()
@@ -113,7 +113,7 @@ class Customer:
         spender = self._contracts.meta_scheduler.address
         return self._value(self._contracts.credit.allowance(self.address, spender))
 
-    def minimum_lock(self) -> int:
+    def minimum_escrow(self) -> int:
         """Return the least that a job must lock."""
         return self._value(self._contracts.constants.minimum_amount())
 
@@ -150,8 +150,8 @@ class Customer:
         """
         grid = self._contracts.meta_scheduler
         data = [
-            grid.request_new_job(definition, lock, name, delegate=delegate).data
-            for definition, lock, name, delegate in map(to_arguments, requests)
+            grid.request_new_job(definition, escrow, name, delegate=delegate).data
+            for definition, escrow, name, delegate in map(to_arguments, requests)
         ]
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
         return tuple(_number(receipt) for receipt in receipts)
@@ -164,14 +164,14 @@ class Customer:
         Raises:
             TransactionReverted: If the grid refuses, as for a lack of credits.
         """
-        if self.allowance() >= request.lock:
+        if self.allowance() >= request.escrow:
             return self.request_job(request)
         if not self._contracts.has_batches:
-            self.allow(request.lock)
+            self.allow(request.escrow)
             return self.request_job(request)
-        definition, lock, name, delegate = to_arguments(request)
+        definition, escrow, name, delegate = to_arguments(request)
         grid = self._contracts.meta_scheduler
-        payload = grid.request_new_job_with_permit(definition, lock, name, self._permit(lock), delegate=delegate)
+        payload = grid.request_new_job_with_permit(definition, escrow, name, self._permit(escrow), delegate=delegate)
         return _number(self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit"))
 
     def cancel_job(self, number: int) -> None:
@@ -186,9 +186,9 @@ class Customer:
         """Return the numbers of a customer's jobs, ours if none is named, oldest first."""
         return self._value(self._contracts.jobs.by_customer(customer or self.address))
 
-    def milestones(self, number: int) -> tuple[Milestone, ...]:
+    def job_history(self, number: int) -> tuple[HistoryEvent, ...]:
         """Return what happened to a job, oldest first."""
-        return read_milestones(self._node, self._contracts, number, first=self._first_block)
+        return read_job_history(self._node, self._contracts, number, first=self._first_block)
 
     def provider_addresses(self) -> tuple[str, ...]:
         """Return every wallet that ever asked to be a provider, in order of the first request."""
@@ -206,16 +206,16 @@ class Customer:
         """Take a provider out of the grid; for the grid's administrators."""
         self._transact("remove", self._contracts.providers.remove(address))
 
-    def _permit(self, amount: int) -> Permit:
+    def _permit(self, amount: int) -> CreditPermit:
         credit, grid = self._contracts.credit, self._contracts
         deadline = to_block(self._node.ask("eth_getBlockByNumber", "latest", False)).timestamp + PERMIT_S
         nonce = self._value(credit.nonce(self.address))
         spender = grid.meta_scheduler.address
         document = credit.permit_document(grid.chain_id, self.address, spender, amount, nonce=nonce, deadline=deadline)
         v, r, s = self._wallet.sign_typed(document)
-        return Permit(deadline=deadline, v=v, r=r, s=s)
+        return CreditPermit(deadline=deadline, v=v, r=r, s=s)
 
-    def _value(self, view: View[T]) -> T:
+    def _value(self, view: ViewCall[T]) -> T:
         (answer,) = self._node.batch([("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])])
         if isinstance(answer, RpcError):
             if answer.is_revert:
@@ -240,7 +240,7 @@ def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool
         [(label.key, label.value) for label in request.uses],
         [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
     )
-    return definition, request.lock, request.name.encode().ljust(NAME_BYTES, b"\0"), request.delegate
+    return definition, request.escrow, request.name.encode().ljust(NAME_BYTES, b"\0"), request.delegate
 
 
 def _number(receipt: Mapping[str, Any]) -> int:

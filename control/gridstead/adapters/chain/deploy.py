@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.blueprint import BLUEPRINT, RESIGNATION, address_of, arguments_of, wiring
+from gridstead.adapters.chain.blueprint import BLUEPRINT, RENUNCIATION, address_of, arguments_of, wiring
 from gridstead.adapters.chain.contracts import Contract
 from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alone, last_aside, read, set_aside, write
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.encode import Payload
-from gridstead.adapters.chain.history import search
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.adapters.chain.steps import Step, filling, role_id, to_steps
+from gridstead.adapters.chain.role_history import search
+from gridstead.adapters.chain.steps import TransactionStep, filling, role_id, to_steps
 from gridstead.adapters.chain.survey import Survey, check_release, creation_of, survey
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.administration import Change
@@ -66,7 +66,7 @@ class Deployment:
         self._old: Record | None = None
         self._record = self._load()
 
-    def plan(self, *, operator: str, supply: int) -> tuple[Step, ...]:
+    def plan(self, *, operator: str, supply: int) -> tuple[TransactionStep, ...]:
         """Return what is still to be sent; nothing is written or sent.
 
         Args:
@@ -82,11 +82,11 @@ class Deployment:
             check_release(self._node, found)
         wanted = wiring(addresses, operator=operator, admin=self._admin.address)
         missing = [one for one in wanted if not self._is_so(one, found)]
-        if missing and missing[-1].function == RESIGNATION and not self._may_seal(addresses, found):
+        if missing and missing[-1].function == RENUNCIATION and not self._may_seal(addresses, found):
             del missing[-1]
         return tuple(self._placed((*creations, *to_steps(missing, addresses, nonce=0)), found))
 
-    def estimated(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+    def estimated(self, steps: Iterable[TransactionStep]) -> tuple[TransactionStep, ...]:
         """Return steps with the gas that the node thinks they take, where it can know that."""
         told = []
         for step in steps:
@@ -138,7 +138,7 @@ class Deployment:
         hint = "Use the chain and the wallet that it was begun with, or another file to deploy a new set."
         raise ConfigError(f"the deployment {self._path} is another one", detail=detail, hint=hint)
 
-    def _creations(self, found: Survey, supply: int) -> tuple[list[Step], dict[str, str]]:
+    def _creations(self, found: Survey, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
         addresses, free, steps = dict(found.known), found.free, []
         for name in BLUEPRINT:
             if name in addresses:
@@ -148,7 +148,7 @@ class Deployment:
                 nonce, free = free, free + 1
             values = arguments_of(name, addresses, supply=supply)
             addresses[name] = address_of(self._admin.address, nonce)
-            step = Step(
+            step = TransactionStep(
                 title=creation_of(name),
                 contract=name,
                 to="",
@@ -161,14 +161,14 @@ class Deployment:
             steps.append(step)
         return steps, {name: addresses[name] for name in BLUEPRINT}
 
-    def _placed(self, steps: Iterable[Step], found: Survey) -> Iterable[Step]:
+    def _placed(self, steps: Iterable[TransactionStep], found: Survey) -> Iterable[TransactionStep]:
         """Yield steps with the nonces that were meant for them, or else free ones, and before them what fills gaps.
 
         Another program's transaction may be gone from the pool after ours was signed with the next nonce. Ours keeps
         its nonce: with a lower one it could be mined twice. A call that does not wait goes after those before it, which
         may be new: another wallet is to be the meta-scheduler's, and the seal was only written down.
         """
-        placed: list[Step] = []
+        placed: list[TransactionStep] = []
         free = found.free
         for step in steps:
             nonce = self._reserved(step.title, found)
@@ -191,7 +191,7 @@ class Deployment:
         if change.contract not in found.known:
             return False
         contract = Contract(change.contract, found.known[change.contract])
-        if change.function in {"grantRole", RESIGNATION}:
+        if change.function in {"grantRole", RENUNCIATION}:
             role, account = map(str, change.arguments)
             has = bool(self._ask(contract, found.head, "hasRole", role_id(role), account))
             return has is (change.function == "grantRole")
@@ -214,15 +214,15 @@ class Deployment:
         if history is None or not history.is_whole_of(SEALABLE):
             return False
         expected = {(Role.ADMIN, self._admin.address), (Role.CONTRACT, addresses["MetaScheduler"])}
-        return {(one.role, one.account) for one in history.gifts} <= expected
+        return {(one.role, one.account) for one in history.grants} <= expected
 
     def _ask(self, contract: Contract, head: Block, function: str, *arguments: Any) -> Any:  # noqa: ANN401
-        (answer,) = self._node.read([contract.read(function, *arguments)], at=head)
+        (answer,) = self._node.read([contract.read(function, *arguments)], at_block=head)
         if isinstance(answer, RpcError):
             raise ConfigError(f"cannot use {contract.name} at {contract.address}", detail=f"it has no {function}")
         return contract.decode(function, answer)
 
-    def _check_coins(self, steps: tuple[Step, ...]) -> None:
+    def _check_coins(self, steps: tuple[TransactionStep, ...]) -> None:
         price = self._direct.fees().max_fee
         needed = sum(step.gas or WIRING_GAS for step in steps) * price
         has = int(self._node.ask("eth_getBalance", self._admin.address, "latest"), 16)
@@ -231,7 +231,7 @@ class Deployment:
             hint = "Send coins of the chain to the wallet."
             raise ConfigError(f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint)
 
-    def _perform(self, step: Step) -> bool:
+    def _perform(self, step: TransactionStep) -> bool:
         """Send a step and wait for it; return whether it was mined, else its nonce was used for something else."""
         earlier = self._record.intent(step.title)
         same = earlier if earlier is not None and earlier.nonce == step.nonce else None
@@ -262,7 +262,7 @@ class Deployment:
             self._write()
             raise
 
-    def _keep(self, intent: Intent, *, done: Step | None = None) -> None:
+    def _keep(self, intent: Intent, *, done: TransactionStep | None = None) -> None:
         others = [one for one in self._record.intents if (one.step, one.nonce) != (intent.step, intent.nonce)]
         self._record.intents = [*others, intent]
         if done is not None and done.creates:

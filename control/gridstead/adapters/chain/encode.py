@@ -134,4 +134,4 @@ def _error(call: Settle) -> str:
 
 
 def _number(call: Match | SetRunning | Refuse | Settle | Expire) -> int:
-    return call.proof.job_id.number
+    return call.job_key.job_id.number

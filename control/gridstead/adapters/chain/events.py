@@ -13,33 +13,33 @@ from typing import Any
 from gridstead.adapters.chain.abi import EventType, artifact
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.records import to_address
-from gridstead.domain.events import Event, EventKind
+from gridstead.domain.events import ChainEvent, ChainEventKind
 
-Fields = dict[tuple[str, str], tuple[EventKind, dict[str, str]]]
+Fields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 
 # Our event, and the names that its fields have in the contracts' event.
 _FIELDS: Fields = {
     ("MetaScheduler", "NewJobRequestEvent"): (
-        EventKind.JOB_REQUESTED,
+        ChainEventKind.JOB_REQUESTED,
         {"_jobId": "job_number", "_customerAddr": "customer"},
     ),
     ("MetaScheduler", "ClaimJobEvent"): (
-        EventKind.JOB_CLAIMED,
+        ChainEventKind.JOB_CLAIMED,
         {"jobId": "job_number", "customerAddr": "customer", "providerAddr": "provider"},
     ),
     ("MetaScheduler", "JobRefusedEvent"): (
-        EventKind.JOB_REFUSED,
+        ChainEventKind.JOB_REFUSED,
         {"_jobId": "job_number", "_customerAddr": "customer", "_providerAddr": "provider"},
     ),
-    ("JobRepository", "JobTransitionEvent"): (EventKind.JOB_TRANSITION, {"_jobId": "job_number"}),
-    ("ProviderManager", "ProviderWaitingForApproval"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
-    ("ProviderManager", "ProviderApproved"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
-    ("ProviderManager", "ProviderRemoved"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
-    ("ProviderManager", "ProviderBanChanged"): (EventKind.PROVIDER_CHANGED, {"addr": "provider"}),
+    ("JobRepository", "JobTransitionEvent"): (ChainEventKind.JOB_TRANSITION, {"_jobId": "job_number"}),
+    ("ProviderManager", "ProviderWaitingForApproval"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
+    ("ProviderManager", "ProviderApproved"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
+    ("ProviderManager", "ProviderRemoved"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
+    ("ProviderManager", "ProviderBanChanged"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
 }
 _CLAIMS: Fields = {("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]}
 _OWN_CLAIMS: Fields = {
-    ("MetaScheduler", "JobClaimed"): (EventKind.JOB_CLAIMED, {"jobId": "job_number", "provider": "provider"})
+    ("MetaScheduler", "JobClaimed"): (ChainEventKind.JOB_CLAIMED, {"jobId": "job_number", "provider": "provider"})
 }
 
 
@@ -60,7 +60,7 @@ class EventReader:
         is_own = bool(claims_of) and contracts.has_batches
         fields = _OWN_CLAIMS if is_own else _CLAIMS if claims_of else _FIELDS
         self._indexed: list[Any] = [None, f"0x{claims_of.removeprefix('0x'):0>64}"] if is_own else []
-        self._known: dict[tuple[str, str], tuple[EventType, EventKind, dict[str, str]]] = {}
+        self._known: dict[tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]] = {}
         for (contract, name), (kind, names) in fields.items():
             event = artifact(contract).events[name]
             self._known[at[contract], event.topic] = (event, kind, names)
@@ -72,14 +72,14 @@ class EventReader:
             "topics": [sorted({topic for _, topic in self._known}), *self._indexed],
         }
 
-    def read(self, log: Mapping[str, Any]) -> Event | None:
+    def read(self, log: Mapping[str, Any]) -> ChainEvent | None:
         """Return what a log entry tells, None if it is none of ours."""
         known = self._known.get((log["address"].lower(), log["topics"][0]))
         if known is None:
             return None
         event, kind, names = known
         told = {names[name]: value for name, value in event.decode(log).items() if name in names}
-        return Event(
+        return ChainEvent(
             kind=kind,
             block=int(log["blockNumber"], 16),
             index=int(log["logIndex"], 16),

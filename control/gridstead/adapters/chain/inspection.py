@@ -10,9 +10,9 @@ from eth_utils.crypto import keccak
 
 from gridstead.adapters.chain.blueprint import code_of_release
 from gridstead.adapters.chain.contracts import Contract, Contracts
-from gridstead.adapters.chain.history import Gift, search
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.role_history import RoleGrant, search
 from gridstead.adapters.chain.steps import role_id
 from gridstead.domain.administration import CONSTANTS
 from gridstead.domain.deployment import (
@@ -50,7 +50,7 @@ class Inspector:
         set_ = (contracts.meta_scheduler, contracts.jobs, contracts.providers)
         self._all = {one.name: one for one in (*set_, contracts.queues, contracts.constants, contracts.credit)}
 
-    def look(
+    def inspect(
         self, *, accounts: Iterable[str] = (), first_block: int | None = None, count_escrow: bool = False
     ) -> GridState:
         """Return the set as the newest block has it.
@@ -75,15 +75,15 @@ class Inspector:
             ],
             head,
         )
-        gifts, owners = (history.gifts if history else ()), self._owners(head)
-        matter = {*accounts, *(one.given_by for one in gifts), *(one.owner for one in owners)}
+        grants, owners = (history.grants if history else ()), self._owners(head)
+        matter = {*accounts, *(one.given_by for one in grants), *(one.owner for one in owners)}
         return GridState(
             chain_id=self._contracts.chain_id,
             block=head.number,
             version=self._contracts.version,
             first_block=history.first_block if history and history.is_whole else None,
             placed=tuple(self._placed(name, head) for name in self._all),
-            holders=self._holders(gifts, sorted(matter), head),
+            holders=self._holders(grants, sorted(matter), head),
             owners=owners,
             constants=self._constants(head),
             accepts_jobs=bool(accepts),
@@ -98,7 +98,7 @@ class Inspector:
         code = str(self._node.ask("eth_getCode", contract.address, pin))
         if len(code) <= len("0x"):
             return Placed(contract=name, address=contract.address, code=Code.MISSING)
-        expected = code_of_release(self._node, name, addresses, at=head)
+        expected = code_of_release(self._node, name, addresses, at_block=head)
         if expected is None:
             return Placed(contract=name, address=contract.address, code=Code.UNKNOWN, code_hash=_hash(code))
         return Placed(
@@ -109,13 +109,13 @@ class Inspector:
             expected_hash=_hash(expected),
         )
 
-    def _holders(self, gifts: Iterable[Gift], accounts: Iterable[str], head: Block) -> tuple[Holder, ...]:
+    def _holders(self, grants: Iterable[RoleGrant], accounts: Iterable[str], head: Block) -> tuple[Holder, ...]:
         """Return who holds a role now: of those who were ever given it, and of the accounts that matter."""
         givers: dict[Any, str] = {}
-        for gift in gifts:
-            key = (gift.contract, gift.role, gift.account)
+        for grant in grants:
+            key = (grant.contract, grant.role, grant.account)
             givers.pop(key, None)  # the newest last
-            givers[key] = gift.given_by
+            givers[key] = grant.given_by
         for contract, role in SEATS:
             for account in (*accounts, self._contracts.meta_scheduler.address):
                 givers.setdefault((contract, role, account), "")
@@ -147,22 +147,22 @@ class Inspector:
 
     def _escrow(self, balance: int, fees: int, head: Block) -> Escrow:
         (count,) = self._values([(self._contracts.jobs, "jobIdCounter", ())], head)
-        total, locked, hot = int(count or 0), 0, 0
+        total, escrowed, hot = int(count or 0), 0, 0
         for start in range(1, total + 1, JOBS_AT_ONCE):
             numbers = range(start, min(start + JOBS_AT_ONCE, total + 1))
-            alive = [job for job in self._ledger.jobs(numbers, at=head).values() if job.state not in COLD]
-            locked += sum(job.lock for job in alive)
+            alive = [job for job in self._ledger.jobs(numbers, at_block=head).values() if job.state not in COLD]
+            escrowed += sum(job.escrow for job in alive)
             hot += len(alive)
             if numbers[-1] % (10 * JOBS_AT_ONCE) == 0:
                 self._tell(f"{numbers[-1]} of {total} jobs counted")
-        return Escrow(balance=balance, locked=locked, fees=fees, jobs=total, hot_jobs=hot)
+        return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot)
 
     def _values(self, asked: Iterable[tuple[Contract, str, tuple[Any, ...]]], head: Block) -> list[Any]:
         """Return what views answer; None where a contract does not have the view, as one of another generation."""
         views = list(asked)
         reads = [contract.read(name, *arguments) for contract, name, arguments in views]
         values: list[Any] = []
-        for (contract, name, _), answer in zip(views, self._node.read(reads, at=head), strict=True):
+        for (contract, name, _), answer in zip(views, self._node.read(reads, at_block=head), strict=True):
             if isinstance(answer, RpcError):
                 values.append(None)
                 continue

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from gridstead.adapters.chain.abi import text
-from gridstead.adapters.chain.contract import Contract, Payload, View, job_id
-from gridstead.adapters.chain.money import Permit
+from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, job_id
+from gridstead.adapters.chain.money import CreditPermit
 from gridstead.domain.lifecycle import JobState
 
 Match = tuple[bytes, str, int]  # job id, provider, highest price of the whole job per minute
@@ -16,7 +16,7 @@ Start = tuple[bytes, int]  # job id, Unix seconds
 Settlement = tuple[bytes, int, int, int, str, bytes]  # job id, state, seconds, exit code, error, evidence
 
 
-class MetaScheduler(Contract):
+class MetaSchedulerContract(Contract):
     """The steps of jobs. A batch (ours only) tells of an element that it had to skip, and goes on."""
 
     __slots__ = ()
@@ -24,26 +24,26 @@ class MetaScheduler(Contract):
     def __init__(self, address: str) -> None:
         super().__init__("MetaScheduler", address)
 
-    def part(self, getter: str) -> View[str]:
+    def part(self, getter: str) -> ViewCall[str]:
         """Ask for the address of another contract of the grid, lower case, by the getter's name."""
         return self.view(lambda address: str(address).lower(), getter)
 
-    def version(self) -> View[str]:
+    def version(self) -> ViewCall[str]:
         """Ask for the version; ours only."""
         return self.view(text, "version")
 
     # For customers.
 
-    def request_new_job(self, definition: tuple[Any, ...], lock: int, name: bytes, *, delegate: bool) -> Payload:
+    def request_new_job(self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate: bool) -> Payload:
         """Lock the sender's credits and ask for a job."""
-        return self.call("requestNewJob", definition, lock, name, delegate)
+        return self.call("requestNewJob", definition, escrow, name, delegate)
 
     def request_new_job_with_permit(
-        self, definition: tuple[Any, ...], lock: int, name: bytes, permit: Permit, *, delegate: bool
+        self, definition: tuple[Any, ...], escrow: int, name: bytes, permit: CreditPermit, *, delegate: bool
     ) -> Payload:
         """Do the same with credits that a signature allows to lock; ours only."""
         signed = (permit.deadline, permit.v, permit.r, permit.s)
-        return self.call("requestNewJobWithPermit", definition, lock, name, delegate, *signed)
+        return self.call("requestNewJobWithPermit", definition, escrow, name, delegate, *signed)
 
     def cancel_job(self, number: int) -> Payload:
         """End the sender's job, or have its provider end it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gridstead.adapters.chain.contract import Contract, Payload, View
+from gridstead.adapters.chain.contract import Contract, Payload, ViewCall
 
 NAME = "Credit"
 
@@ -22,7 +22,7 @@ _DOMAIN = ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("v
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Permit:
+class CreditPermit:
     """An owner's signature that lets another take credits until a time, Unix seconds. Source: ERC-2612."""
 
     deadline: int
@@ -39,15 +39,15 @@ class Credit(Contract):
     def __init__(self, address: str) -> None:
         super().__init__("Credit", address)
 
-    def balance_of(self, owner: str) -> View[int]:
+    def balance_of(self, owner: str) -> ViewCall[int]:
         """Ask for the credits of a wallet."""
         return self.view(int, "balanceOf", owner)
 
-    def allowance(self, owner: str, spender: str) -> View[int]:
+    def allowance(self, owner: str, spender: str) -> ViewCall[int]:
         """Ask how many of a wallet's credits another may take."""
         return self.view(int, "allowance", owner, spender)
 
-    def nonce(self, owner: str) -> View[int]:
+    def nonce(self, owner: str) -> ViewCall[int]:
         """Ask how many permits of a wallet were used; ours only."""
         return self.view(int, "nonces", owner)
 
@@ -83,27 +83,27 @@ class Constants(Contract):
     def __init__(self, address: str) -> None:
         super().__init__("Constants", address)
 
-    def minimum_amount(self) -> View[int]:
+    def minimum_amount(self) -> ViewCall[int]:
         """Ask for the least lock of a job."""
         return self.view(int, "minimumAmount")
 
-    def slack_minutes(self) -> View[int]:
+    def slack_minutes(self) -> ViewCall[int]:
         """Ask by how much a bill may exceed the time since the start; without meaning on our contracts."""
         return self.view(int, "billDurationDeltaMinute")
 
-    def fee_percent(self) -> View[int]:
+    def fee_percent(self) -> ViewCall[int]:
         """Ask for the grid's share of a bill."""
         return self.view(int, "deepsquareCut")
 
-    def claim_timeout_blocks(self) -> View[int]:
+    def claim_timeout_blocks(self) -> ViewCall[int]:
         """Ask how many blocks a match may wait for its claim."""
         return self.view(int, "claimJobTimeout")
 
-    def start_timeout_s(self) -> View[int]:
+    def start_timeout_s(self) -> ViewCall[int]:
         """Ask how many seconds a claimed job may wait for its start; ours only."""
         return self.view(int, "startTimeout")
 
-    def settle_grace_s(self) -> View[int]:
+    def settle_grace_s(self) -> ViewCall[int]:
         """Ask how many seconds beyond its paid time a job may run unsettled; ours only."""
         return self.view(int, "settleGrace")
 

@@ -43,7 +43,7 @@ class RpcError:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class EthCall:
     """A call of a view: contract address, and selector and arguments as 0x and hexadecimal digits."""
 
     to: str
@@ -92,19 +92,19 @@ class Node:
             answers += self._post(requests[start : start + REQUESTS_PER_BATCH])
         return answers
 
-    def read(self, reads: Sequence[Read], *, at: Block) -> list[bytes | RpcError]:
+    def read(self, reads: Sequence[EthCall], *, at_block: Block) -> list[bytes | RpcError]:
         """Return what views answer at that block; an ``RpcError`` where a contract reverted.
 
         Raises:
             ChainUnavailable: There was no answer, or the block is not in the chain any more.
         """
-        pin = {"blockHash": at.hash, "requireCanonical": True}
+        pin = {"blockHash": at_block.hash, "requireCanonical": True}
         answers = self.batch([("eth_call", [{"to": read.to, "data": read.data}, pin]) for read in reads])
         results: list[bytes | RpcError] = []
         for answer in answers:
             if isinstance(answer, RpcError):
                 if not answer.is_revert:
-                    raise unavailable(answer, f"eth_call at block {at.number}")
+                    raise unavailable(answer, f"eth_call at block {at_block.number}")
                 results.append(answer)
             else:
                 results.append(bytes.fromhex(answer[2:]))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gridstead.adapters.chain.contract import Contract, Payload, View
+from gridstead.adapters.chain.contract import Contract, Payload, ViewCall
 from gridstead.adapters.chain.records import ProviderRecord
 from gridstead.domain.billing import Prices
 from gridstead.domain.job import Hardware, Label
@@ -17,23 +17,23 @@ class ProviderManager(Contract):
     def __init__(self, address: str) -> None:
         super().__init__("ProviderManager", address)
 
-    def active(self, provider: str) -> View[ProviderRecord]:
+    def active(self, provider: str) -> ViewCall[ProviderRecord]:
         """Ask for the record that is in force."""
         return self.view(ProviderRecord.of, "getProvider", provider)
 
-    def waiting(self, provider: str) -> View[ProviderRecord]:
+    def waiting(self, provider: str) -> ViewCall[ProviderRecord]:
         """Ask for the record that waits for approval."""
         return self.view(ProviderRecord.of, "getWaitingForApprovalProvider", provider)
 
-    def is_valid_for_scheduling(self, provider: str) -> View[bool]:
+    def is_valid_for_scheduling(self, provider: str) -> ViewCall[bool]:
         """Ask whether jobs may be matched to it."""
         return self.view(bool, "isValidForScheduling", provider)
 
-    def is_waiting(self, provider: str) -> View[bool]:
+    def is_waiting(self, provider: str) -> ViewCall[bool]:
         """Ask whether a record of its waits for approval."""
         return self.view(bool, "isWaitingForApproval", provider)
 
-    def is_banned(self, provider: str) -> View[bool]:
+    def is_banned(self, provider: str) -> ViewCall[bool]:
         """Ask whether it is shut out."""
         return self.view(bool, "isBanned", provider)
 

@@ -27,7 +27,7 @@ def to_name(data: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRecord:
+class ChainJobRecord:
     """The struct ``Job``, decoded; the two generations share it. Addresses are lower case, empty for none."""
 
     number: int
@@ -35,7 +35,7 @@ class JobRecord:
     provider: str
     resources: Resources
     state: JobState
-    lock: int
+    escrow: int
     final_cost: int
     fields: tuple[Any, ...]
 
@@ -49,7 +49,7 @@ class JobRecord:
             provider=to_address(struct[3]),
             resources=Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory),
             state=JobState(struct[1]),
-            lock=struct[5][0],
+            escrow=struct[5][0],
             final_cost=struct[5][1],
             fields=struct,
         )
@@ -73,7 +73,7 @@ class JobRecord:
             batch_location_hash=text(script),
             uses=_labels(uses),
             affinity=tuple(_affinity(one) for one in affinity),
-            lock=self.lock,
+            escrow=self.escrow,
             final_cost=self.final_cost,
             price_per_min=price_per_min,
             submitted_at=time[0],

@@ -16,7 +16,7 @@ NO_ROLE = bytes(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TransactionStep:
     """A transaction that is yet to be sent.
 
     Attributes:
@@ -57,7 +57,7 @@ def encode_change(change: Change) -> str:
     return function.encode(*values)
 
 
-def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: int) -> tuple[Step, ...]:
+def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: int) -> tuple[TransactionStep, ...]:
     """Return the transactions of changes, from a nonce on.
 
     Args:
@@ -66,7 +66,7 @@ def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: 
         nonce: Of the first.
     """
     return tuple(
-        Step(
+        TransactionStep(
             title=change.title,
             contract=change.contract,
             to=addresses[change.contract],
@@ -79,13 +79,15 @@ def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: 
     )
 
 
-def filling(nonce: int, sender: str) -> Step:
+def filling(nonce: int, sender: str) -> TransactionStep:
     """Return a transaction that does nothing but use a nonce up: a transfer of no coins to the sender itself."""
     title = f"nonce {nonce} is used, which nothing else waits with"
-    return Step(title=title, contract="", to=sender, function="transfer", arguments=(), data="0x", nonce=nonce)
+    return TransactionStep(
+        title=title, contract="", to=sender, function="transfer", arguments=(), data="0x", nonce=nonce
+    )
 
 
-def to_json(step: Step) -> dict[str, Any]:
+def to_json(step: TransactionStep) -> dict[str, Any]:
     """Return a step for machines; the code of a creation is told by its hash, it is in this release."""
     told: dict[str, Any] = {"title": step.title, "contract": step.contract, "to": step.to or None}
     told |= {"function": step.function, "arguments": list(step.arguments), "nonce": step.nonce, "gas": step.gas}

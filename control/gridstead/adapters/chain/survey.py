@@ -51,7 +51,7 @@ def survey(node: Node, record: Record) -> Survey:
     for name, address, is_sure in _candidates(record):
         code = node.ask("eth_getCode", address, pin)
         is_there = len(code) > len("0x") and name not in known
-        if is_there and (is_sure or code == code_of_release(node, name, known, at=head)):
+        if is_there and (is_sure or code == code_of_release(node, name, known, at_block=head)):
             known[name] = address
     record.contracts = dict(known)
     waiting = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
@@ -69,7 +69,7 @@ def check_release(node: Node, found: Survey) -> None:
     """
     pin = {"blockHash": found.head.hash, "requireCanonical": True}
     for name, address in found.known.items():
-        expected = code_of_release(node, name, found.known, at=found.head)
+        expected = code_of_release(node, name, found.known, at_block=found.head)
         if expected not in {None, node.ask("eth_getCode", address, pin)}:
             hint = "Finish the set with the release that began it, or use another file to deploy a new one."
             raise ConfigError(f"{name} at {address} is another release's", hint=hint)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gridstead.adapters.cvmfs.catalogs import SqliteTreeCatalog
 from gridstead.adapters.cvmfs.disk import PART, write_part, writing
-from gridstead.domain.cvmfs.objects import Kind, ObjectName, inflated, limited, verified
+from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName, inflated, limited, verified
 from gridstead.errors import StorageFull
 
 FOLDER_MODE = 0o700
@@ -108,7 +108,7 @@ class DiskCache:
                 self._evict(down_to=max(0, int(self._max_bytes * KEEP) - size), coming=size)
 
     def _evict(self, *, down_to: int, coming: int) -> None:
-        files = sorted(self._files(), key=lambda file: (file[2].name.endswith(Kind.CATALOG.value), file[0]))
+        files = sorted(self._files(), key=lambda file: (file[2].name.endswith(ObjectKind.CATALOG.value), file[0]))
         left = sum(size for _, size, _ in files)
         for _, size, path in files:
             if left <= down_to:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gridstead.adapters.cvmfs.databases import bound, connect, judged, nested_catalogs, require
 from gridstead.domain.cvmfs.objects import ObjectName
-from gridstead.domain.cvmfs.tree import Entry, Piece, Row, chunks_of, parent_of, parse_entry, path_key, whole_of
+from gridstead.domain.cvmfs.tree import Piece, Row, TreeEntry, chunks_of, parent_of, parse_entry, path_key, whole_of
 
 PAGES = "PRAGMA cache_size = -256"  # KiB: many catalogs are open at a time
 _COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
@@ -36,20 +36,20 @@ class SqliteTreeCatalog:
             self._database.execute(PAGES)
             require(self._database, name, "catalog", "chunks")
 
-    def entry(self, path: str) -> Entry | None:
+    def entry(self, path: str) -> TreeEntry | None:
         """Return what is at a path."""
         with self._asked() as database:
             row = database.execute(_ENTRY, path_key(path)).fetchone()
         return None if row is None else self._parsed(row, path)
 
-    def entries(self, path: str) -> tuple[Entry, ...]:
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
         """Return what is in a directory."""
         with self._asked() as database:
             rows = database.execute(_ENTRIES, path_key(path)).fetchall()
         found = (parse_entry(Row(*row), path) for row in rows)
         return tuple(one for one in found if one.name and not one.is_hidden)
 
-    def pieces(self, path: str, entry: Entry) -> tuple[Piece, ...]:
+    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
         """Return the content of a file."""
         if not entry.is_chunked:
             return whole_of(entry)
@@ -73,6 +73,6 @@ class SqliteTreeCatalog:
         with judged(self._name):
             yield self._database
 
-    def _parsed(self, row: tuple[object, ...], path: str) -> Entry:
+    def _parsed(self, row: tuple[object, ...], path: str) -> TreeEntry:
         """Return an entry; the root of a nested catalog may or may not know the name that its parent gives it."""
         return parse_entry(Row(*row)._replace(name=path.rpartition("/")[2]), parent_of(path))

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from gridstead.adapters.cvmfs.disk import PART, writing
 from gridstead.adapters.cvmfs.objects import DiskObjects, blocks
-from gridstead.domain.cvmfs.objects import Kind, ObjectName, from_digest, inflated, parse_hash
+from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName, from_digest, inflated, parse_hash
 from gridstead.errors import RepositoryIncomplete, RepositoryUntrusted
 
 STEPS = 1_000_000  # of SQLite's machine between two counts
@@ -53,7 +53,7 @@ class CompressedDatabases:
         with self._open(name) as database, judged(name):
             require(database, name, "tags")
             rows = database.execute("SELECT DISTINCT hash FROM tags LIMIT ?", (MAX_TAGS,)).fetchall()
-            return tuple(parse_hash(str(row[0]), Kind.CATALOG) for row in rows)
+            return tuple(parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows)
 
     @contextmanager
     def _open(self, name: ObjectName) -> Iterator[sqlite3.Connection]:
@@ -85,7 +85,7 @@ class SqliteCatalog:
         """Return what its files consist of."""
         with judged(self.name):
             require(self.database, self.name, "catalog", "chunks")
-            for query, kind in ((_FILES, Kind.FILE), (_CHUNKS, Kind.CHUNK)):
+            for query, kind in ((_FILES, ObjectKind.FILE), (_CHUNKS, ObjectKind.CHUNK)):
                 for digest, code in self.database.execute(query):
                     yield from_digest(digest, code, kind)
 
@@ -95,7 +95,7 @@ class SqliteCatalog:
         with judged(self.name):
             if _has(self.database, "bind_mountpoints"):  # catalogs that are shown in a second place
                 rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
-                found += [parse_hash(str(row[0]), Kind.CATALOG) for row in rows]
+                found += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
         return tuple(dict.fromkeys(found))
 
 
@@ -129,7 +129,7 @@ def nested_catalogs(database: sqlite3.Connection, name: ObjectName) -> tuple[tup
     with judged(name):
         require(database, name, "nested_catalogs")
         rows = database.execute("SELECT path, sha1 FROM nested_catalogs").fetchall()
-        return tuple((str(path), parse_hash(str(digest), Kind.CATALOG)) for path, digest in rows)
+        return tuple((str(path), parse_hash(str(digest), ObjectKind.CATALOG)) for path, digest in rows)
 
 
 def _has(database: sqlite3.Connection, table: str) -> bool:

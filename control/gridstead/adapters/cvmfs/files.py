@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from gridstead.adapters.cvmfs.disk import PART, replace, writing
-from gridstead.domain.cvmfs.letters import MANIFEST, WHITELIST
 from gridstead.domain.cvmfs.objects import ObjectName, parse_path
 from gridstead.domain.cvmfs.replica import ReplicaState, Revision
-from gridstead.domain.cvmfs.trust import Letters
+from gridstead.domain.cvmfs.signed_files import MANIFEST, WHITELIST
+from gridstead.domain.cvmfs.trust import SignedFiles
 from gridstead.errors import ConfigError, ReplicaBusy
 
 STATE = ".state"
@@ -85,7 +85,7 @@ class DiskFiles:
             status["last_gc"] = _date(state.last_sweep)
         replace(self._folder / STATUS, json.dumps(status).encode(), folder=self._txn)
 
-    def letter(self, name: str) -> bytes | None:
+    def signed_file(self, name: str) -> bytes | None:
         """Return a letter that is served."""
         try:
             return (self._folder / name).read_bytes()
@@ -94,11 +94,14 @@ class DiskFiles:
         except OSError as error:
             raise ConfigError(f"cannot read {self._folder / name}", detail=str(error)) from error
 
-    def publish(self, letters: Letters) -> None:
+    def publish(self, signed_files: SignedFiles) -> None:
         """Serve these letters."""
-        for name, letter in ((WHITELIST, letters.whitelist.letter), (MANIFEST, letters.manifest.letter)):
-            if self.letter(name) != letter.raw:
-                replace(self._folder / name, letter.raw, folder=self._txn)
+        for name, signed_file in (
+            (WHITELIST, signed_files.whitelist.signed_file),
+            (MANIFEST, signed_files.manifest.signed_file),
+        ):
+            if self.signed_file(name) != signed_file.raw:
+                replace(self._folder / name, signed_file.raw, folder=self._txn)
 
     def announce(self, since: int | None) -> None:
         """Tell clients whether a pull runs."""

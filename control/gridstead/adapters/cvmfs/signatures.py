@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from gridstead.domain.cvmfs.letters import Letter
 from gridstead.domain.cvmfs.objects import Algorithm, new_hasher
+from gridstead.domain.cvmfs.signed_files import SignedFile
 from gridstead.errors import ConfigError, RepositoryUntrusted
 
 
@@ -30,9 +30,9 @@ class RsaSignatures:
     def __init__(self, files: Iterable[Path]) -> None:
         self._keys = tuple(map(_read, files))
 
-    def is_of_master(self, letter: Letter) -> bool:
+    def is_of_master(self, signed_file: SignedFile) -> bool:
         """Return whether a letter's signature is of one of the master keys."""
-        return any(_recovered(key, letter.signature) == letter.signed for key in self._keys)
+        return any(_recovered(key, signed_file.signature) == signed_file.signed for key in self._keys)
 
     def certificate(self, pem: bytes) -> RsaCertificate:
         """Return a certificate."""
@@ -59,10 +59,10 @@ class RsaCertificate:
         hasher.update(self._der)
         return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
 
-    def has_signed(self, letter: Letter) -> bool:
+    def has_signed(self, signed_file: SignedFile) -> bool:
         """Return whether a letter's signature is of this certificate's key."""
         try:
-            self._key.verify(letter.signature, letter.signed, padding.PKCS1v15(), hashes.SHA1())  # noqa: S303 - the format's choice
+            self._key.verify(signed_file.signature, signed_file.signed, padding.PKCS1v15(), hashes.SHA1())  # noqa: S303 - the format's choice
         except InvalidSignature:
             return False
         return True

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import httpx
 
-from gridstead.domain.cvmfs.letters import MAX_LETTER_BYTES
 from gridstead.domain.cvmfs.objects import ObjectName
+from gridstead.domain.cvmfs.signed_files import MAX_SIGNED_FILE_BYTES
 from gridstead.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
 
 FIRST_WAIT_S = 0.5
@@ -75,7 +75,7 @@ class HttpUpstream:
 
     def file(self, path: str) -> bytes:
         """Return a small file; a cache on the way is asked to look again."""
-        return self._attempt(path, b"".join, limit=MAX_LETTER_BYTES, fresh=True)
+        return self._attempt(path, b"".join, limit=MAX_SIGNED_FILE_BYTES, fresh=True)
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
         """Give an object's bytes to what takes them."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, exists, insert, select
 
-from gridstead.adapters.journal.codec import to_key, to_proof, to_reason
+from gridstead.adapters.journal.codec import to_job_key, to_key, to_reason
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.schema import JOURNAL
-from gridstead.domain.journal import Entry, EntryKind
+from gridstead.domain.journal import EntryKind, JournalEntry
 
 
 class SqlJournal:
@@ -19,13 +19,13 @@ class SqlJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[JournalEntry]) -> None:
         """Store the entries."""
         rows = [
             {
-                "proof": to_key(str(entry.proof)),
+                "job_key": to_key(str(entry.job_key)),
                 "kind": entry.kind.value,
-                "at": entry.at,
+                "at": entry.occurred_at,
                 "slurm_job_id": entry.slurm_job_id,
                 "reason": to_reason(entry.reason),
             }
@@ -36,28 +36,28 @@ class SqlJournal:
         with self._database.begin() as connection:
             connection.execute(insert(JOURNAL), rows)
 
-    def open_entries(self) -> tuple[Entry, ...]:
+    def open_entries(self) -> tuple[JournalEntry, ...]:
         """Return the entries of jobs that are not closed."""
         closing = JOURNAL.alias("closing")
         closed = exists().where(
-            closing.c.proof == JOURNAL.c.proof,
+            closing.c.job_key == JOURNAL.c.job_key,
             closing.c.kind == EntryKind.CLOSED.value,
             closing.c.id >= JOURNAL.c.id,
         )
         return self._entries(~closed)
 
-    def undone_entries(self) -> tuple[Entry, ...]:
-        """Return the UNDONE entries of all jobs."""
-        return self._entries(JOURNAL.c.kind == EntryKind.UNDONE.value)
+    def cancelled_entries(self) -> tuple[JournalEntry, ...]:
+        """Return the CANCELLED_BY_US entries of all jobs."""
+        return self._entries(JOURNAL.c.kind == EntryKind.CANCELLED_BY_US.value)
 
-    def _entries(self, wanted: ColumnElement[bool]) -> tuple[Entry, ...]:
+    def _entries(self, wanted: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         with self._database.begin() as connection:
             rows = connection.execute(select(JOURNAL).where(wanted).order_by(JOURNAL.c.id)).all()
         return tuple(
-            Entry(
-                proof=to_proof(row.proof),
+            JournalEntry(
+                job_key=to_job_key(row.job_key),
                 kind=EntryKind(row.kind),
-                at=row.at,
+                occurred_at=row.at,
                 slurm_job_id=row.slurm_job_id,
                 reason=row.reason,
             )

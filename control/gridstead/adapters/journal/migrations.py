@@ -67,6 +67,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE taken_nonces (nonce TEXT NOT NULL PRIMARY KEY, ends_at BIGINT NOT NULL)",
         "CREATE INDEX taken_nonces_end ON taken_nonces (ends_at)",
     ),
+    (
+        # New words for the same things. A call is JSON that begins with its job key; a customer's
+        # text in it has its quotes escaped, so it never matches.
+        "ALTER TABLE journal RENAME COLUMN proof TO job_key",
+        "DROP INDEX journal_by_proof",
+        "CREATE INDEX journal_by_job_key ON journal (job_key, kind, id)",
+        "UPDATE journal SET kind = 'cancelled_by_us' WHERE kind = 'undone'",
+        "UPDATE journal SET kind = 'impostor' WHERE kind = 'stranger'",
+        """UPDATE outbox SET call = replace(call, ' {"proof":{', ' {"job_key":{')""",
+    ),
 )
 
 

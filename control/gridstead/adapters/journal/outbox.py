@@ -111,11 +111,11 @@ class SqlOutbox:
             sent = update(OUTBOX).where(OUTBOX.c.id.in_(carried), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
 
-    def mark_sent(self, account: str, hashes: Iterable[str], *, at: int) -> None:
+    def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
         """Store that the node took these transactions."""
         with self._database.begin() as connection:
             mine = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
-            connection.execute(update(TRANSACTIONS).where(*mine).values(sent_at=at))
+            connection.execute(update(TRANSACTIONS).where(*mine).values(sent_at=sent_at))
 
     def record(
         self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]

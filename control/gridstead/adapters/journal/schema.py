@@ -11,7 +11,7 @@ JOURNAL = Table(
     "journal",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("proof", Text),
+    Column("job_key", Text),
     Column("kind", Text),
     Column("at", BigInteger),
     Column("slurm_job_id", BigInteger),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import grpc
 
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport, check_state
-from gridstead.domain.ids import parse_proof
+from gridstead.domain.ids import parse_job_key
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import Gate, GridUser, Submission
 from gridstead.errors import (
@@ -44,7 +44,7 @@ class AgentClient:
         """Queue an attempt and return its Slurm job id."""
         resources = submission.resources
         request = pb.SubmitRequest(
-            proof=str(submission.proof),
+            job_key=str(submission.job_key),
             user=submission.user.address,
             uid=submission.user.uid,
             gid=submission.user.gid,
@@ -56,21 +56,21 @@ class AgentClient:
             script=submission.script.text,
             environment=dict(submission.script.environment),
         )
-        what = f"could not submit job {submission.proof.job_id.slurm_name}"
+        what = f"could not submit job {submission.job_key.job_id.slurm_name}"
         try:
             answer = self._call(self._stub.Submit, request, what)
         except InvalidInput as err:
             raise SubmitRejected(what, detail=err.detail) from err
         return int(answer.slurm_job_id)
 
-    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
-        """End an attempt that carries this proof."""
-        request = pb.CancelRequest(slurm_job_id=slurm_job_id, proof=proof)
+    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+        """End an attempt that carries this job key."""
+        request = pb.CancelRequest(slurm_job_id=slurm_job_id, job_key=job_key)
         self._call(self._stub.Cancel, request, f"could not cancel {slurm_job_id}")
 
-    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
-        """Raise the limit of an attempt that carries this proof."""
-        request = pb.ExtendRequest(slurm_job_id=slurm_job_id, proof=proof, time_limit_min=time_limit_min)
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+        """Raise the limit of an attempt that carries this job key."""
+        request = pb.ExtendRequest(slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=time_limit_min)
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
     def live(self) -> LiveSample:
@@ -106,7 +106,9 @@ class AgentClient:
         request = pb.PullReportsRequest(after=after, wait_s=wait_s)
         answer = self._call(self._stub.PullReports, request, "could not pull reports", timeout_s=wait_s + _SLACK_S)
         return tuple(
-            NodeReport(sequence=r.sequence, event=r.event, slurm_job_id=r.slurm_job_id, uid=r.uid, at=r.at)
+            NodeReport(
+                sequence=r.sequence, event=r.event, slurm_job_id=r.slurm_job_id, uid=r.uid, occurred_at=r.occurred_at
+            )
             for r in answer.reports
         )
 
@@ -140,7 +142,7 @@ def _attempt(message: pb.Attempt) -> Attempt:
     return Attempt(
         slurm_job_id=message.slurm_job_id,
         name=message.name,
-        proof=parse_proof(message.admin_comment),
+        job_key=parse_job_key(message.admin_comment),
         user=message.user,
         uid=message.uid or None,
         state=check_state(message.state, source=_SOURCE),

@@ -26,7 +26,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CommandResult:
     """How a program ended. Bytes that are not UTF-8 are replaced."""
 
     exit_status: int
@@ -37,7 +37,7 @@ class Outcome:
 class Runner(Protocol):
     """Runs commands on a host that has Slurm's tools."""
 
-    def run(self, command: Command) -> Outcome:
+    def run(self, command: Command) -> CommandResult:
         """Run the command to its end and return the outcome, whatever its exit status.
 
         Raises:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import Command, Outcome, Runner, answer
+from gridstead.adapters.slurm.command import Command, CommandResult, Runner, answer
 from gridstead.adapters.slurm.rest import Slurmrestd
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.job import Hardware
@@ -26,7 +26,7 @@ _TIMEOUT_S = 30.0
 class LocalRunner:
     """Runs commands on this host. Implements ``Runner``."""
 
-    def run(self, command: Command) -> Outcome:
+    def run(self, command: Command) -> CommandResult:
         """Run the command to its end; killed after 30 s."""
         try:
             done = subprocess.run(
@@ -39,7 +39,7 @@ class LocalRunner:
             )
         except (OSError, subprocess.TimeoutExpired) as err:
             raise SchedulerUnavailable(f"could not run {command.argv[0]}", detail=str(err)) from err
-        return Outcome(
+        return CommandResult(
             exit_status=done.returncode,
             stdout=done.stdout.decode(errors="replace"),
             stderr=done.stderr.decode(errors="replace"),
@@ -84,7 +84,7 @@ class LocalSlurm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class UserStorage:
     """Parents of the users' directories: homes by address, caches by uid and by user-uid."""
 
     homes: Path = Path("/home/ldap-users")
@@ -103,7 +103,7 @@ class Storage:
 class LocalAccounts:
     """Implements port ``Accounts`` with this host's name service, file systems and sacctmgr."""
 
-    def __init__(self, *, runner: Runner, storage: Storage, account: str) -> None:
+    def __init__(self, *, runner: Runner, storage: UserStorage, account: str) -> None:
         self._runner = runner
         self._storage = storage
         self._account = account

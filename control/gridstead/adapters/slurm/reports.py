@@ -52,7 +52,7 @@ class SqliteReports:
     def add(self, hints: Iterable[Hint]) -> None:
         """Store hints, all in one transaction, and wake who waits."""
         now = self._clock.now()
-        rows = [(hint.event, hint.slurm_job_id, hint.uid, hint.at, now) for hint in hints]
+        rows = [(hint.event, hint.slurm_job_id, hint.uid, hint.occurred_at, now) for hint in hints]
         if not rows:
             return
         with self._changed:
@@ -89,7 +89,8 @@ class SqliteReports:
             (sequence, _BATCH),
         )
         return tuple(
-            NodeReport(sequence=row[0], event=row[1], slurm_job_id=row[2], uid=row[3], at=row[4]) for row in rows
+            NodeReport(sequence=row[0], event=row[1], slurm_job_id=row[2], uid=row[3], occurred_at=row[4])
+            for row in rows
         )
 
     def _start_counting(self) -> None:

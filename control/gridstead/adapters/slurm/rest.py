@@ -64,7 +64,7 @@ class Slurmrestd:
     def submit(self, submission: Submission) -> int:
         """Queue an attempt and return its Slurm job id; errors as in port Scheduler."""
         body = {"script": submission.script.text, "job": self._description(submission)}
-        what = f"could not submit job {submission.proof.job_id.slurm_name}"
+        what = f"could not submit job {submission.job_key.job_id.slurm_name}"
         answer = self._call("POST", "/job/submit", what, body=body)
         slurm_job_id = answer.get("job_id")
         if not isinstance(slurm_job_id, int) or slurm_job_id <= 0:
@@ -86,12 +86,12 @@ class Slurmrestd:
         self._client.close()
 
     def _description(self, submission: Submission) -> dict[str, object]:
-        name = submission.proof.job_id.slurm_name
+        name = submission.job_key.job_id.slurm_name
         home = self._homes / submission.user.address
         resources = submission.resources
         description: dict[str, object] = {
             "name": name,
-            "admin_comment": str(submission.proof),
+            "admin_comment": str(submission.job_key),
             "user_id": str(submission.user.uid),
             "group_id": str(submission.user.gid),
             "account": self._account,

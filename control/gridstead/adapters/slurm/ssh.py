@@ -17,12 +17,12 @@ import fabric
 import paramiko
 
 from gridstead.adapters.slurm import read, text, wrapper
-from gridstead.adapters.slurm.command import Command, Outcome, answer
+from gridstead.adapters.slurm.command import Command, CommandResult, answer
 from gridstead.adapters.slurm.job import environment
-from gridstead.adapters.slurm.local import Storage
+from gridstead.adapters.slurm.local import UserStorage
 from gridstead.domain.accounts import WalletRange
 from gridstead.domain.attempt import AccountingSample, LiveSample
-from gridstead.domain.ids import is_address, parse_proof, parse_slurm_name
+from gridstead.domain.ids import is_address, parse_job_key, parse_slurm_name
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import Gate, Submission
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected
@@ -61,7 +61,7 @@ class SshRunner:
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(_CHANNELS)
 
-    def run(self, command: Command) -> Outcome:
+    def run(self, command: Command) -> CommandResult:
         """Run the command to its end."""
         variables = [f"{name}={value}" for name, value in command.environment.items()]
         line = shlex.join(["env", "-i", *variables, *command.argv])
@@ -110,35 +110,35 @@ class SshScheduler:
         clock: Clock,
         *,
         wallets: WalletRange | None = None,
-        storage: Storage | None = None,
+        storage: UserStorage | None = None,
         account: str = "grid",
     ) -> None:
         self._runner = SshRunner(access)
         self._clock = clock
         self._wallets = wallets or WalletRange()
-        self._storage = storage or Storage()
+        self._storage = storage or UserStorage()
         self._account = account
         self._associated: set[str] = set()
 
     def submit(self, submission: Submission) -> int:
         """Queue an attempt and return its Slurm job id."""
-        what = f"could not submit job {submission.proof.job_id.slurm_name}"
+        what = f"could not submit job {submission.job_key.job_id.slurm_name}"
         if not self._wallets.holds(submission.user):
             raise SubmitRejected(what, detail=f"{submission.user} is no wallet's account")
         home = self._storage.homes / submission.user.address
         outcome = self._runner.run(wrapper.submit(submission, environment(submission, home=home)))
         return wrapper.parse_submitted(outcome, what)
 
-    def cancel(self, slurm_job_id: int, *, proof: str) -> None:
-        """End an attempt that carries this proof."""
-        _check_proof(proof)
-        outcome = self._runner.run(wrapper.cancel(slurm_job_id, proof=proof))
+    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+        """End an attempt that carries this job key."""
+        _check_job_key(job_key)
+        outcome = self._runner.run(wrapper.cancel(slurm_job_id, job_key=job_key))
         wrapper.check_done(outcome, f"could not cancel {slurm_job_id}")
 
-    def extend(self, slurm_job_id: int, *, proof: str, time_limit_min: int) -> None:
-        """Raise the limit of an attempt that carries this proof."""
-        _check_proof(proof)
-        outcome = self._runner.run(wrapper.extend(slurm_job_id, proof=proof, time_limit_min=time_limit_min))
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+        """Raise the limit of an attempt that carries this job key."""
+        _check_job_key(job_key)
+        outcome = self._runner.run(wrapper.extend(slurm_job_id, job_key=job_key, time_limit_min=time_limit_min))
         wrapper.check_done(outcome, f"could not extend {slurm_job_id}")
 
     def live(self) -> LiveSample:
@@ -182,9 +182,9 @@ class SshScheduler:
         self._associated.add(address)
 
 
-def _check_proof(proof: str) -> None:
-    if parse_proof(proof) is None:
-        raise InvalidInput(f"invalid proof {proof[:200]!r}")
+def _check_job_key(job_key: str) -> None:
+    if parse_job_key(job_key) is None:
+        raise InvalidInput(f"invalid job key {job_key[:200]!r}")
 
 
 def _connect(access: SshAccess) -> fabric.Connection:
@@ -209,7 +209,7 @@ def _open(connection: fabric.Connection) -> paramiko.Channel:
     return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
 
-def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> Outcome:
+def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> CommandResult:
     """Run a command line on a fresh channel; standard error must fit the channel's window (2 MiB)."""
     with channel:
         channel.settimeout(_TIMEOUT_S)
@@ -221,7 +221,7 @@ def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> Outcome:
         stderr = b"".join(iter(lambda: channel.recv_stderr(_CHUNK_BYTES), b""))
         if not channel.status_event.wait(_TIMEOUT_S):
             raise paramiko.SSHException("no exit status")
-        return Outcome(
+        return CommandResult(
             exit_status=channel.recv_exit_status(),
             stdout=stdout.decode(errors="replace"),
             stderr=stderr.decode(errors="replace"),

@@ -15,7 +15,7 @@ from typing import Any
 
 from gridstead.adapters.slurm.command import Command
 from gridstead.domain.attempt import END_STATES, STARTED_STATES, Attempt, check_state
-from gridstead.domain.ids import parse_proof
+from gridstead.domain.ids import parse_job_key
 from gridstead.domain.job import Hardware
 from gridstead.errors import UnexpectedOutput
 
@@ -26,7 +26,7 @@ _ENVIRONMENT = {
     "SLURM_TIME_FORMAT": "%s",
 }
 
-# Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a proof (at most 162).
+# Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a job key (at most 162).
 _SQUEUE_FIELDS = (
     ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10), ("SubmitTime", 14),
     ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16),
@@ -63,7 +63,7 @@ def squeue_one(slurm_job_id: int) -> Command:
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
     """Return the jobs of a squeue listing, in its order.
 
-    A row that does not fit is an error if it carries a proof, and left out if not: no stranger's job can blind us.
+    A row that does not fit is an error if it carries a job key, and left out if not: no stranger's job can blind us.
     """
     return tuple(job for line in _squeue_lines(text) if (job := _squeue_attempt(line)) is not None)
 
@@ -199,7 +199,7 @@ def _squeue_attempt(line: str) -> Attempt | None:
     try:
         return _read_squeue(values, name=line[start:].rstrip())
     except UnexpectedOutput:
-        if parse_proof(values[-1]) is None:
+        if parse_job_key(values[-1]) is None:
             return None
         raise
 
@@ -212,7 +212,7 @@ def _read_squeue(values: list[str], *, name: str) -> Attempt:
     return Attempt(
         slurm_job_id=_number("squeue", job_id),
         name=name,
-        proof=parse_proof(comment),
+        job_key=parse_job_key(comment),
         user=user,
         uid=_number("squeue", uid),
         state=base,
@@ -244,7 +244,7 @@ def _sacct_attempt(line: str) -> Attempt:
     return Attempt(
         slurm_job_id=_number("sacct", job_id),
         name=name,
-        proof=parse_proof(comment),
+        job_key=parse_job_key(comment),
         user=user,
         uid=_number("sacct", uid),
         state=base,

@@ -10,12 +10,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gridstead.adapters.slurm.command import Command, Outcome
+from gridstead.adapters.slurm.command import Command, CommandResult
 from gridstead.domain.submission import GridUser, Submission
 from gridstead.errors import GridsteadError, InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
 
 _PROGRAM = ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+# The option keeps its first name, so that either end may be of the release before.
+_JOB_KEY_OPTION = "proof"
 _DONE, _NOT_UNDERSTOOD, _REFUSED = 0, 64, 69
 _GETENT_UNKNOWN = 2
 
@@ -24,7 +26,7 @@ def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
     """Render a submission; script and environment travel on standard input, never in arguments."""
     resources = submission.resources
     options = {
-        "proof": str(submission.proof),
+        _JOB_KEY_OPTION: str(submission.job_key),
         "user": submission.user.address,
         "uid": submission.user.uid,
         "gid": submission.user.gid,
@@ -37,7 +39,7 @@ def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
     return _program("submit", options, json.dumps({"script": submission.script.text, "environment": dict(environment)}))
 
 
-def parse_submitted(outcome: Outcome, what: str) -> int:
+def parse_submitted(outcome: CommandResult, what: str) -> int:
     """Return the Slurm job id.
 
     Raises:
@@ -52,14 +54,14 @@ def parse_submitted(outcome: Outcome, what: str) -> int:
     return int(text)
 
 
-def cancel(slurm_job_id: int, *, proof: str) -> Command:
-    """Render the ending of a job that carries this proof."""
-    return _program("cancel", {"slurm-job-id": slurm_job_id, "proof": proof})
+def cancel(slurm_job_id: int, *, job_key: str) -> Command:
+    """Render the ending of a job that carries this job key."""
+    return _program("cancel", {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key})
 
 
-def extend(slurm_job_id: int, *, proof: str, time_limit_min: int) -> Command:
-    """Render the raising of the limit of a job that carries this proof."""
-    options = {"slurm-job-id": slurm_job_id, "proof": proof, "time-limit-min": time_limit_min}
+def extend(slurm_job_id: int, *, job_key: str, time_limit_min: int) -> Command:
+    """Render the raising of the limit of a job that carries this job key."""
+    options = {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key, "time-limit-min": time_limit_min}
     return _program("extend", options)
 
 
@@ -68,7 +70,7 @@ def associate(address: str) -> Command:
     return _program("associate", {"user": address})
 
 
-def check_done(outcome: Outcome, what: str) -> None:
+def check_done(outcome: CommandResult, what: str) -> None:
     """Return if the program did what it was asked.
 
     Raises:
@@ -86,7 +88,7 @@ def user(address: str) -> Command:
     return Command(argv=("getent", "passwd", address), environment=_ENVIRONMENT)
 
 
-def parse_user(outcome: Outcome, address: str) -> GridUser | None:
+def parse_user(outcome: CommandResult, address: str) -> GridUser | None:
     """Return the account that the name resolves to, None if it resolves to none."""
     if outcome.exit_status == _GETENT_UNKNOWN:
         return None
@@ -101,7 +103,7 @@ def directories(paths: tuple[Path, ...]) -> Command:
     return Command(argv=("stat", "--format=%u %F %n", *map(str, paths)), environment=_ENVIRONMENT)
 
 
-def parse_missing(outcome: Outcome, paths: tuple[Path, ...], *, uid: int) -> tuple[str, ...]:
+def parse_missing(outcome: CommandResult, paths: tuple[Path, ...], *, uid: int) -> tuple[str, ...]:
     """Return the directories that are not there or not the user's, in words."""
     found = set(outcome.stdout.splitlines())
     return tuple(
@@ -114,5 +116,5 @@ def _program(sub_command: str, options: Mapping[str, object], stdin: str = "") -
     return Command(argv=(*_PROGRAM, sub_command, *words), environment=_ENVIRONMENT, stdin=stdin)
 
 
-def _told(outcome: Outcome) -> str:
+def _told(outcome: CommandResult) -> str:
     return f"exit status {outcome.exit_status}: {outcome.stderr.strip()[:500]!r}"

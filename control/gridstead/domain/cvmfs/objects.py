@@ -30,7 +30,7 @@ class Algorithm(Enum):
     SHAKE128 = "-shake128"
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     """What an object is; the value ends its path."""
 
     FILE = ""
@@ -80,7 +80,7 @@ class ObjectName:
 
     digest: str
     algorithm: Algorithm
-    kind: Kind
+    kind: ObjectKind
 
     def __str__(self) -> str:
         return f"{self.digest}{self.algorithm.value}{self.kind.value}"
@@ -99,7 +99,7 @@ def new_hasher(algorithm: Algorithm) -> Hasher:
     return hashlib.new(name, usedforsecurity=False)  # weak, and the format's choice
 
 
-def parse_hash(text: str, kind: Kind) -> ObjectName:
+def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
     """Return the name that a manifest, a catalog or a history gives an object: digits and perhaps an algorithm.
 
     Raises:
@@ -111,7 +111,7 @@ def parse_hash(text: str, kind: Kind) -> ObjectName:
     return ObjectName(match[1], Algorithm(match[2]), kind)
 
 
-def from_digest(digest: object, code: int, kind: Kind) -> ObjectName:
+def from_digest(digest: object, code: int, kind: ObjectKind) -> ObjectName:
     """Return the name that a row of a catalog gives an object.
 
     Args:
@@ -131,7 +131,7 @@ def from_digest(digest: object, code: int, kind: Kind) -> ObjectName:
 def parse_path(path: str) -> ObjectName | None:
     """Return the object that lies at a path below its repository; None when no object can."""
     match = _PATH.fullmatch(path)
-    return ObjectName(match[1] + match[2], Algorithm(match[3]), Kind(match[4])) if match else None
+    return ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4])) if match else None
 
 
 def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:

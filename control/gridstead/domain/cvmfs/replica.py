@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gridstead.domain.cvmfs.letters import Manifest
 from gridstead.domain.cvmfs.objects import ObjectName
+from gridstead.domain.cvmfs.signed_files import Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

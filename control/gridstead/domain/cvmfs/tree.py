@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gridstead.domain.cvmfs.objects import SHOWN, Kind, ObjectName, from_digest
+from gridstead.domain.cvmfs.objects import SHOWN, ObjectKind, ObjectName, from_digest
 from gridstead.errors import RepositoryUntrusted
 
 # Flags of a row. Bits 8 to 10 are the algorithm of its hashes, 11 to 13 how its objects are packed.
@@ -63,7 +63,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TreeEntry:
     """A name in a tree.
 
     Attributes:
@@ -129,7 +129,7 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def parse_entry(row: Row, folder: str) -> Entry:
+def parse_entry(row: Row, folder: str) -> TreeEntry:
     """Return what a row says.
 
     Args:
@@ -147,7 +147,7 @@ def parse_entry(row: Row, folder: str) -> Entry:
         raise RepositoryUntrusted(f"{name[:SHOWN]!r} in {folder[:SHOWN]!r} is of no kind", detail=f"mode {mode:o}")
     group = links >> _GROUP_AT
     whole = f"{folder}/{name}" if name else folder
-    return Entry(
+    return TreeEntry(
         name=name,
         mode=mode,
         size=len(target.encode("utf-8", "surrogateescape")) if stat.S_ISLNK(mode) else _number(row.size, "size"),
@@ -162,7 +162,7 @@ def parse_entry(row: Row, folder: str) -> Entry:
     )
 
 
-def whole_of(entry: Entry) -> tuple[Piece, ...]:
+def whole_of(entry: TreeEntry) -> tuple[Piece, ...]:
     """Return the content of a file that is not chunked: one piece, or none if it is empty.
 
     Raises:
@@ -172,10 +172,10 @@ def whole_of(entry: Entry) -> tuple[Piece, ...]:
         raise RepositoryUntrusted(f"content of {entry.name[:SHOWN]!r} is not in the repository")
     if entry.size == 0:
         return ()
-    return (piece_of(entry, 0, entry.size, entry.digest, Kind.FILE),)
+    return (piece_of(entry, 0, entry.size, entry.digest, ObjectKind.FILE),)
 
 
-def chunks_of(entry: Entry, rows: tuple[tuple[object, object, object], ...]) -> tuple[Piece, ...]:
+def chunks_of(entry: TreeEntry, rows: tuple[tuple[object, object, object], ...]) -> tuple[Piece, ...]:
     """Return the content of a chunked file, from first to last.
 
     Args:
@@ -186,7 +186,8 @@ def chunks_of(entry: Entry, rows: tuple[tuple[object, object, object], ...]) -> 
         RepositoryUntrusted: They do not make up the file.
     """
     pieces = tuple(
-        piece_of(entry, _number(at, "offset"), _number(size, "size"), digest, Kind.CHUNK) for at, size, digest in rows
+        piece_of(entry, _number(at, "offset"), _number(size, "size"), digest, ObjectKind.CHUNK)
+        for at, size, digest in rows
     )
     end = 0
     for piece in pieces:
@@ -198,7 +199,7 @@ def chunks_of(entry: Entry, rows: tuple[tuple[object, object, object], ...]) -> 
     return pieces
 
 
-def piece_of(entry: Entry, offset: int, size: int, digest: object, kind: Kind) -> Piece:
+def piece_of(entry: TreeEntry, offset: int, size: int, digest: object, kind: ObjectKind) -> Piece:
     """Return a piece of a file.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.domain.cvmfs.letters import Manifest, Whitelist
+from gridstead.domain.cvmfs.signed_files import Manifest, Whitelist
 from gridstead.errors import RepositoryUntrusted
 
 PUBLISHER = "Ask the publisher of the repository; nothing here can make it good."
@@ -13,7 +13,7 @@ ROLLBACK = "If the publisher did go back, run `gridstead cvmfs snapshot` with --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letters:
+class SignedFiles:
     """What a repository shows of itself, believed.
 
     Attributes:

@@ -10,7 +10,6 @@ from gridstead.workflow.document import shorten
 from gridstead.workflow.gotemplate.functions import FUNCTIONS, MAX_CHARS, is_true, to_text
 from gridstead.workflow.gotemplate.nodes import (
     Assign,
-    Block,
     Dot,
     Literal,
     Member,
@@ -19,6 +18,7 @@ from gridstead.workflow.gotemplate.nodes import (
     Operand,
     Output,
     Pipe,
+    TemplateBlock,
     Text,
     Value,
     Variable,
@@ -66,7 +66,7 @@ class _Run:
                     self._write(self._text(self._pipe(node.pipe, dot, scopes), node.pipe.line), node.pipe.line)
                 case Assign():
                     self._assign(node, dot, scopes)
-                case Block():
+                case TemplateBlock():
                     self._block(node, dot, scopes)
 
     def _write(self, text: str, line: int) -> None:
@@ -88,7 +88,7 @@ class _Run:
             raise broken(node.pipe.line, f"has no variable {shorten(node.name)}")
         scope[node.name] = value
 
-    def _block(self, block: Block, dot: Value, scopes: list[_Scope]) -> None:
+    def _block(self, block: TemplateBlock, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(block.pipe, dot, scopes)
         if block.kind == "range":
             self._range(block, value, dot, scopes)
@@ -98,7 +98,7 @@ class _Run:
         else:
             self.nodes(block.otherwise, dot, [*scopes, dict.fromkeys(block.names, value)])
 
-    def _range(self, block: Block, value: Value, dot: Value, scopes: list[_Scope]) -> None:
+    def _range(self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]) -> None:
         line = block.pipe.line
         if isinstance(value, int) and not isinstance(value, bool):
             pairs: list[tuple[Value, Value]] = [(number, number) for number in range(min(value, MAX_WORK))]

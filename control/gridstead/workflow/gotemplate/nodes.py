@@ -80,7 +80,7 @@ class Assign:
 
 
 @dataclass(slots=True)
-class Block:
+class TemplateBlock:
     """``if``, ``with`` or ``range``.
 
     Attributes:
@@ -98,7 +98,7 @@ class Block:
     otherwise: list[Node] = field(default_factory=list)
 
 
-Node = Text | Output | Assign | Block
+Node = Text | Output | Assign | TemplateBlock
 
 
 def broken(line: int, reason: str) -> InvalidWorkflow:

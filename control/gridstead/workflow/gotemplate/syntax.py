@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from gridstead.workflow.document import shorten
 from gridstead.workflow.gotemplate.nodes import (
     Assign,
-    Block,
     Dot,
     Literal,
     Member,
@@ -19,6 +18,7 @@ from gridstead.workflow.gotemplate.nodes import (
     Operand,
     Output,
     Pipe,
+    TemplateBlock,
     Text,
     Variable,
     broken,
@@ -51,20 +51,20 @@ class _Action:
 
     tokens: list[_Token]
     line: int
-    at: int = 0
+    position: int = 0
 
     @property
     def kind(self) -> str:
-        return self.tokens[self.at].kind if self.at < len(self.tokens) else "end"
+        return self.tokens[self.position].kind if self.position < len(self.tokens) else "end"
 
     @property
     def text(self) -> str:
-        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
+        return self.tokens[self.position].text if self.position < len(self.tokens) else ""
 
     def take(self, text: str) -> bool:
         """Return whether this stands here; if so, go on behind it."""
         found = self.kind in ("word", "sign") and self.text == text
-        self.at += found
+        self.position += found
         return found
 
     def end(self) -> None:
@@ -87,14 +87,14 @@ class _Parser:
 
     source: str
     nodes: list[Node] = field(default_factory=list)
-    open: list[tuple[Block, list[Node], int]] = field(default_factory=list)
+    open: list[tuple[TemplateBlock, list[Node], int]] = field(default_factory=list)
     extra: list[int] = field(default_factory=list)
 
     def parse(self) -> list[Node]:
-        at, line, trim = 0, 1, False
+        position, line, trim = 0, 1, False
         while True:
-            start = self.source.find("{{", at)
-            text = self.source[at : start if start >= 0 else len(self.source)]
+            start = self.source.find("{{", position)
+            text = self.source[position : start if start >= 0 else len(self.source)]
             line += text.count("\n")
             shown = text.lstrip() if trim else text
             if start < 0:
@@ -107,34 +107,36 @@ class _Parser:
             if action.tokens:
                 self._node(action)
             line += self.source.count("\n", start, end)
-            at = end
+            position = end
         if self.open:
             raise broken(self.open[-1][2], f"has no end for {self.open[-1][0].kind}")
         return self.nodes
 
-    def _action(self, at: int, line: int) -> tuple[_Action, int, bool]:
+    def _action(self, position: int, line: int) -> tuple[_Action, int, bool]:
         """Return an action, where it ends and whether it trims what follows."""
-        begin = at
-        while self.source[at : at + 1].isspace():
-            at += 1
-        if self.source.startswith("/*", at):
-            end = self.source.find("*/", at)
+        begin = position
+        while self.source[position : position + 1].isspace():
+            position += 1
+        if self.source.startswith("/*", position):
+            end = self.source.find("*/", position)
             closing = re.compile(r"\s*-?\}\}").match(self.source, end + 2) if end >= 0 else None
             if not closing:
                 raise broken(line, "has a comment that does not end")
             return _Action([], line), closing.end(), closing[0].endswith("-}}")
         tokens: list[_Token] = []
-        glued, at = False, begin
-        while match := _TOKEN.match(self.source, at):
+        glued, position = False, begin
+        while match := _TOKEN.match(self.source, position):
             kind = match.lastgroup or ""
             if kind == "close":
                 return _Action(tokens, line), match.end(), match[0].startswith("-")
             if kind != "space":
                 tokens.append(_Token(kind, match[kind], glued))
-            glued, at = kind != "space", match.end()
-        if at >= len(self.source):
+            glued, position = kind != "space", match.end()
+        if position >= len(self.source):
             raise broken(line, "has an action that does not end")
-        raise broken(line, f"has {shorten(self.source[at : at + 10])!r} in an action, which cannot stand there")
+        raise broken(
+            line, f"has {shorten(self.source[position : position + 10])!r} in an action, which cannot stand there"
+        )
 
     def _node(self, action: _Action) -> None:
         if action.text in BLOCKS and action.kind == "word":
@@ -149,17 +151,17 @@ class _Parser:
 
     def _begin(self, action: _Action, *, inner: bool = False) -> None:
         kind = action.text
-        action.at += 1
+        action.position += 1
         names: list[str] = []
-        mark = action.at
+        mark = action.position
         while action.kind == "variable":
             names.append(action.text)
-            action.at += 1
+            action.position += 1
             if not action.take(","):
                 break
         if not names or not action.take(":="):
-            names, action.at = [], mark
-        block = Block(kind, self._pipe(action, 0), tuple(names))
+            names, action.position = [], mark
+        block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
         action.end()
         if len(names) > (2 if kind == "range" else 1):
             raise broken(action.line, f"has {len(names)} variables for {kind}")
@@ -191,10 +193,10 @@ class _Parser:
             _, self.nodes, _ = self.open.pop()
 
     def _statement(self, action: _Action) -> Node:
-        if action.kind == "variable" and action.at + 1 < len(action.tokens):
-            name, sign = action.text, action.tokens[action.at + 1].text
+        if action.kind == "variable" and action.position + 1 < len(action.tokens):
+            name, sign = action.text, action.tokens[action.position + 1].text
             if sign in (":=", "="):
-                action.at += 2
+                action.position += 2
                 node = Assign(name, self._pipe(action, 0), sign == ":=")
                 action.end()
                 return node
@@ -221,7 +223,7 @@ class _Parser:
         operand: Operand
         if kind == "end" or (kind == "sign" and text not in ("(", ".")):
             return None
-        action.at += 1
+        action.position += 1
         match kind:
             case "text":
                 operand = Literal(_unquoted(text, action.line))
@@ -242,10 +244,10 @@ class _Parser:
             case _:
                 operand = Dot()
         for _ in range(MAX_DEPTH):
-            if action.kind != "field" or not action.tokens[action.at].glued:
+            if action.kind != "field" or not action.tokens[action.position].glued:
                 return operand
             operand = Member(operand, action.text[1:])
-            action.at += 1
+            action.position += 1
         raise broken(action.line, f"is nested deeper than {MAX_DEPTH} levels")
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from gridstead.workflow.render.script import Site, render
+from gridstead.workflow.render.script import ScriptPaths, render
 from gridstead.workflow.render.secrets import secrets_of
-from gridstead.workflow.render.words import quote
+from gridstead.workflow.render.shell_text import quote
 
-__all__ = ["Site", "quote", "render", "secrets_of"]
+__all__ = ["ScriptPaths", "quote", "render", "secrets_of"]

@@ -10,8 +10,8 @@ import posixpath
 import shlex
 from collections.abc import Iterable, Mapping
 
-from gridstead.workflow.render.place import Place, all_steps
-from gridstead.workflow.render.words import quote
+from gridstead.workflow.render.context import RenderContext, all_steps
+from gridstead.workflow.render.shell_text import quote
 from gridstead.workflow.schema import ContainerRun, StepRun, Workflow
 
 SOFTWARE = "/opt/software"
@@ -41,7 +41,7 @@ def access_numbers(found: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], in
     return _numbered(_access_key(container) for container in found if container.username)
 
 
-def prepare(container: ContainerRun, place: Place) -> str:
+def prepare(container: ContainerRun, place: RenderContext) -> str:
     """Return the line of a step that finds its runtime and its image."""
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
@@ -56,13 +56,13 @@ def prepare(container: ContainerRun, place: Place) -> str:
     return f"fetch_image {' '.join(words)}"
 
 
-def task_words(run: StepRun, place: Place) -> str:
+def task_words(run: StepRun, place: RenderContext) -> str:
     """Return what a task is told after the image: how the container is, and what runs in it."""
     assert run.container, "this step has one"
     return " ".join((*_options(run, run.container, place), "--", *_command(run)))
 
 
-def _options(run: StepRun, container: ContainerRun, place: Place) -> Iterable[str]:
+def _options(run: StepRun, container: ContainerRun, place: RenderContext) -> Iterable[str]:
     names = dict.fromkeys(variable.key for variable in (*place.workflow.env, *run.env))
     yield from (f"--env={name}" for name in (*names, *place.variables))
     yield f"--work-dir={quote(run.work_dir or '/')}"

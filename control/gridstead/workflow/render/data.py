@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
-from gridstead.workflow.render.words import fill, quote
+from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import HTTPData, S3Data, TransportData, Workflow
 
 SYNC_S = 5

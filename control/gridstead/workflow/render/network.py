@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_interface
 
-from gridstead.workflow.render.place import Place, all_steps
-from gridstead.workflow.render.words import fill, quote
+from gridstead.workflow.render.context import RenderContext, all_steps
+from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import Bore, NetworkInterface, StepRun, VirtualNetwork, Wireguard, Workflow
 from gridstead.workflow.schema.run import HOST
 
@@ -46,7 +46,7 @@ def is_networked(workflow: Workflow) -> bool:
     return bool(workflow.virtual_networks)
 
 
-def enter(run: StepRun, place: Place) -> str:
+def enter(run: StepRun, place: RenderContext) -> str:
     """Return the lines of a step that put its network around the words that start its task; empty for the host's."""
     if run.network == HOST:
         return ""

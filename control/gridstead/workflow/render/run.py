@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridstead.workflow.render.container import prepare, task_words
+from gridstead.workflow.render.context import RenderContext
 from gridstead.workflow.render.network import enter
-from gridstead.workflow.render.place import Place
-from gridstead.workflow.render.words import exports, fill, quote
+from gridstead.workflow.render.shell_text import exports, fill, quote
 from gridstead.workflow.schema import StepRun
 from gridstead.workflow.schema.run import HOST
 
@@ -22,7 +22,7 @@ _SAY_STEP = '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
-def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
+def run_function(function: str, name: str, run: StepRun, place: RenderContext) -> str:
     """Return the function that runs a step's command."""
     alone = run.network != HOST
     said = _SAY_STEP if any(place.signals) else ""
@@ -54,7 +54,7 @@ def run_function(function: str, name: str, run: StepRun, place: Place) -> str:
     )
 
 
-def _options(run: StepRun, place: Place) -> Iterable[str]:
+def _options(run: StepRun, place: RenderContext) -> Iterable[str]:
     step, job = run.resources, place.workflow.resources
     yield f"--nodes=1-{step.tasks}"
     yield f"--ntasks={step.tasks}"

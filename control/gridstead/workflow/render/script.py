@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from gridstead.domain.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
+from gridstead.workflow.render.context import all_steps, children
 from gridstead.workflow.render.data import fetch, send
 from gridstead.workflow.render.network import PRIVATE, is_networked, virtual_networks
-from gridstead.workflow.render.place import all_steps, children
 from gridstead.workflow.render.secrets import put_away, secrets_of
+from gridstead.workflow.render.shell_text import exports, fill, quote, too_large
 from gridstead.workflow.render.steps import helpers, render_steps
-from gridstead.workflow.render.words import exports, fill, quote, too_large
 from gridstead.workflow.schema import Workflow
 
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
@@ -37,7 +37,7 @@ EXPORT_MORE = '  if (($#)); then declare -gx -- "$@"; fi\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class ScriptPaths:
     """Paths on a provider's nodes that a script names.
 
     Attributes:
@@ -51,7 +51,7 @@ class Site:
     cache: str = CACHE
 
 
-def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None = None) -> str:
+def render(workflow: Workflow, *, secrets_beside: bool = True, site: ScriptPaths | None = None) -> str:
     """Return the batch script of a workflow.
 
     Args:
@@ -64,7 +64,7 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: Site | None
         InvalidInput: The workflow has secrets of its own and they cannot be beside the script; or it makes a script, or
             secrets, larger than a job can have.
     """
-    site = site or Site()
+    site = site or ScriptPaths()
     own = secrets_of(workflow)
     if own and not secrets_beside:
         raise InvalidInput("cannot run this workflow on this provider", detail="it cannot pass secrets beside a script")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gridstead.workflow.render.container import registry_secrets
 from gridstead.workflow.render.data import input_access, output_access
 from gridstead.workflow.render.network import network_secrets
-from gridstead.workflow.render.words import fill
+from gridstead.workflow.render.shell_text import fill
 from gridstead.workflow.schema import Workflow
 
 _LOGGER = (

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from gridstead.domain.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.container import access_numbers, containers, image_numbers
+from gridstead.workflow.render.context import RenderContext, all_steps
 from gridstead.workflow.render.network import has_namespaces, is_networked, tunnel_files
-from gridstead.workflow.render.place import Place, all_steps
 from gridstead.workflow.render.run import run_function
-from gridstead.workflow.render.words import fill, quote, too_large
+from gridstead.workflow.render.shell_text import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
 # How long a step is asked for that waits for what it needs: what one node cannot give at all would never come. How long
@@ -42,7 +42,7 @@ class Steps:
 def render_steps(workflow: Workflow, *, cache: str) -> Steps:
     """Return the functions of all steps and the command that runs the job."""
     found = containers(workflow)
-    place = Place(
+    place = RenderContext(
         workflow=workflow,
         cache=cache,
         errors=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
@@ -76,25 +76,25 @@ def helpers(workflow: Workflow, *, bore: str) -> str:
     return "".join(fill(name, bore=quote(bore), **ASKING_S) for name, wanted in names if wanted)
 
 
-def _list(steps: tuple[Step, ...], place: Place, *names: str) -> Steps:
+def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:
     functions, calls, launched = "", [], []
     inside = replace(place, handles=place.handles.new_child())
     for number, step in enumerate(steps, 1):
-        at = inside.step(number, *names)
-        functions += _step(step, at)
+        entered = inside.step(number, *names)
+        functions += _step(step, entered)
         if len(functions) > MAX_SCRIPT_BYTES:  # a small workflow can make so much that the rest must not be made
             raise too_large("its script", len(functions), MAX_SCRIPT_BYTES)
-        calls.append(f"step_{at.number}")
+        calls.append(f"step_{entered.number}")
         if step.launch:
-            launched.append(f"{at.number}:{step.launch.signal_on_parent_step_exit}")
-            inside.handles[(step.launch.handle_name or "").lower()] = at.number
+            launched.append(f"{entered.number}:{step.launch.signal_on_parent_step_exit}")
+            inside.handles[(step.launch.handle_name or "").lower()] = entered.number
     order = " ".join(calls)
     return Steps(
         functions=functions, call=f"settled '{' '.join(launched)}' {order}" if launched else f"in_order {order}"
     )
 
 
-def _step(step: Step, place: Place) -> str:
+def _step(step: Step, place: RenderContext) -> str:
     """Return a step's functions: what it does, around that what is done when it fails, and what comes before."""
     function = f"step_{place.number}"
     handled = bool(step.catch or step.finally_)
@@ -111,7 +111,7 @@ def _step(step: Step, place: Place) -> str:
     return f"\n# Step {place.title}{name}\n{text}"
 
 
-def _guarded(step: Step, inner: str, place: Place) -> str:
+def _guarded(step: Step, inner: str, place: RenderContext) -> str:
     function = f"step_{place.number}"
     waits = "".join(f"  await {place.handles[handle.lower()]} || return\n" for handle in step.depends_on)
     if step.if_ is None:
@@ -122,7 +122,7 @@ def _guarded(step: Step, inner: str, place: Place) -> str:
     return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
 
-def _handled(step: Step, function: str, place: Place) -> str:
+def _handled(step: Step, function: str, place: RenderContext) -> str:
     body = f"step_{place.number}_body"
     text = _body(step, body, place)
     inside = _background(place, step) if step.launch else place
@@ -146,7 +146,7 @@ def _handled(step: Step, function: str, place: Place) -> str:
     )
 
 
-def _body(step: Step, function: str, place: Place) -> str:
+def _body(step: Step, function: str, place: RenderContext) -> str:
     if step.run:
         return run_function(function, step.name or f"step-{'.'.join(place.parts)}", step.run, place)
     if step.for_:
@@ -160,12 +160,12 @@ def _body(step: Step, function: str, place: Place) -> str:
     return fill("group.sh", function=function, call=":")
 
 
-def _group(steps: tuple[Step, ...], function: str, place: Place) -> str:
+def _group(steps: tuple[Step, ...], function: str, place: RenderContext) -> str:
     inside = _list(steps, place)
     return f"{inside.functions}\n{fill('group.sh', function=function, call=inside.call)}"
 
 
-def _module(use: StepUse, function: str, place: Place) -> str:
+def _module(use: StepUse, function: str, place: RenderContext) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
     outer = {name: variable for name, variable in place.variables.items() if name not in use.inputs}
@@ -180,7 +180,7 @@ def _module(use: StepUse, function: str, place: Place) -> str:
     )
 
 
-def _loop(loop: StepFor, function: str, place: Place) -> str:
+def _loop(loop: StepFor, function: str, place: RenderContext) -> str:
     variable = f"value_{place.number}"
     name = "index" if loop.range else "item"
     inside = _list(loop.steps, _inside(place, {name: variable}, parallel=loop.parallel))
@@ -203,11 +203,11 @@ def _numbers(wanted: ForRange, variable: str) -> str:
     return f"for (({variable} = {numbers.start}; {variable} {sign} {numbers.stop}; {variable} += {numbers.step}))"
 
 
-def _inside(place: Place, variables: Mapping[str, str], *, parallel: bool) -> Place:
+def _inside(place: RenderContext, variables: Mapping[str, str], *, parallel: bool) -> RenderContext:
     """Return the place in a loop; in a branch of its own nothing outside of it can be waited for."""
     return replace(place, variables={**place.variables, **variables}, handles=ChainMap() if parallel else place.handles)
 
 
-def _background(place: Place, step: Step) -> Place:
+def _background(place: RenderContext, step: Step) -> RenderContext:
     assert step.launch, "only a launch runs beside"
     return replace(place, handles=ChainMap(), signals=place.signals | {step.launch.signal_on_parent_step_exit})

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from tests.contracts.ledger import providers, steps
 from tests.contracts.ledger.calls import Call
-from tests.contracts.ledger.founding import Cast
+from tests.contracts.ledger.model import MAX_UINT, ContractModel
+from tests.contracts.ledger.random_calls import BAD_DEFINITIONS, DEFINITIONS, TEXTS, RandomCalls
+from tests.contracts.ledger.setup import Cast
 from tests.contracts.ledger.state import Job, Kind, Queue
-from tests.contracts.ledger.wild import BAD_DEFINITIONS, DEFINITIONS, TEXTS, Wild
-from tests.contracts.ledger.world import MAX_UINT, World
 from tests.devnet import COIN
 
 from gridstead.domain.billing import price_per_minute
@@ -29,7 +29,7 @@ class NothingToDo(Exception):
     """A play needs something that there is not now."""
 
 
-class Wise:
+class SensibleCalls:
     """Draws calls.
 
     Args:
@@ -39,11 +39,11 @@ class Wise:
         wild: Where a bad element of a batch comes from.
     """
 
-    def __init__(self, random: Random, world: World, cast: Cast, wild: Wild) -> None:
+    def __init__(self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls) -> None:
         self._random = random
-        self._world = world
+        self._world = model
         self._cast = cast
-        self._wild = wild
+        self._wild = random_calls
 
     # Customers.
 

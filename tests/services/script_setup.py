@@ -26,7 +26,7 @@ STORE = {
 }  # fmt: skip
 
 
-class Scene:
+class DefinitionsSetup:
     """A service, a provider, and a job of its own."""
 
     def __init__(self, **workflow) -> None:

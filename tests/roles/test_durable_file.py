@@ -7,13 +7,13 @@ import stat
 import pytest
 from tests.modules import SHARED, load
 
-whole_file = load(SHARED / "whole_file.py")
+durable_file = load(SHARED / "durable_file.py")
 
 
 def test_it_has_content_mode_and_owner_and_nothing_is_beside_it(tmp_path):
     place = tmp_path / "a/b/file"
 
-    whole_file.write_whole(place, b"new", mode=0o640, owner=1, group=2)
+    durable_file.write_whole(place, b"new", mode=0o640, owner=1, group=2)
 
     now = place.stat()
     assert place.read_bytes() == b"new"
@@ -33,7 +33,7 @@ def test_what_was_there_stays_whole_until_the_new_one_is(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", no_room)
     with pytest.raises(OSError, match="No space left"):
-        whole_file.write_whole(place, b"new")
+        durable_file.write_whole(place, b"new")
 
     assert seen == [(b"new", b"old")]
     assert place.read_bytes() == b"old"
@@ -45,7 +45,7 @@ def test_what_was_cut_off_before_and_links_are_in_nobodys_way(tmp_path):
     place.with_name(".file.new").symlink_to(other)
     place.symlink_to(other)
 
-    whole_file.write_whole(place, b"new")
+    durable_file.write_whole(place, b"new")
 
     assert (place.is_symlink(), place.read_bytes(), other.read_bytes()) == (False, b"new", b"another's")
 
@@ -55,6 +55,6 @@ def test_nobody_else_reads_it_before_it_is_whole(tmp_path, monkeypatch):
     change = os.fchmod
     monkeypatch.setattr(os, "fchmod", lambda file, mode: modes.append(os.fstat(file).st_mode) or change(file, mode))
 
-    whole_file.write_whole(tmp_path / "file", b"secret", mode=0o644)
+    durable_file.write_whole(tmp_path / "file", b"secret", mode=0o644)
 
     assert [stat.S_IMODE(mode) for mode in modes] == [0o600]

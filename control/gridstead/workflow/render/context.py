@@ -11,7 +11,7 @@ from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RenderContext:
     """Where a step stands.
 
     Attributes:
@@ -61,7 +61,7 @@ class Place:
         words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
         return "".join(f" {word}" for word in words)
 
-    def step(self, number: int, *lists: str) -> Place:
+    def step(self, number: int, *lists: str) -> RenderContext:
         """Return the place of a step in one of the lists of this one."""
         return replace(self, parts=(*self.parts, *lists, str(number)))
 

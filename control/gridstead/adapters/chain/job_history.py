@@ -39,7 +39,7 @@ _ENTERED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Milestone:
+class HistoryEvent:
     """Something that happened to a job, as its event tells.
 
     Attributes:
@@ -54,12 +54,12 @@ class Milestone:
 
     event: str
     block: int
-    at: int
+    occurred_at: int
     numbers: Mapping[str, int]
     evidence: str = ""
 
 
-def read_milestones(node: Node, contracts: Contracts, number: int, *, first: int) -> tuple[Milestone, ...]:
+def read_job_history(node: Node, contracts: Contracts, number: int, *, first: int) -> tuple[HistoryEvent, ...]:
     """Return what happened to a job since a block, oldest first."""
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     if contracts.has_batches:
@@ -73,41 +73,43 @@ def read_milestones(node: Node, contracts: Contracts, number: int, *, first: int
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
     wanted = {"address": addresses, "topics": [[requested.topic, moved.topic]]}
     found = [log for log in read_logs(node, wanted, first=first, end=head) if log["data"][2:66] == job_id(number).hex()]
-    (record,) = ask(node, [contracts.jobs.get(number)], at=head)
-    return tuple(_concluded(moved, found, _times(node, found), lock=record.lock, cost=record.final_cost))
+    (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)
+    return tuple(_concluded(moved, found, _times(node, found), escrow=record.escrow, cost=record.final_cost))
 
 
-def _told(event: EventType, log: Log, times: Mapping[str, int]) -> Milestone:
+def _told(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEvent:
     fields = event.decode(log)
     numbers = {name: value for name, value in fields.items() if isinstance(value, int)}
     evidence = f"0x{fields['evidence'].hex()}" if "evidence" in fields else ""
-    return _milestone(event.name, log, times, numbers, evidence=evidence)
+    return _history_event(event.name, log, times, numbers, evidence=evidence)
 
 
 def _concluded(
-    moved: EventType, logs: Iterable[Log], times: Mapping[str, int], *, lock: int, cost: int
-) -> Iterator[Milestone]:
+    moved: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
+) -> Iterator[HistoryEvent]:
     """Yield what changes of state say under the names of our events; a job ends once, so its record has the cost."""
     for log in logs:
         if log["topics"][0] != moved.topic:
-            yield _milestone("JobRequested", log, times, {})
+            yield _history_event("JobRequested", log, times, {})
             continue
         fields = moved.decode(log)
         before, after = JobState(fields["_from"]), JobState(fields["_to"])
         if after not in COLD:
             numbers = {"startTime": times[log["blockNumber"]]} if after is JobState.RUNNING else {}
-            yield _milestone(_ENTERED[after], log, times, numbers)
+            yield _history_event(_ENTERED[after], log, times, numbers)
         elif before is JobState.RUNNING and cost:
-            yield _milestone("JobSettled", log, times, {"status": after, "cost": cost})
+            yield _history_event("JobSettled", log, times, {"status": after, "cost": cost})
         else:
-            yield _milestone("JobRefunded", log, times, {"status": after, "amount": lock})
+            yield _history_event("JobRefunded", log, times, {"status": after, "amount": escrow})
 
 
-def _milestone(
+def _history_event(
     event: str, log: Log, times: Mapping[str, int], numbers: Mapping[str, int], *, evidence: str = ""
-) -> Milestone:
+) -> HistoryEvent:
     height = log["blockNumber"]
-    return Milestone(event=event, block=int(height, 16), at=times[height], numbers=numbers, evidence=evidence)
+    return HistoryEvent(
+        event=event, block=int(height, 16), occurred_at=times[height], numbers=numbers, evidence=evidence
+    )
 
 
 def _times(node: Node, logs: Iterable[Mapping[str, Any]]) -> dict[str, int]:

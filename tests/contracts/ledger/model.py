@@ -34,7 +34,7 @@ def checked(number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LedgerEvent:
     """What a contract tells; the values in the order of its ABI."""
 
     contract: str
@@ -42,7 +42,7 @@ class Event:
     values: tuple[Any, ...]
 
 
-class World:
+class ContractModel:
     """The modelled contracts' world.
 
     Args:
@@ -57,7 +57,7 @@ class World:
         self.sender = ""
         self.now = 0
         self.block = 0
-        self.events: list[Event] = []
+        self.events: list[LedgerEvent] = []
 
     @property
     def grid(self) -> str:
@@ -66,7 +66,7 @@ class World:
 
     def emit(self, contract: str, name: str, *values: Any) -> None:
         """Tell an event."""
-        self.events.append(Event(contract, name, values))
+        self.events.append(LedgerEvent(contract, name, values))
 
     def attempt(self, act: Callable[[], object]) -> Refused | None:
         """Act as a whole or not at all; return the refusal, if any."""

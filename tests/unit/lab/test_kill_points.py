@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from gridstead_lab import moments
-from gridstead_lab.moments import Moment, Task
+from gridstead_lab import kill_points
+from gridstead_lab.kill_points import Moment, Task
 
 LOG = """\
 2026-01-02 10:00:00,000 p=7 u=root n=ansible INFO| PLAY [Make the hosts] ***
@@ -31,16 +31,16 @@ RUN = [
 
 
 def test_a_log_without_a_run_that_ended_has_no_tasks():
-    assert moments.tasks(LOG.split("PLAY RECAP", maxsplit=1)[0]) == []
+    assert kill_points.tasks(LOG.split("PLAY RECAP", maxsplit=1)[0]) == []
 
 
 def test_the_tasks_are_those_of_the_longest_run_that_ended():
-    assert moments.tasks(LOG) == RUN
+    assert kill_points.tasks(LOG) == RUN
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_each_moment_is_in_another_stretch_and_within_its_task(seed):
-    chosen = moments.choose(RUN, 5, Random(seed))
+    chosen = kill_points.choose(RUN, 5, Random(seed))
 
     tasks = {(task.banner, task.count): task for task in RUN}
     within = [(tasks[moment.banner, moment.count], moment.after_s) for moment in chosen]
@@ -49,8 +49,8 @@ def test_each_moment_is_in_another_stretch_and_within_its_task(seed):
 
 
 def test_a_seed_chooses_the_same_moments_again():
-    assert moments.choose(RUN, 5, Random("7")) == moments.choose(RUN, 5, Random("7"))
-    assert moments.choose(RUN, 5, Random("7")) != moments.choose(RUN, 5, Random("8"))
+    assert kill_points.choose(RUN, 5, Random("7")) == kill_points.choose(RUN, 5, Random("7"))
+    assert kill_points.choose(RUN, 5, Random("7")) != kill_points.choose(RUN, 5, Random("8"))
 
 
 def test_a_moment_in_the_one_stretch_there_is():
@@ -58,4 +58,4 @@ def test_a_moment_in_the_one_stretch_there_is():
         def random(self):
             return 0.31
 
-    assert moments.choose(RUN, 1, Middle()) == [Moment(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))]
+    assert kill_points.choose(RUN, 1, Middle()) == [Moment(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))]

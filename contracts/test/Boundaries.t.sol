@@ -14,7 +14,7 @@ interface CallCounter {
 }
 
 /// @notice Exact values and borders that the campaign of mutants found nobody to hold.
-contract ExactTest is Grid {
+contract BoundariesTest is Grid {
     CallCounter private counter = CallCounter(address(vm));
 
     // Lifecycle and Billing

@@ -10,7 +10,7 @@ from tests.contracts.ledger.access import ADMIN_ROLE, CONTRACT_ROLE, META_SCHEDU
 from tests.contracts.ledger.calls import Call
 from tests.contracts.ledger.chain import Chain
 from tests.contracts.ledger.constants import DEFAULTS
-from tests.contracts.ledger.world import MAX_UINT, World
+from tests.contracts.ledger.model import MAX_UINT, ContractModel
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.wallet import Wallet
@@ -62,7 +62,7 @@ def cast() -> Cast:
     return Cast(*(wallet(number) for number in range(1, 9)))
 
 
-def found(chain: Chain, admin: str) -> World:
+def found(chain: Chain, admin: str) -> ContractModel:
     """Create the contracts and return the model of them."""
     addresses = {"Credit": chain.create(admin, "Credit", SUPPLY)}
     for name in ("Constants", "ProviderManager", "JobRepository"):
@@ -70,19 +70,19 @@ def found(chain: Chain, admin: str) -> World:
     addresses["ProviderJobQueues"] = chain.create(admin, "ProviderJobQueues", addresses["JobRepository"])
     parts = ("Credit", "Constants", "ProviderManager", "ProviderJobQueues", "JobRepository")
     grid = chain.create(admin, "MetaScheduler", *(addresses[name] for name in parts))
-    world = World({**addresses, "MetaScheduler": grid}, CHAIN_ID)
-    world.state.balances[admin] = SUPPLY
-    world.state.constants = dict(DEFAULTS)
-    world.state.owners = dict.fromkeys(("Credit", "Constants", "ProviderJobQueues"), admin)
+    model = ContractModel({**addresses, "MetaScheduler": grid}, CHAIN_ID)
+    model.state.balances[admin] = SUPPLY
+    model.state.constants = dict(DEFAULTS)
+    model.state.owners = dict.fromkeys(("Credit", "Constants", "ProviderJobQueues"), admin)
     administered = ("MetaScheduler", "ProviderManager", "JobRepository")
-    world.state.members = frozenset((name, ADMIN_ROLE, admin) for name in administered)
-    world.block, world.now = chain.head()
-    return world
+    model.state.members = frozenset((name, ADMIN_ROLE, admin) for name in administered)
+    model.block, model.now = chain.head()
+    return model
 
 
-def set_up(world: World, people: Cast) -> Iterator[Call]:
+def set_up(model: ContractModel, people: Cast) -> Iterator[Call]:
     """Yield the calls that wire the contracts, give out credits and approve two providers."""
-    admin, grid = people.admin.address, world.grid
+    admin, grid = people.admin.address, model.grid
     yield Call(admin, "JobRepository", "grantRole", (META_SCHEDULER_ROLE, grid))
     yield Call(admin, "ProviderManager", "grantRole", (CONTRACT_ROLE, grid))
     yield Call(admin, "ProviderJobQueues", "offerOwnership", (grid,))

@@ -22,23 +22,23 @@ from tests.unit.domain.builders import (
 )
 
 from gridstead.domain.actions import Cancel, Submit
-from gridstead.domain.journal import Entry, EntryKind, Records
+from gridstead.domain.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.reconcile import plan
+from gridstead.domain.reconcile import plan_jobs
 
 
 def test_a_cold_job_that_still_runs_is_cancelled_at_once():
     j = job(JobState.CANCELLED)
 
-    assert cancelled(plan(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK), RULES)) == [42]
+    assert cancelled(plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK), RULES)) == [42]
 
 
 def test_a_cold_job_is_closed_once_confirmed_and_gone():
     j = job(JobState.FINISHED)
-    since = {j.proof: CLAIM_BLOCK}
+    since = {j.job_key: CLAIM_BLOCK}
 
-    assert plan(snapshot([j], [submitted(j)], unclaimed_since={j.proof: CLAIM_BLOCK + 1}), RULES) == ()
-    assert notes(plan(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [EntryKind.CLOSED]
+    assert plan_jobs(snapshot([j], [submitted(j)], unclaimed_since={j.job_key: CLAIM_BLOCK + 1}), RULES) == ()
+    assert notes(plan_jobs(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [EntryKind.CLOSED]
 
 
 UNCLAIMED = [
@@ -54,9 +54,9 @@ UNCLAIMED = [
 def test_a_claim_that_a_reorg_undid_or_a_lagging_node_hides_is_waited_for(now_on_chain):
     j = job()
     jobs = [now_on_chain] if now_on_chain else []
-    since = {j.proof: CLAIM_BLOCK + 1}
+    since = {j.job_key: CLAIM_BLOCK + 1}
 
-    assert plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES) == ()
+    assert plan_jobs(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES) == ()
 
 
 @pytest.mark.parametrize("now_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER)])
@@ -64,20 +64,20 @@ def test_blocks_as_old_as_the_claim_undo_nothing(now_on_chain):
     """A node that still reads its way up to the claim."""
     j = job()
     jobs = [now_on_chain] if now_on_chain else []
-    behind = snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since={j.proof: 1})
+    behind = snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since={j.job_key: 1})
 
-    assert plan(replace(behind, head=replace(behind.head, timestamp=T0)), RULES) == ()
+    assert plan_jobs(replace(behind, head=replace(behind.head, timestamp=T0)), RULES) == ()
 
 
 @pytest.mark.parametrize("now_on_chain", UNCLAIMED)
 def test_an_attempt_of_a_claim_that_stays_undone_is_ended_and_remembered(now_on_chain):
     j = job()
     jobs = [now_on_chain] if now_on_chain else []
-    since = {j.proof: CLAIM_BLOCK}
+    since = {j.job_key: CLAIM_BLOCK}
 
-    actions = plan(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES)
+    actions = plan_jobs(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES)
 
-    assert notes(actions) == [EntryKind.UNDONE]
+    assert notes(actions) == [EntryKind.CANCELLED_BY_US]
     assert cancelled(actions) == [42]
     assert calls(actions) == []
 
@@ -86,12 +86,16 @@ def test_the_end_of_an_attempt_that_we_undid_says_nothing_of_the_job():
     """The chain gave the job to us again after all: it must run, and the customer must not pay for the first try."""
     j = job()
     first = attempt(j, "CANCELLED")
-    undone = (EntryKind.UNDONE, first.submitted_at, 42)
+    cancelled_by_us = (EntryKind.CANCELLED_BY_US, first.submitted_at, 42)
     r = record(
-        j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), undone, (EntryKind.ABSENT, T0 + 50)
+        j,
+        (EntryKind.SUBMIT_INTENDED, T0 + 1),
+        (EntryKind.SUBMITTED, T0 + 1, 42),
+        cancelled_by_us,
+        (EntryKind.ABSENT, T0 + 50),
     )
 
-    actions = plan(snapshot([j], [r], live=live(first), accounting=accounting(first)), RULES)
+    actions = plan_jobs(snapshot([j], [r], live=live(first), accounting=accounting(first)), RULES)
 
     assert [type(action) for action in actions] == [Submit]
 
@@ -99,12 +103,16 @@ def test_the_end_of_an_attempt_that_we_undid_says_nothing_of_the_job():
 def test_nothing_new_is_submitted_while_an_undone_attempt_still_ends():
     j = job()
     first = attempt(j)
-    undone = (EntryKind.UNDONE, first.submitted_at, 42)
+    cancelled_by_us = (EntryKind.CANCELLED_BY_US, first.submitted_at, 42)
     r = record(
-        j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.SUBMITTED, T0 + 1, 42), undone, (EntryKind.ABSENT, T0 + 50)
+        j,
+        (EntryKind.SUBMIT_INTENDED, T0 + 1),
+        (EntryKind.SUBMITTED, T0 + 1, 42),
+        cancelled_by_us,
+        (EntryKind.ABSENT, T0 + 50),
     )
 
-    actions = plan(snapshot([j], [r], live=live(first)), RULES)
+    actions = plan_jobs(snapshot([j], [r], live=live(first)), RULES)
 
     assert [type(action) for action in actions] == [Cancel]
 
@@ -112,21 +120,23 @@ def test_nothing_new_is_submitted_while_an_undone_attempt_still_ends():
 def test_an_orphan_of_our_contracts_is_cancelled():
     j = job(provider=OTHER)
 
-    assert cancelled(plan(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES)) == [42]
+    assert cancelled(plan_jobs(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES)) == [42]
 
 
 def test_an_attempt_of_other_contracts_is_none_of_our_business():
     rules = replace(RULES, contract="0x" + "dd" * 20)
 
-    assert plan(snapshot([], live=live(attempt(job()))), rules) == ()
+    assert plan_jobs(snapshot([], live=live(attempt(job()))), rules) == ()
 
 
 def test_what_was_undone_opens_no_record_and_outlives_one():
-    proof, records = job().proof, Records()
-    claimed, closed = (Entry(proof=proof, kind=kind, at=T0) for kind in (EntryKind.CLAIMED, EntryKind.CLOSED))
+    job_key, records = job().job_key, JournalRecords()
+    claimed, closed = (
+        JournalEntry(job_key=job_key, kind=kind, occurred_at=T0) for kind in (EntryKind.CLAIMED, EntryKind.CLOSED)
+    )
 
-    records.extend([Entry(proof=proof, kind=EntryKind.UNDONE, at=T0, slurm_job_id=42)])
-    assert records.by_proof == {}
+    records.extend([JournalEntry(job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42)])
+    assert records.by_job_key == {}
     records.extend([claimed, closed, claimed])
 
-    assert records.by_proof[proof].undone == {(42, T0)}
+    assert records.by_job_key[job_key].cancelled_by_us == {(42, T0)}

@@ -6,12 +6,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.contracts.ledger import founding, permit
+from tests.contracts.ledger import permit, setup
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE
 from tests.contracts.ledger.calls import MODEL, Call
-from tests.contracts.ledger.founding import Cast
+from tests.contracts.ledger.model import MAX_UINT, ContractModel
+from tests.contracts.ledger.setup import Cast
 from tests.contracts.ledger.state import NOBODY
-from tests.contracts.ledger.world import MAX_UINT, World
 from tests.devnet import COIN
 
 from gridstead.adapters.chain.abi import artifact
@@ -48,7 +48,7 @@ BAD_DEFINITIONS = (
     (1, 100, 2, 3, SCRIPT, 4, (), ((("k" * 65, "v"), b"<="),)),
 )
 HARDWARES = (
-    founding.HARDWARE,
+    setup.HARDWARE,
     (1, (0,), (1,), (1,)),
     (0, (), (), ()),
     (2, (1,), (64, 64), (10, 10)),
@@ -59,9 +59,9 @@ HARDWARES = (
     (2, (2**64 - 1,) * 2, (2**64 - 1,) * 2, (2**64 - 1,) * 2),
 )
 PRICE_LISTS = (
-    founding.WORKED,
-    founding.ODD,
-    founding.FREE,
+    setup.WORKED,
+    setup.ODD,
+    setup.FREE,
     (2**72 - 1, 2**72 - 1, 2**56 - 1),
     (2**72, 0, 0),
     (0, 2**72, 0),
@@ -72,7 +72,7 @@ SECONDS = (0, 1, 59, 60, 61, 3600, 86400, 2**32, 2**64 - 1)
 TEXTS = ("", "out of memory", "ä" * 40, "x" * 300)
 
 
-class Wild:
+class RandomCalls:
     """Draws calls.
 
     Args:
@@ -81,9 +81,9 @@ class Wild:
         cast: Who plays.
     """
 
-    def __init__(self, random: Random, world: World, cast: Cast) -> None:
+    def __init__(self, random: Random, model: ContractModel, cast: Cast) -> None:
         self._random = random
-        self._world = world
+        self._world = model
         self._cast = cast
         self._functions = [(contract, name) for contract, acts in MODEL.items() for name in acts]
 
@@ -146,7 +146,7 @@ class Wild:
             DEFINITION: DEFINITIONS * 2 + BAD_DEFINITIONS,
             HARDWARE: HARDWARES,
             PRICES: PRICE_LISTS,
-            LABELS: ((), founding.LABELS),
+            LABELS: ((), setup.LABELS),
         }
         if function in ("push", "pop"):
             pools["uint8"] = (0, 1, 2)

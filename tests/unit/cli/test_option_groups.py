@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from gridstead.cli.bundle import expanded
+from gridstead.cli.option_groups import expanded
 
 
 @dataclass(frozen=True, kw_only=True)

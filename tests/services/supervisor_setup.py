@@ -12,7 +12,7 @@ from gridstead.domain.snapshot import Rules
 from gridstead.domain.submission import Script
 from gridstead.errors import ScriptUnavailable
 from gridstead.services.follower import Follower
-from gridstead.services.supervisor import Peers, Supervisor
+from gridstead.services.supervisor import Supervisor, SupervisorPorts
 
 US = "0x" + "11" * 20
 CUSTOMER = "0x" + "33" * 20
@@ -35,7 +35,7 @@ class FakeScripts:
         return Script(text="#!/bin/sh\n")
 
 
-class Grid:
+class SupervisorSetup:
     """Chain, Slurm and one supervisor, with a clock that a test moves."""
 
     def __init__(self):
@@ -47,7 +47,7 @@ class Grid:
         self.journal = MemoryJournal()
         self.cursor = MemoryCursor()
         self.outbox = MemoryOutbox()
-        self.kill_at = None
+        self.failpoint = None
         self.ledger.add_provider(US)
         self.ledger.mine(CONFIRMATIONS)
         self.rules = Rules(
@@ -58,7 +58,7 @@ class Grid:
 
     def start(self):
         """Start the supervisor, as a new process over the same disk."""
-        peers = Peers(
+        peers = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
             follower=Follower(self.ledger, self.cursor, confirmations=CONFIRMATIONS),
@@ -68,11 +68,11 @@ class Grid:
             reports=self.reports,
             scripts=self.scripts,
         )
-        self.supervisor = Supervisor(peers, self.rules, at=self._at)
+        self.supervisor = Supervisor(peers, self.rules, failpoint=self._failpoint)
 
-    def _at(self, name):
-        if name == self.kill_at:
-            self.kill_at = None
+    def _failpoint(self, name):
+        if name == self.failpoint:
+            self.failpoint = None
             raise Killed(name)
 
     def tick(self):
@@ -128,7 +128,7 @@ class Grid:
                 else:
                     self.slurm.end(attempt.slurm_job_id)
             self.step(2)
-            jobs = self.ledger.jobs(range(1, 1000), at=self.ledger.head()).values()
+            jobs = self.ledger.jobs(range(1, 1000), at_block=self.ledger.head()).values()
             if all(job.state in COLD or job.state is JobState.PENDING for job in jobs):
                 break
         self.steps(80)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
-from gridstead.domain.dispatch import Plan, objection
+from gridstead.domain.dispatch import TransactionPlan, objection
 from gridstead.domain.job import Block
-from gridstead.domain.sending import OutboxEntry, Receipt, Refusal, Transaction, View, Waiting
+from gridstead.domain.sending import ChainView, OutboxEntry, Receipt, Refusal, Transaction, Waiting
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Account, Clock, Ledger
 
@@ -40,7 +40,7 @@ class Work:
     refusals: Mapping[int, Refusal]
 
 
-class Outlook:
+class ChainViewReader:
     """Looks at the chain for one wallet.
 
     Args:
@@ -60,7 +60,7 @@ class Outlook:
         self._seen: tuple[Block, Block] | None = None  # the newest block and the one below, at the last look
         self._is_other = True
 
-    def look(self, work: Work) -> View:
+    def read(self, work: Work) -> ChainView:
         """Return a view without objections.
 
         Raises:
@@ -71,15 +71,15 @@ class Outlook:
         below = self._block(head.number - 1) if head.number else head
         self._is_other = seen is None or not self._holds(seen[0], head, below)
         self._seen = None  # until this look is whole
-        reached = account.nonce(at=head)
+        reached = account.nonce(at_block=head)
         receipts = self._find(work.transactions, head, reached)
         deep = below if self._confirmations <= 1 else self._block(max(0, head.number - self._confirmations))
-        nonce = _certain(account.nonce(at=deep), work.transactions, receipts)
-        gas_limit, fees = account.gas_limit(at=head), account.fees()
+        nonce = _certain(account.nonce(at_block=deep), work.transactions, receipts)
+        gas_limit, fees = account.gas_limit(at_block=head), account.fees()
         if self._block(head.number).hash != head.hash:
             raise _changed()
         self._seen, self._receipts = (head, below), receipts
-        return View(
+        return ChainView(
             now=self._clock.now(),
             head=head.number,
             nonce=nonce,
@@ -95,7 +95,7 @@ class Outlook:
             refusals=work.refusals,
         )
 
-    def judge(self, view: View, decided: Plan) -> View:
+    def check(self, view: ChainView, decided: TransactionPlan) -> ChainView:
         """Return the view with what speaks against the calls that a plan would give to the node.
 
         After a reorg, and at the start of a process, against all that wait to be mined too.
@@ -129,12 +129,12 @@ class Outlook:
         wrong = {tx for tx, one in doubtful.items() if hashes.get(one.block) != one.block_hash}
         return {tx: receipt for tx, receipt in (receipts | found).items() if tx not in wrong}
 
-    def _objections(self, calls: Mapping[int, Call], at: Block) -> dict[int, str]:
+    def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
         """Return why calls must not be made, as a block has it."""
-        named = {i: proof.job_id.number for i, call in calls.items() if (proof := subject(call)) is not None}
+        named = {i: job_key.job_id.number for i, call in calls.items() if (job_key := subject(call)) is not None}
         if not named:
             return {}
-        jobs = self._ledger.jobs(sorted(set(named.values())), at=at)
+        jobs = self._ledger.jobs(sorted(set(named.values())), at_block=at_block)
         wallet = self._account.address
         reasons = ((i, objection(calls[i], jobs.get(number), wallet=wallet)) for i, number in named.items())
         return {i: reason for i, reason in reasons if reason}

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.office import Office
+from tests.adapters.chain.sender_setup import WalletSender
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
-from tests.services.grid import FakeScripts, Killed
+from tests.services.supervisor_setup import FakeScripts, Killed
 from tests.services.test_grid_services import FakeDirectory
 
 from gridstead.adapters.chain.ledger import ChainLedger
@@ -19,12 +19,12 @@ from gridstead.services.follower import Follower
 from gridstead.services.ldap_connector import LdapConnector
 from gridstead.services.meta_scheduler import MetaScheduler
 from gridstead.services.registration import Registration
-from gridstead.services.supervisor import Peers, Supervisor
+from gridstead.services.supervisor import Supervisor, SupervisorPorts
 
 CONFIRMATIONS = 2
 
 
-class World:
+class GridServices:
     """Chain, services, and a clock that goes as the chain's blocks do."""
 
     def __init__(self, devnet, directory, *, batch):
@@ -36,7 +36,7 @@ class World:
         self.provider = self._office(devnet, devnet.provider, directory, batch)
         self.operator = self._office(devnet, devnet.operator, directory, batch)
         self.slurm, self.journal, self.cursor = FakeScheduler(self.clock), MemoryJournal(), MemoryCursor()
-        self.users, self.kill_at = FakeDirectory(), None
+        self.users, self.failpoint = FakeDirectory(), None
         self.rules = Rules(
             chain_id=devnet.contracts.chain_id,
             contract=devnet.contracts.meta_scheduler.address,
@@ -54,10 +54,10 @@ class World:
         self.start()
 
     def _office(self, devnet, who, directory, batch):
-        office = Office(devnet, who, directory, batch=batch, confirmations=CONFIRMATIONS)
-        office.clock = self.clock
-        office.restart()
-        return office
+        wallet_sender = WalletSender(devnet, who, directory, batch=batch, confirmations=CONFIRMATIONS)
+        wallet_sender.clock = self.clock
+        wallet_sender.restart()
+        return wallet_sender
 
     def _slack(self, devnet):
         constants = devnet.contracts.constants
@@ -67,7 +67,7 @@ class World:
         """Start the supervisor, as a new process over the same disk."""
         devnet = self.grid.devnet
         claims = ChainLedger(devnet.node, devnet.contracts, claims_of=self.grid.provider)
-        peers = Peers(
+        peers = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
             follower=Follower(claims, self.cursor),
@@ -77,11 +77,11 @@ class World:
             reports=FakeReports(),
             scripts=FakeScripts(),
         )
-        self.supervisor = Supervisor(peers, self.rules, at=self._at)
+        self.supervisor = Supervisor(peers, self.rules, failpoint=self._failpoint)
 
-    def _at(self, name):
-        if name == self.kill_at:
-            self.kill_at = None
+    def _failpoint(self, name):
+        if name == self.failpoint:
+            self.failpoint = None
             raise Killed(name)
 
     def step(self, seconds=2):
@@ -116,7 +116,7 @@ class World:
 
     def join(self):
         """Have the provider register itself and be approved."""
-        self.until(lambda: self.ledger.waiting_provider(self.grid.provider, at=self.ledger.head()) is not None)
+        self.until(lambda: self.ledger.waiting_provider(self.grid.provider, at_block=self.ledger.head()) is not None)
         self.by_hand(self.grid.approve)
 
     def by_hand(self, act, *arguments, **fields):
@@ -133,15 +133,15 @@ class World:
         return self.by_hand(self.grid.request, script, resources=SMALL, **fields)
 
     def job(self, number):
-        return self.ledger.jobs([number], at=self.ledger.head())[number]
+        return self.ledger.jobs([number], at_block=self.ledger.head())[number]
 
     def attempt(self, number):
         """Return the newest Slurm job of a job of the grid."""
-        return self.slurm.attempts(where=lambda one: one.proof == self.job(number).proof)[-1]
+        return self.slurm.attempts(where=lambda one: one.job_key == self.job(number).job_key)[-1]
 
     def submitted(self, number):
         """Step until a job is in Slurm and return its id there."""
-        self.until(lambda: self.slurm.attempts(where=lambda one: one.proof == self.job(number).proof))
+        self.until(lambda: self.slurm.attempts(where=lambda one: one.job_key == self.job(number).job_key))
         return self.attempt(number).slurm_job_id
 
     def running(self, number, state):

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
-from gridstead.domain.cvmfs.letters import MANIFEST, WHITELIST, Manifest, Whitelist, parse_manifest, parse_whitelist
 from gridstead.domain.cvmfs.objects import unpack
-from gridstead.domain.cvmfs.trust import PUBLISHER, Letters, check_manifest, check_whitelist
+from gridstead.domain.cvmfs.signed_files import (
+    MANIFEST,
+    WHITELIST,
+    Manifest,
+    Whitelist,
+    parse_manifest,
+    parse_whitelist,
+)
+from gridstead.domain.cvmfs.trust import PUBLISHER, SignedFiles, check_manifest, check_whitelist
 from gridstead.errors import ConfigError, RepositoryIncomplete, RepositoryUntrusted
 from gridstead.ports import ReplicaFiles, Signatures, Upstream
 
@@ -13,7 +20,7 @@ MASTER_REPLICA = ".cvmfs_master_replica"
 MAX_CERTIFICATE_BYTES = 64 * 1024
 
 
-def read_letters(upstream: Upstream, signatures: Signatures, *, name: str, now: int) -> Letters:
+def read_signed_files(upstream: Upstream, signatures: Signatures, *, name: str, now: int) -> SignedFiles:
     """Return the letters of a repository, believed. Nothing is stored.
 
     Args:
@@ -27,7 +34,7 @@ def read_letters(upstream: Upstream, signatures: Signatures, *, name: str, now: 
         RepositoryIncomplete: A file is not there.
     """
     whitelist = parse_whitelist(upstream.file(WHITELIST))
-    if not signatures.is_of_master(whitelist.letter):
+    if not signatures.is_of_master(whitelist.signed_file):
         hint = "Compare public_key_files with the keys that the publisher gives; if they are right, trust nothing."
         raise RepositoryUntrusted(f"whitelist of {name} is not signed by its master key", hint=hint)
     check_whitelist(whitelist, name=name, now=now)
@@ -39,9 +46,9 @@ def read_letters(upstream: Upstream, signatures: Signatures, *, name: str, now: 
     signer = signatures.certificate(pem)
     if not any((one, signer.fingerprint(one)) in whitelist.fingerprints for one, _ in whitelist.fingerprints):
         raise RepositoryUntrusted(f"signer of {name} is not on its whitelist", hint=PUBLISHER)
-    if not signer.has_signed(manifest.letter):
+    if not signer.has_signed(manifest.signed_file):
         raise RepositoryUntrusted(f"manifest of {name} is not signed by its certificate", hint=PUBLISHER)
-    return Letters(whitelist=whitelist, manifest=manifest, certificate=packed)
+    return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=packed)
 
 
 def check_consent(upstream: Upstream, name: str) -> None:
@@ -57,13 +64,13 @@ def check_consent(upstream: Upstream, name: str) -> None:
         raise RepositoryIncomplete(f"server of {name} may not be copied", detail=str(error), hint=hint) from error
 
 
-def stored_letters(files: ReplicaFiles, name: str) -> tuple[Manifest, Whitelist] | None:
+def stored_signed_files(files: ReplicaFiles, name: str) -> tuple[Manifest, Whitelist] | None:
     """Return the letters that are here, which were believed when they came; None before the first.
 
     Raises:
         ConfigError: They are damaged.
     """
-    manifest, whitelist = files.letter(MANIFEST), files.letter(WHITELIST)
+    manifest, whitelist = files.signed_file(MANIFEST), files.signed_file(WHITELIST)
     if manifest is None or whitelist is None:
         return None
     try:

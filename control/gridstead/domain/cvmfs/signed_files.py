@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gridstead.domain.cvmfs.objects import Algorithm, Kind, ObjectName, new_hasher, parse_hash
+from gridstead.domain.cvmfs.objects import Algorithm, ObjectKind, ObjectName, new_hasher, parse_hash
 from gridstead.errors import RepositoryUntrusted
 
 MANIFEST = ".cvmfspublished"
 WHITELIST = ".cvmfswhitelist"
-MAX_LETTER_BYTES = 256 * 1024
+MAX_SIGNED_FILE_BYTES = 256 * 1024
 MAX_FINGERPRINTS = 1000
 
 _END = b"\n--\n"
@@ -27,7 +27,7 @@ _FINGERPRINT = re.compile(r"((?:[0-9A-F]{2}:){19}[0-9A-F]{2})(|-rmd160|-shake128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class SignedFile:
     """A letter whose hash is right.
 
     Attributes:
@@ -59,7 +59,7 @@ class Manifest:
         collectable: Whether its publisher lets go of old revisions.
     """
 
-    letter: Letter
+    signed_file: SignedFile
     name: str
     revision: int
     published_at: int
@@ -82,14 +82,14 @@ class Whitelist:
         fingerprints: Of certificates: algorithm, and bytes in hexadecimal, colons between.
     """
 
-    letter: Letter
+    signed_file: SignedFile
     name: str
     issued_at: int
     expires_at: int
     fingerprints: frozenset[tuple[Algorithm, str]]
 
 
-def parse_letter(raw: bytes, what: str) -> Letter:
+def parse_signed_file(raw: bytes, what: str) -> SignedFile:
     """Return a letter.
 
     Raises:
@@ -99,7 +99,7 @@ def parse_letter(raw: bytes, what: str) -> Letter:
     signed, newline, signature = rest.partition(b"\n")
     if not (end and newline and signature and _HASH_LINE.fullmatch(signed)):
         raise RepositoryUntrusted(f"{what} is not a signed letter", detail=f"{len(raw)} bytes")
-    named = parse_hash(signed.decode(), Kind.FILE)
+    named = parse_hash(signed.decode(), ObjectKind.FILE)
     hasher = new_hasher(named.algorithm)
     hasher.update(text + b"\n")
     if hasher.hexdigest() != named.digest:
@@ -108,7 +108,7 @@ def parse_letter(raw: bytes, what: str) -> Letter:
         lines = tuple(text.decode().split("\n"))
     except UnicodeDecodeError as error:
         raise RepositoryUntrusted(f"{what} is not text", detail=str(error)) from error
-    return Letter(raw=raw, lines=lines, signed=signed, signature=signature)
+    return SignedFile(raw=raw, lines=lines, signed=signed, signature=signature)
 
 
 def parse_manifest(raw: bytes) -> Manifest:
@@ -117,22 +117,22 @@ def parse_manifest(raw: bytes) -> Manifest:
     Raises:
         RepositoryUntrusted: It is none.
     """
-    letter = parse_letter(raw, "manifest")
-    fields = {line[:1]: line[1:] for line in letter.lines}
-    if len(fields) != len(letter.lines):
+    signed_file = parse_signed_file(raw, "manifest")
+    fields = {line[:1]: line[1:] for line in signed_file.lines}
+    if len(fields) != len(signed_file.lines):
         raise RepositoryUntrusted("manifest says one thing twice")
     missing = [key for key in "CNSX" if not fields.get(key)]
     if missing:
         raise RepositoryUntrusted("manifest is not complete", detail=f"no {', '.join(missing)}")
     return Manifest(
-        letter=letter,
+        signed_file=signed_file,
         name=fields["N"],
         revision=_number(fields["S"], "revision"),
         published_at=_number(fields.get("T", "0"), "time"),
-        catalog=parse_hash(fields["C"], Kind.CATALOG),
-        certificate=parse_hash(fields["X"], Kind.CERTIFICATE),
-        history=parse_hash(fields["H"], Kind.HISTORY) if "H" in fields else None,
-        metainfo=parse_hash(fields["M"], Kind.METAINFO) if "M" in fields else None,
+        catalog=parse_hash(fields["C"], ObjectKind.CATALOG),
+        certificate=parse_hash(fields["X"], ObjectKind.CERTIFICATE),
+        history=parse_hash(fields["H"], ObjectKind.HISTORY) if "H" in fields else None,
+        metainfo=parse_hash(fields["M"], ObjectKind.METAINFO) if "M" in fields else None,
         collectable=fields.get("G") == "yes",
     )
 
@@ -143,15 +143,15 @@ def parse_whitelist(raw: bytes) -> Whitelist:
     Raises:
         RepositoryUntrusted: It is none, or wants what we do not do: PKCS#7 or a chain of CAs.
     """
-    letter = parse_letter(raw, "whitelist")
-    if len(letter.lines) < 3 or letter.lines[1][:1] != "E" or letter.lines[2][:1] != "N":
-        raise RepositoryUntrusted("whitelist is not complete", detail=f"{len(letter.lines)} lines")
-    issued, expires, name, *rest = letter.lines
+    signed_file = parse_signed_file(raw, "whitelist")
+    if len(signed_file.lines) < 3 or signed_file.lines[1][:1] != "E" or signed_file.lines[2][:1] != "N":
+        raise RepositoryUntrusted("whitelist is not complete", detail=f"{len(signed_file.lines)} lines")
+    issued, expires, name, *rest = signed_file.lines
     if {"Vpkcs7", "Wcachain"} & set(rest):
         raise RepositoryUntrusted("cannot check this whitelist", detail="it is of the PKCS#7 or CA chain form")
     found = [match for line in rest[:MAX_FINGERPRINTS] if (match := _FINGERPRINT.fullmatch(line))]
     return Whitelist(
-        letter=letter,
+        signed_file=signed_file,
         name=name[1:],
         issued_at=_stamp(issued),
         expires_at=_stamp(expires[1:]),

@@ -26,7 +26,7 @@ _OWNED = artifact("Credit").events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gift:
+class RoleGrant:
     """An account was given a role in a contract, once; it may have lost it since."""
 
     contract: str
@@ -36,10 +36,10 @@ class Gift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class RoleHistory:
     """What events tell: every gift, the latest of the same last, and the first block of the set."""
 
-    gifts: tuple[Gift, ...]
+    grants: tuple[RoleGrant, ...]
     first_block: int
 
     @property
@@ -49,11 +49,11 @@ class History:
 
     def is_whole_of(self, contract: str) -> bool:
         """Whether it goes back to the creation of a contract with roles."""
-        first = next((one for one in self.gifts if (one.contract, one.role) == (contract, Role.ADMIN)), None)
+        first = next((one for one in self.grants if (one.contract, one.role) == (contract, Role.ADMIN)), None)
         return first is not None and first.account == first.given_by
 
 
-def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None) -> History | None:
+def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None) -> RoleHistory | None:
     """Return what the events of a set tell, None if the node will not search them.
 
     Args:
@@ -71,11 +71,11 @@ def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int
         logs = None if begin is None else _logs(node, wanted, max(0, begin - SMALLEST_RANGE), head.number)
     if not logs:
         return None
-    gifts = tuple(gift for log in logs for gift in _gift(log, named[log["address"].lower()]))
-    return History(gifts=gifts, first_block=min(int(log["blockNumber"], 16) for log in logs))
+    grants = tuple(grant for log in logs for grant in _grant(log, named[log["address"].lower()]))
+    return RoleHistory(grants=grants, first_block=min(int(log["blockNumber"], 16) for log in logs))
 
 
-def _gift(log: dict[str, Any], contract: str) -> Iterator[Gift]:
+def _grant(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
     event = _ROLES["RoleGranted"]
     if log["topics"][0] != event.topic:
         return
@@ -83,7 +83,7 @@ def _gift(log: dict[str, Any], contract: str) -> Iterator[Gift]:
     for (where, role), name in SEATS.items():
         if where == contract and role_id(name) == fields["role"]:
             account, sender = to_address(fields["account"]), to_address(fields["sender"])
-            yield Gift(contract=contract, role=role, account=account, given_by=sender)
+            yield RoleGrant(contract=contract, role=role, account=account, given_by=sender)
 
 
 def _logs(node: Node, wanted: dict[str, Any], first: int, last: int) -> list[dict[str, Any]] | None:

@@ -14,7 +14,7 @@ from gridstead.errors import RepositoryIncomplete
 T = TypeVar("T")
 
 
-class KeptLetters:
+class CachedSignedFiles:
     """Implements port ``Upstream``.
 
     Args:
@@ -28,10 +28,10 @@ class KeptLetters:
 
     def file(self, path: str) -> bytes:
         """Return a letter."""
-        letter = self._files.letter(path)
-        if letter is None:
+        signed_file = self._files.signed_file(path)
+        if signed_file is None:
             raise RepositoryIncomplete(f"{path} is not kept here")
-        return letter
+        return signed_file
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
         """Give a certificate's bytes to what takes them."""

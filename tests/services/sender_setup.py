@@ -10,10 +10,10 @@ from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import FakeClock, MemoryOutbox
 
 from gridstead.domain.calls import ClaimJobs, SetRunning, Settle
-from gridstead.domain.dispatch import Policy
+from gridstead.domain.dispatch import DispatchPolicy
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import TransactionReverted
-from gridstead.services.sender import Desk, Sender
+from gridstead.services.sender import Sender, SenderPorts
 
 PROVIDER = "0x" + "a1" * 20
 CUSTOMER = "0x" + "c1" * 20
@@ -34,7 +34,7 @@ class PickyAccount(FakeAccount):
 def settlement(job):
     evidence = "0x" + "00" * 32
     fields = {"state": JobState.FINISHED, "seconds": 1, "exit_code": 0, "error": "", "evidence": evidence}
-    return Settle(proof=job.proof, **fields)
+    return Settle(job_key=job.job_key, **fields)
 
 
 class HastyLedger(FakeLedger):
@@ -54,7 +54,7 @@ class HastyLedger(FakeLedger):
         return state
 
 
-class Office:
+class WalletSender:
     def __init__(self):
         self.clock = FakeClock()
         self.ledger = HastyLedger(self.clock)
@@ -65,14 +65,14 @@ class Office:
 
     def policy(self, **changed):
         """Begin anew with another policy."""
-        desk = Desk(
+        ports = SenderPorts(
             clock=self.clock,
             ledger=self.ledger,
             account=self.account,
             outbox=self.outbox,
             transactions=self.outbox,
         )
-        self.sender = Sender(desk, Policy(**({"confirmations": 1, "replace_after_s": 30} | changed)))
+        self.sender = Sender(ports, DispatchPolicy(**({"confirmations": 1, "replace_after_s": 30} | changed)))
 
     def claimed_job(self):
         job = self.ledger.request(CUSTOMER)
@@ -82,7 +82,7 @@ class Office:
 
     def put_running(self):
         job = self.claimed_job()
-        self.outbox.put(f"run:{job.id.number}", SetRunning(proof=job.proof, started_at=1))
+        self.outbox.put(f"run:{job.id.number}", SetRunning(job_key=job.job_key, started_at=1))
 
     def tick_and_mine(self, times=1):
         for _ in range(times):

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from gridstead.adapters.chain.customer import Customer, JobRequest, Milestone
+from gridstead.adapters.chain.customer import Customer, HistoryEvent, JobRequest
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.job_definitions import submit_workflow
 from gridstead.config import ClientSettings, load
 from gridstead.domain.billing import Resources
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD
-from gridstead.wiring.chain import Chain, open_chain, open_wallet
+from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
 from gridstead.workflow.parse import from_graphql
 
 CREDIT = 10**18
@@ -28,7 +28,7 @@ class Member:
     """One customer of a crowd, connected to the grid."""
 
     settings: ClientSettings
-    chain: Chain
+    chain: OpenChain
     customer: Customer
 
     @property
@@ -44,26 +44,26 @@ class Member:
         """Store the scripts, ask for all the jobs at once and return their numbers, in order."""
         with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
             stored = list(pool.map(self._store, workflows))
-        lock = credits_ * CREDIT
-        if self.customer.allowance() < lock * len(workflows):
-            self.customer.allow(lock * len(workflows))
+        escrow = credits_ * CREDIT
+        if self.customer.allowance() < escrow * len(workflows):
+            self.customer.allow(escrow * len(workflows))
         asked = zip(workflows, stored, strict=True)
-        return self.customer.request_jobs([_request(workflow, script, lock) for workflow, script in asked])
+        return self.customer.request_jobs([_request(workflow, script, escrow) for workflow, script in asked])
 
     def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
         """Return the jobs by number, once none of them is hot any more."""
         numbers, until = tuple(numbers), time.monotonic() + timeout
         while True:
-            jobs = self.ledger.jobs(numbers, at=self.ledger.head())
+            jobs = self.ledger.jobs(numbers, at_block=self.ledger.head())
             hot = {number: job.state.name for number, job in jobs.items() if job.state not in COLD}
             if not hot:
                 return jobs
             assert time.monotonic() < until, f"after {timeout} s these jobs have not ended: {hot}"
             time.sleep(POLL_S)
 
-    def ends(self, number: int) -> list[Milestone]:
+    def ends(self, number: int) -> list[HistoryEvent]:
         """Return the settlements and refunds of a job."""
-        return [step for step in self.customer.milestones(number) if step.event in {"JobSettled", "JobRefunded"}]
+        return [step for step in self.customer.job_history(number) if step.event in {"JobSettled", "JobRefunded"}]
 
     def _store(self, workflow: dict[str, object]) -> str:
         checked = from_graphql(workflow).to_graphql()
@@ -87,7 +87,7 @@ def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str
 
 
 def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
-    """Return the accounting records of jobs by number, each told by its proof."""
+    """Return the accounting records of jobs by number, each told by its job key."""
     names = ",".join(job.id.slurm_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):
@@ -101,7 +101,7 @@ def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, o
     return {"enableLogging": False, "resources": resources, "steps": [{"run": {"command": command}}]}
 
 
-def _request(workflow: dict[str, object], script: str, lock: int) -> JobRequest:
+def _request(workflow: dict[str, object], script: str, escrow: int) -> JobRequest:
     asked = workflow["resources"]
     resources = Resources(
         gpus=asked["gpus"],
@@ -109,4 +109,4 @@ def _request(workflow: dict[str, object], script: str, lock: int) -> JobRequest:
         cpus_per_task=asked["cpusPerTask"],
         memory_per_cpu_mb=asked["memPerCpu"],
     )
-    return JobRequest(resources=resources, batch_location_hash=script, lock=lock, name="crowd")
+    return JobRequest(resources=resources, batch_location_hash=script, escrow=escrow, name="crowd")

@@ -19,7 +19,7 @@ interface EventLog {
 }
 
 /// @notice What the contracts tell, and to whom they listen, that the campaign of mutants found nobody to hold.
-contract ToldTest is Grid {
+contract EventsTest is Grid {
     EventLog private eventLog = EventLog(address(vm));
 
     function test_every_move_is_told_with_both_states() public {

@@ -11,9 +11,9 @@ from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.outbox import SqlOutbox
 from gridstead.domain.calls import Settle
-from gridstead.domain.dispatch import Policy
+from gridstead.domain.dispatch import DispatchPolicy
 from gridstead.domain.lifecycle import JobState
-from gridstead.services.sender import Desk, Sender
+from gridstead.services.sender import Sender, SenderPorts
 
 BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
 
@@ -22,14 +22,14 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-class Office:
+class WalletSender:
     """A wallet's outbox in a file, and the sender that serves it; both can die and start again."""
 
     def __init__(self, chain, who, directory, **policy):
         self.chain, self.who = chain, who
         self.url = f"sqlite:///{directory}/{who.address}.db"
         self.clock = FakeClock()
-        self.policy = Policy(**({"confirmations": 2} | policy))
+        self.policy = DispatchPolicy(**({"confirmations": 2} | policy))
         self.ledger = ChainLedger(chain.node, chain.contracts)
         self.crash_at = ""
         self._open()
@@ -38,10 +38,12 @@ class Office:
         self.database = Database(self.url)
         self.outbox = SqlOutbox(self.database, self.clock)
         account = ChainAccount(self.chain.node, self.chain.contracts, self.who)
-        desk = Desk(clock=self.clock, ledger=self.ledger, account=account, outbox=self.outbox, transactions=self.outbox)
-        self.sender = Sender(desk, self.policy, at=self._at)
+        ports = SenderPorts(
+            clock=self.clock, ledger=self.ledger, account=account, outbox=self.outbox, transactions=self.outbox
+        )
+        self.sender = Sender(ports, self.policy, failpoint=self._failpoint)
 
-    def _at(self, boundary):
+    def _failpoint(self, boundary):
         if boundary == self.crash_at:
             self.crash_at = ""
             raise Crash(boundary)
@@ -102,9 +104,9 @@ def claimed(grid, count, script="script"):
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at=grid.ledger.head())[number]
+    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
 
 def settlement(one, state=JobState.FINISHED, **fields):
     values = {"seconds": 0, "exit_code": 0, "error": "", "evidence": NO_EVIDENCE} | fields
-    return Settle(proof=one.proof, state=state, **values)
+    return Settle(job_key=one.job_key, state=state, **values)

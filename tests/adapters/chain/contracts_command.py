@@ -13,20 +13,20 @@ from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.cli.main import main
 
-ADMIN, HEIR, POOR = 1, 71, 72  # numbers of wallets; the first has deployed
+ADMIN, NEW_OWNER, POOR = 1, 71, 72  # numbers of wallets; the first has deployed
 INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
 NOWHERE = "0x" + "12" * 20
 
 
-class Desk:
+class ContractsCli:
     """Somebody who runs `gridstead contracts` with some wallets."""
 
     def __init__(self, chain, folder, monkeypatch, capsys):
         self.chain, self.folder, self._patch, self._capsys = chain, folder, monkeypatch, capsys
         (folder / "password").write_text("a secret\n")
-        for number in (ADMIN, HEIR, POOR):
+        for number in (ADMIN, NEW_OWNER, POOR):
             create_wallet(folder / str(number), folder / "password", key=number.to_bytes(32), iterations=2)
-        chain.anvil.fund(wallet(HEIR).address)
+        chain.anvil.fund(wallet(NEW_OWNER).address)
 
     def read(self, *arguments, contract=None, **options):
         """Run a command without a wallet; return exit code, stdout and stderr."""
@@ -52,8 +52,8 @@ class Desk:
         return code, json.loads(out)
 
 
-def look(chain):
-    return Inspector(chain.node, chain.contracts, tell=lambda _: None).look()
+def inspect(chain):
+    return Inspector(chain.node, chain.contracts, tell=lambda _: None).inspect()
 
 
 def holders(status, role):
