@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import assert_never
 
 from gridstead.domain.ids import JobKey
 
@@ -107,6 +108,8 @@ def apply(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
             return record
         case EntryKind.CLOSED:
             return replace(record, closed=True)
+        case _:
+            assert_never(entry.kind)
 
 
 def _placed(record: JournalRecord, entry: JournalEntry) -> JournalRecord:

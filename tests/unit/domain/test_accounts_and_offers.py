@@ -9,7 +9,7 @@ from gridstead.domain.billing import Prices
 from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.job import Hardware, Provider
 from gridstead.domain.offers import Terms, must_register, offer, sanitise
-from gridstead.domain.submission import GridUser
+from gridstead.domain.submission import Gate, GridUser
 
 HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
 PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
@@ -70,3 +70,22 @@ def test_a_provider_registers_until_a_record_says_what_it_offers():
     assert must_register(wanted, other, None)
     assert not must_register(wanted, same, None)
     assert not must_register(wanted, other, same)
+
+
+@pytest.mark.parametrize(
+    ("gate", "is_open"),
+    [
+        (Gate(user=None, missing=()), False),
+        (Gate(user=user(), missing=("home directory",)), False),
+        (Gate(user=user(), missing=()), True),
+    ],
+)
+def test_a_gate_is_open_for_an_account_that_misses_nothing(gate, is_open):
+    assert gate.open == is_open
+
+
+@pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
+def test_hardware_has_as_many_nodes_as_entries(cpus):
+    hardware = Hardware(gpus_per_node=(0,) * len(cpus), cpus_per_node=cpus, memory_per_node_mb=cpus)
+
+    assert hardware.nodes == len(cpus)

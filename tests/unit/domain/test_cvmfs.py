@@ -107,6 +107,27 @@ def test_a_small_object_is_unpacked_and_a_larger_one_refused():
         unpack(name, [packed], limit=3)
 
 
+def test_an_object_that_is_not_what_its_name_says_is_refused():
+    with pytest.raises(RepositoryUntrusted, match="not what its name says") as refused:
+        unpack(ObjectName(ZERO, Algorithm.SHA1, Kind.CERTIFICATE), [b"four", b"teen bytes"], limit=100)
+    assert refused.value.detail == "14 bytes"
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (b"not compressed", "cannot be read"),
+        (zlib.compress(b"content")[:-1], "not whole, or too large"),
+        (zlib.compress(b"0" * 1000), "not whole, or too large"),
+    ],
+)
+def test_an_object_that_cannot_be_unpacked_within_the_limit_is_refused(stored, why):
+    name = parse_hash(hashlib.sha1(stored).hexdigest(), Kind.CERTIFICATE)
+
+    with pytest.raises(RepositoryUntrusted, match=why):
+        unpack(name, [stored], limit=100)
+
+
 def test_a_manifest_is_read():
     read = manifest(H="2" * 40, M=None)
 

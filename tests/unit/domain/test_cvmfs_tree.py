@@ -3,12 +3,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
+import zlib
 
 import pytest
 
-from gridstead.domain.cvmfs.objects import Algorithm, ObjectKind, ObjectName, inflated
-from gridstead.domain.cvmfs.tree import CHUNKED, EXTERNAL, HIDDEN, Piece, Row, chunks_of, parse_entry, whole_of
+from gridstead.domain.cvmfs.objects import BLOCK_BYTES, Algorithm, Kind, ObjectName, inflated
+from gridstead.domain.cvmfs.tree import (
+    CHUNKED,
+    EXTERNAL,
+    HIDDEN,
+    Piece,
+    Row,
+    chunks_of,
+    parent_of,
+    parse_entry,
+    path_key,
+    whole_of,
+)
 from gridstead.errors import RepositoryUntrusted
 
 DIGEST = bytes(20)
@@ -99,3 +112,41 @@ def test_chunks_that_do_not_make_up_the_file_are_refused(rows):
 def test_what_is_not_compressed_cannot_be_unpacked():
     with pytest.raises(RepositoryUntrusted, match="cannot be read"):
         list(inflated(NAME, [b"plain"], limit=10))
+
+
+def test_an_object_is_unpacked_block_by_block():
+    content = bytes(range(256)) * (BLOCK_BYTES // 200)
+    packed = zlib.compress(content)
+    pieces = [packed[:100], packed[100:], b"what follows the end is ignored"]
+
+    blocks = list(inflated(NAME, pieces, limit=len(content)))
+
+    assert b"".join(blocks) == content
+    assert max(len(block) for block in blocks) <= BLOCK_BYTES
+
+
+def test_an_object_that_holds_more_than_its_limit_is_refused_at_once():
+    unpacked = inflated(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
+
+    assert next(unpacked) == bytes(BLOCK_BYTES)
+    with pytest.raises(RepositoryUntrusted, match="too large"):
+        next(unpacked)
+
+
+@pytest.mark.parametrize("packed", [b"", zlib.compress(b"content")[:-1]])
+def test_an_object_that_is_cut_off_is_refused_at_its_end(packed):
+    with pytest.raises(RepositoryUntrusted, match="not whole"):
+        list(inflated(NAME, [packed], limit=10))
+
+
+@pytest.mark.parametrize(("path", "parent"), [("/a/b", "/a"), ("/a", ""), ("", "")])
+def test_a_path_lies_in_its_parent(path, parent):
+    assert parent_of(path) == parent
+
+
+@pytest.mark.parametrize("path", ["", "/a/b", "/gr\u00fcn", "/\udcff"])
+def test_a_catalog_has_a_path_under_the_two_halves_of_its_md5(path):
+    digest = hashlib.md5(path.encode("utf-8", "surrogateescape")).digest()
+
+    halves = tuple(int.from_bytes(half, "little", signed=True) for half in (digest[:8], digest[8:]))
+    assert path_key(path) == halves

@@ -19,7 +19,8 @@ from gridstead.domain.playbook import (
     changes,
     effects,
     failures,
-    plan_site,
+    plan,
+    tally,
 )
 from gridstead.domain.run_record import Circumstances, to_record
 from gridstead.domain.verification import to_verification
@@ -99,6 +100,12 @@ def test_a_plan_of_a_site_as_it_must_be_is_empty():
     found = plan_site([ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB])
 
     assert (found.changes, found.effects, found.drains, found.jobs) == ((), (), (), {})
+
+
+def test_a_tally_counts_the_changes_of_each_host_that_took_part():
+    unchanged = ended("archive", "Ensure x", Outcome.OK)
+
+    assert list(tally([*RUN, unchanged]).items()) == [("archive", 0), ("compute1", 1), ("controller", 1)]
 
 
 def test_what_was_rescued_has_not_failed():

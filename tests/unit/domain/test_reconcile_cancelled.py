@@ -41,6 +41,30 @@ def test_a_cold_job_is_closed_once_confirmed_and_gone():
     assert notes(plan_jobs(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [EntryKind.CLOSED]
 
 
+def test_a_job_is_not_closed_while_its_submission_may_still_arrive():
+    j = job(JobState.FINISHED)
+    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    gone = snapshot([j], [r], unclaimed_since={j.proof: CLAIM_BLOCK}, now=T0 + 61)
+
+    assert plan(gone, RULES) == ()
+    assert notes(plan(replace(gone, now=T0 + 62), RULES)) == [EntryKind.CLOSED]
+
+
+def test_a_job_is_not_closed_while_slurmctld_is_silent():
+    j = job(JobState.FINISHED)
+
+    assert plan(snapshot([j], [submitted(j)], live=None, unclaimed_since={j.proof: CLAIM_BLOCK}), RULES) == ()
+
+
+def test_an_undone_attempt_that_still_runs_is_cancelled_again_and_noted_once():
+    j = job(JobState.CANCELLED)
+    r = record(j, (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.UNDONE, T0 + 1, 42))
+
+    actions = plan(snapshot([j], [r], live=live(attempt(j))), RULES)
+
+    assert [type(action) for action in actions] == [Cancel]
+
+
 UNCLAIMED = [
     job(JobState.META_SCHEDULED),
     job(JobState.PENDING, provider=""),
@@ -121,6 +145,18 @@ def test_an_orphan_of_our_contracts_is_cancelled():
     j = job(provider=OTHER)
 
     assert cancelled(plan_jobs(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES)) == [42]
+
+
+def test_an_attempt_of_a_claim_that_no_record_knows_yet_is_left_alone():
+    j = job()
+
+    assert plan(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES) == ()
+
+
+def test_an_orphan_is_left_alone_while_the_chain_may_lag_behind_it():
+    j = job(provider=OTHER)
+
+    assert plan(snapshot([j], live=live(attempt(j)), now=T0 + 60), RULES) == ()
 
 
 def test_an_attempt_of_other_contracts_is_none_of_our_business():

@@ -151,6 +151,16 @@ def test_a_job_that_slurm_rejects_again_and_again_is_given_back():
     assert calls(plan_jobs(snapshot([j], [refused(j, times=3)]), RULES)) == [Refuse(job_key=j.job_key)]
 
 
+def test_a_claim_that_may_still_be_undone_is_neither_given_back_nor_settled():
+    j = job()
+    ended = accounting(attempt(j, "COMPLETED"))
+    young = {"height": RULES.confirmations + j.state_block - 1}
+
+    assert plan(snapshot([j], [refused(j, times=3)], **young), RULES) == ()
+    assert plan(snapshot([j], [submitted(j)], accounting=ended, **young), RULES) == ()
+    assert plan(snapshot([job(stored="a/b")], [record(job(stored="a/b"))], **young), RULES) == ()
+
+
 def test_a_running_job_whose_new_submission_slurm_rejects_again_and_again_is_panicked():
     j = job(JobState.RUNNING)
 

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.ledger import SMALL
+from tests.unit.domain.builders import attempt, job
 
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.settlement import billed_minutes, slack_seconds
+from gridstead.domain.settlement import billed_minutes, billed_seconds, slack_seconds
 
 
 def started(at):
@@ -30,6 +31,13 @@ def started(at):
 @pytest.mark.parametrize(("seconds", "minutes"), [(0, 0), (59, 0), (60, 1), (119, 1), (120, 2)])
 def test_minutes_are_rounded_down(seconds, minutes):
     assert billed_minutes(JobState.FINISHED, seconds) == minutes
+
+
+@pytest.mark.parametrize(("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)])
+def test_billed_time_is_at_most_what_the_lock_pays_for(price, seconds):
+    ended = job(JobState.RUNNING, price_per_min=price)
+
+    assert billed_seconds(ended, attempt(ended, "COMPLETED"), ()) == seconds
 
 
 def test_panic_reports_no_minute():

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is checked of a manifest and a whitelist besides their signatures."""
+
+from dataclasses import replace
+
+import pytest
+
+from gridstead.domain.cvmfs.letters import Letter, Manifest, Whitelist
+from gridstead.domain.cvmfs.objects import Algorithm, Kind, ObjectName
+from gridstead.domain.cvmfs.trust import check_manifest, check_succession, check_whitelist
+from gridstead.errors import RepositoryUntrusted
+
+LETTER = Letter(raw=b"", lines=(), signed=b"", signature=b"")
+NOW = 1_800_000_000
+DAY_S = 86400
+WHITELIST = Whitelist(
+    letter=LETTER,
+    name="a.b",
+    issued_at=NOW - DAY_S,
+    expires_at=NOW + DAY_S,
+    fingerprints=frozenset(),
+)
+
+
+def catalog(digit):
+    return ObjectName(digit * 40, Algorithm.SHA1, Kind.CATALOG)
+
+
+MANIFEST = Manifest(
+    letter=LETTER,
+    name="a.b",
+    revision=7,
+    published_at=0,
+    catalog=catalog("1"),
+    certificate=ObjectName("2" * 40, Algorithm.SHA1, Kind.CERTIFICATE),
+    history=None,
+    metainfo=None,
+    collectable=True,
+)
+
+
+def test_letters_of_the_repository_are_accepted():
+    check_whitelist(WHITELIST, name="a.b", now=NOW)
+    check_manifest(MANIFEST, name="a.b")
+
+
+def test_a_whitelist_of_another_repository_is_refused():
+    with pytest.raises(RepositoryUntrusted, match=r"not of c\.d"):
+        check_whitelist(WHITELIST, name="c.d", now=NOW)
+
+
+def test_a_whitelist_is_good_until_the_second_before_it_expires():
+    check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at - 1)
+    with pytest.raises(RepositoryUntrusted, match="expired") as refused:
+        check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at + 3 * DAY_S)
+    assert refused.value.detail == "3 days ago"
+    with pytest.raises(RepositoryUntrusted, match="expired"):
+        check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at)
+
+
+def test_a_manifest_of_another_repository_is_refused():
+    with pytest.raises(RepositoryUntrusted, match=r"not of c\.d"):
+        check_manifest(MANIFEST, name="c.d")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "whitelist"),
+    [
+        (MANIFEST, WHITELIST),
+        (replace(MANIFEST, revision=8, catalog=catalog("3")), WHITELIST),
+        (MANIFEST, replace(WHITELIST, issued_at=WHITELIST.issued_at + 1)),
+    ],
+)
+def test_letters_that_are_as_new_or_newer_may_follow(manifest, whitelist):
+    check_succession((MANIFEST, WHITELIST), manifest, whitelist)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "whitelist", "why"),
+    [
+        (replace(MANIFEST, revision=6), WHITELIST, "revision 6 of a.b is older than 7"),
+        (replace(MANIFEST, catalog=catalog("3")), WHITELIST, "is not the one that is here"),
+        (MANIFEST, replace(WHITELIST, issued_at=NOW - 2 * DAY_S), "whitelist of a.b is older"),
+    ],
+)
+def test_going_back_is_refused_with_the_callers_hint(manifest, whitelist, why):
+    with pytest.raises(RepositoryUntrusted, match=why) as refused:
+        check_succession((MANIFEST, WHITELIST), manifest, whitelist, hint="what to do")
+    assert refused.value.hint == "what to do"

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which reports of a node and of the job completion plugin are hints."""
+
+import json
+
+import pytest
+from tests.unit.domain.builders import job
+
+from gridstead.domain.hint import Hint, OpenedSeal, RateLimit, admit, parse_completion, parse_report
+from gridstead.errors import NotAllowed, UnexpectedOutput
+
+END = "gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
+
+
+def completion(**changes):
+    record = {
+        "version": 1,
+        "slurm_job_id": 12,
+        "uid": 200_001,
+        "end_s": 1_790_000_060,
+        "admin_comment": str(job().proof),
+    }
+    return json.dumps(record | changes)
+
+
+@pytest.mark.parametrize("uid", [1, 200_001])
+def test_a_seal_of_another_user_than_root_is_refused(uid):
+    with pytest.raises(NotAllowed, match=f"uid {uid} cannot report"):
+        admit(OpenedSeal(payload=END.encode(), uid=uid, life_s=30))
+
+
+@pytest.mark.parametrize("life_s", [-1, 0, 61])
+def test_a_seal_of_no_or_too_long_a_life_is_refused(life_s):
+    with pytest.raises(NotAllowed, match="lives too long"):
+        admit(OpenedSeal(payload=END.encode(), uid=0, life_s=life_s))
+
+
+@pytest.mark.parametrize("life_s", [1, 60])
+def test_the_text_in_a_young_seal_of_root_is_returned(life_s):
+    assert admit(OpenedSeal(payload=END.encode(), uid=0, life_s=life_s)) == END
+
+
+def test_bytes_that_are_not_ascii_are_replaced():
+    assert admit(OpenedSeal(payload=b"a\xff", uid=0, life_s=30)) == "a\N{REPLACEMENT CHARACTER}"
+
+
+NO_REPORTS = [
+    "",
+    "gridstead2" + END[10:],
+    END.replace(" end ", " paid "),
+    END + " more",
+    END + "\n",
+]
+
+
+@pytest.mark.parametrize("text", NO_REPORTS)
+def test_a_text_that_is_no_report_is_an_error(text):
+    with pytest.raises(UnexpectedOutput, match="node report"):
+        parse_report(text)
+
+
+@pytest.mark.parametrize("step", ["extern", "0", "4294967292"])
+def test_a_report_of_another_step_than_the_batch_step_is_no_hint(step):
+    assert parse_report(END.replace("batch", step)) is None
+
+
+@pytest.mark.parametrize("step", ["batch", "4294967291"])
+@pytest.mark.parametrize("event", ["start", "end"])
+def test_a_report_of_the_batch_step_is_a_hint(event, step):
+    text = END.replace(" end ", f" {event} ").replace("batch", step)
+
+    assert parse_report(text) == Hint(event=event, slurm_job_id=12, uid=200_001, at=1_790_000_060)
+
+
+CUT = completion()[:-5]
+NO_LINES = ["", "{", "[]", "null", "{}", CUT, completion(uid="x"), completion(uid=None)]
+
+
+@pytest.mark.parametrize("line", NO_LINES)
+def test_a_line_that_is_cut_or_malformed_is_an_error(line):
+    with pytest.raises(UnexpectedOutput, match="job completion"):
+        parse_completion(line)
+
+
+def test_a_line_of_another_version_is_an_error():
+    with pytest.raises(UnexpectedOutput, match="job completion"):
+        parse_completion(completion(version=2))
+
+
+@pytest.mark.parametrize("comment", ["", "somebody else's", None, 5])
+def test_a_line_of_a_job_without_a_job_key_is_no_hint(comment):
+    assert parse_completion(completion(admin_comment=comment)) is None
+
+
+@pytest.mark.parametrize(("end_s", "at"), [(1_790_000_060, 1_790_000_060), (None, 0)])
+def test_a_line_of_a_job_of_the_grid_is_a_hint(end_s, at):
+    hint = Hint(event="record", slurm_job_id=12, uid=200_001, at=at)
+
+    assert parse_completion(completion(end_s=end_s)) == hint
+
+
+def test_a_burst_passes_and_no_more():
+    limit = RateLimit(per_second=1, burst=2)
+
+    assert [limit.allows(100), limit.allows(100), limit.allows(100)] == [True, True, False]
+
+
+def test_the_rate_recovers_with_time_up_to_the_burst():
+    limit = RateLimit(per_second=0.5, burst=2)
+    for _ in range(2):
+        limit.allows(100)
+
+    assert [limit.allows(101), limit.allows(102)] == [False, True]
+    assert [limit.allows(1000) for _ in range(3)] == [True, True, False]
+
+
+def test_a_clock_that_is_set_back_gives_nothing():
+    limit = RateLimit(per_second=1, burst=1)
+    limit.allows(100)
+
+    assert not limit.allows(50)
+    assert limit.allows(51)
