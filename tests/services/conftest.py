@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.services.script_setup import DefinitionsSetup
+from tests.network_guard import network_attempts  # noqa: F401 - a fixture
+from tests.services.scene import Scene
 
 
 @pytest.fixture
