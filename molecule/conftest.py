@@ -8,6 +8,15 @@ import pytest
 import testinfra
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items):
+    """Run the tests as they are written, not in random order: the hosts keep their state from test to test."""
+    places = {item: place for place, item in enumerate(items)}
+    result = yield
+    items.sort(key=places.__getitem__)
+    return result
+
+
 @pytest.fixture(scope="session")
 def on(request):
     """Return a function: the name of a host in, the host out. Commands of one host share a connection."""
