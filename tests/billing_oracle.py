@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job must cost: the oracle of all tests of money.
+
+Written from docs/explanation/billing.md and not from the product, of which it imports nothing. All
+arithmetic is in exact fractions; each amount is rounded once, at its end. Units: wei and seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+FEE_PERCENT = 20  # of the grids that tests deploy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """How an escrow is divided: cost = provider + fee, escrow = cost + refund."""
+
+    cost: int
+    provider: int
+    fee: int
+    refund: int
+
+
+def price(resources, prices) -> int:
+    """Return the price of a minute of the whole job.
+
+    Args:
+        resources: With ``gpus``, ``tasks``, ``cpus_per_task`` and ``memory_per_cpu_mb``.
+        prices: With ``gpu_per_min``, ``cpu_per_min`` and ``memory_mb_per_min``.
+    """
+    cpus = resources.tasks * resources.cpus_per_task
+    memory_mb = cpus * resources.memory_per_cpu_mb
+    cpus_and_memory = cpus * prices.cpu_per_min + memory_mb * prices.memory_mb_per_min
+    return cpus_and_memory + resources.gpus * prices.gpu_per_min
+
+
+def cost(seconds: int, price_per_min: int) -> int:
+    """Return what so many seconds cost, rounded down, however much is in escrow."""
+    return floor(Fraction(seconds, 60) * price_per_min)
+
+
+def fee(paid: int, fee_percent: int = FEE_PERCENT) -> int:
+    """Return the part of a cost that the grid keeps, rounded down."""
+    return floor(paid * Fraction(fee_percent, 100))
+
+
+def earned(paid: int, fee_percent: int = FEE_PERCENT) -> int:
+    """Return the part of a cost that the provider gets: all but the fee."""
+    return paid - fee(paid, fee_percent)
+
+
+def bill(escrow: int, seconds: int, price_per_min: int, fee_percent: int = FEE_PERCENT) -> Bill:
+    """Return the bill of a job that ran for so many billed seconds."""
+    paid = min(escrow, cost(seconds, price_per_min))
+    return Bill(
+        cost=paid,
+        provider=earned(paid, fee_percent),
+        fee=fee(paid, fee_percent),
+        refund=escrow - paid,
+    )
+
+
+def paid_seconds(escrow: int, price_per_min: int) -> int:
+    """Return how many whole seconds an escrow pays for. The price is not 0."""
+    return floor(Fraction(escrow, price_per_min) * 60)
+
+
+def billed_seconds(paid: int, price_per_min: int) -> int:
+    """Return the fewest whole seconds that cost as much. The price is not 0."""
+    return ceil(Fraction(paid, price_per_min) * 60)
