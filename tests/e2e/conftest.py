@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.e2e import many_customers
+from tests import billing_oracle
+from tests.e2e import crowd
 
 from gridstead.cli.client import to_json
 from gridstead.cli.job import to_record
@@ -26,7 +27,6 @@ import lab_users  # noqa: E402
 
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
-FEE_PERCENT = 20
 SLOWER = 3  # a machine that its own host lends to others: how much longer than by itself it may take
 # What may be left of a Slurm job on a node: files, sockets, mounts, processes. An empty control group of version 1
 # sometimes stays when Slurm has removed those in it; nothing is in it.
@@ -224,9 +224,10 @@ class Grid:
             seconds = self.lab.worth(self.lab.wait_ended(job["id"])[-1])
         if job["state"] == "PANICKED":
             seconds = 0
-        cost = min(job["escrow_wei"], seconds * job["price_per_min_wei"] // 60)
-        assert (job["cost_wei"], ends[0]["cost"]) == (cost, cost), f"{seconds} s are not what this bills: {steps}"
-        assert ends[0]["fee"] == cost * FEE_PERCENT // 100
+        bill = billing_oracle.bill(job["lock_wei"], seconds, job["price_per_min_wei"])
+        billed = (job["cost_wei"], ends[0]["cost"])
+        assert billed == (bill.cost, bill.cost), f"{seconds} s are not what this bills: {steps}"
+        assert ends[0]["fee"] == bill.fee
         return job
 
 

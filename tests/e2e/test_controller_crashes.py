@@ -8,12 +8,12 @@ itself or the supervisor then runs it again. The earlier runs are the provider's
 """
 
 import contextlib
-import math
 import secrets
 import time
 from dataclasses import dataclass
 
 import pytest
+from tests import billing_oracle
 from tests.e2e.conftest import wait_until
 
 DOWN_S = 8
@@ -122,13 +122,14 @@ class Controller:
 
         durations = self.durations(run)
         assert durations, "it never came to its end"
-        billed_s = math.ceil(job["cost_wei"] * 60 / job["price_per_min_wei"])
+        billed_s = billing_oracle.billed_seconds(job["cost_wei"], job["price_per_min_wei"])
         assert min(durations) <= billed_s <= max(durations) + self.waited(run) + ROUNDING_S
 
         # A run that slurmctld had forgotten to be over was cancelled after it was paid; its record says so now.
         ended = [record for record in self.lab.wait_ended(run.name) if record["state"] == "COMPLETED"]
         worth = [self.lab.worth(record) for record in ended]
-        assert job["cost_wei"] in [seconds * job["price_per_min_wei"] // 60 for seconds in worth] or not ended
+        costs = [billing_oracle.cost(seconds, job["price_per_min_wei"]) for seconds in worth]
+        assert job["cost_wei"] in costs or not ended
         return ended
 
 

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.e2e import many_customers
+from tests import billing_oracle
+from tests.e2e import crowd
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JOBS_EACH = 20
 CREDITS = 100
-FEE_PERCENT = 20
 SETTLED_WITHIN_S = 240
 REPORTS = "/var/lib/gridstead/agent/reports.db"
 TAGS = "slurm_plugins_configure,slurm_configure"
@@ -74,14 +74,14 @@ def check_money(lab, member, jobs, ran):
         assert (job.state.name, job.exit_code) == ("FINISHED", 0)
         if cost != bill(job, int(ran[number]["elapsedraw"])):
             assert cost == bill(job, lab.worth(ran[number]))
-        assert (end.event, end.numbers["cost"], fee) == ("JobSettled", cost, cost * FEE_PERCENT // 100)
+        assert (end.event, end.numbers["cost"], fee) == ("JobSettled", cost, billing_oracle.fee(cost))
         total, fees = total + cost, fees + fee
     assert total > 0
     return total, fees
 
 
 def bill(job, seconds):
-    return seconds * job.price_per_min // 60
+    return billing_oracle.cost(seconds, job.price_per_min)
 
 
 def check_crowd(lab, grid, members):

@@ -9,10 +9,18 @@ import json
 import re
 
 import pytest
-from tests.e2e import many_customers
+from tests import billing_oracle
+from tests.e2e import crowd
 from tests.e2e.conftest import wait_until
 
+from gridstead.domain.billing import Prices, Resources
+
 CREDIT = 10**18
+PRICES = Prices(
+    gpu_per_min=85 * CREDIT // 10,
+    cpu_per_min=95 * CREDIT // 100,
+    memory_mb_per_min=8 * CREDIT // 100_000,
+)
 OPEN_MPI = """
 from mpi4py import MPI
 world = MPI.COMM_WORLD
@@ -142,7 +150,8 @@ def test_a_job_with_gpus_gets_and_pays_them(grid, lab, someone, started):
     assert [given[name] for name in names] == ["3", "2", "0,1", "0,1"]
     assert not fields(left(lab, someone, "none.env")).keys() & {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES"}
     job = grid.check_money(someone, started["gpus"])
-    assert job["price_per_min_wei"] == 2 * (95 * CREDIT // 100 + 60 * 8 * CREDIT // 100_000) + 3 * 85 * CREDIT // 10
+    resources = Resources(gpus=3, tasks=2, cpus_per_task=1, memory_per_cpu_mb=60)
+    assert job["price_per_min_wei"] == billing_oracle.price(resources, PRICES)
 
 
 def test_a_job_with_more_gpus_than_there_are_waits_says_why_and_costs_nothing(grid, someone, started):

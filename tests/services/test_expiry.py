@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from structlog.testing import capture_logs
+from tests import billing_oracle
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryOutbox
 
@@ -193,7 +194,8 @@ def test_a_provider_that_is_back_within_the_grace_is_paid(grid, job):
     grid.ledger.settle(job.id.number, seconds=60)
 
     assert state(grid, job) is JobState.FINISHED
-    assert grid.ledger.balance(US) == run.price_per_min * 80 // 100
+    cost = billing_oracle.cost(60, run.price_per_min)
+    assert grid.ledger.balance(US) == billing_oracle.earned(cost)
 
 
 def test_contracts_that_end_no_claimed_job_are_not_asked_to(grid, job):

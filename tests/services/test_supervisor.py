@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import pytest
-from tests.services.supervisor_setup import CUSTOMER, SupervisorSetup
+from tests import billing_oracle
+from tests.services.grid import CUSTOMER, Grid
 
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import InvalidInput, SchedulerUnavailable
@@ -23,8 +24,9 @@ def test_a_job_is_claimed_submitted_set_running_and_settled_once(grid):
     job = grid.ledger.job(number)
     assert job.state is JobState.FINISHED
     assert len(grid.slurm.submissions) == 1
-    assert job.final_cost == grid.slurm.attempt(slurm_job_id).elapsed_s * job.price_per_min // 60
-    assert grid.ledger.balance(CUSTOMER) == job.escrow - job.final_cost
+    elapsed_s = grid.slurm.attempt(slurm_job_id).elapsed_s
+    assert job.final_cost == billing_oracle.cost(elapsed_s, job.price_per_min)
+    assert grid.ledger.balance(CUSTOMER) == job.lock - job.final_cost
     assert grid.journal.open_entries() == ()
 
 
@@ -140,7 +142,7 @@ def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled(grid
 
     job = grid.ledger.job(number)
     assert job.state is JobState.FINISHED
-    assert job.final_cost == 20 * job.price_per_min // 60
+    assert job.final_cost == billing_oracle.cost(20, job.price_per_min)
 
 
 def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
@@ -190,7 +192,8 @@ def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, r
     grid.steps(10 if reported else 80)
 
     job = grid.ledger.job(number)
-    assert (job.state, job.final_cost) == (JobState.FINISHED, ended.elapsed_s * job.price_per_min // 60)
+    cost = billing_oracle.cost(ended.elapsed_s, job.price_per_min)
+    assert (job.state, job.final_cost) == (JobState.FINISHED, cost)
     assert not grid.slurm.attempts(where=lambda a: a.alive)
 
 
@@ -268,7 +271,8 @@ def test_a_bill_waits_for_the_last_of_many_reports(grid):
     grid.steps()
 
     job = grid.ledger.job(number)
-    assert (job.state, job.final_cost) == (JobState.FINISHED, 20 * job.price_per_min // 60)
+    cost = billing_oracle.cost(20, job.price_per_min)
+    assert (job.state, job.final_cost) == (JobState.FINISHED, cost)
 
 
 def test_slurmrestd_away_for_minutes_loses_no_job(grid, monkeypatch):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN, wallet
@@ -202,7 +203,8 @@ def test_job_history_tell_times_and_money(chain, expected):
     assert [one.occurred_at for one in told] == sorted(one.occurred_at for one in told)
     assert told[3].numbers["startTime"] in {start, start + 1}
     assert told[4].numbers["status"] == JobState.FINISHED
-    assert told[4].numbers["cost"] == job.final_cost == expected.billed_s(61) * job.price_per_min // 60
+    cost = billing_oracle.cost(expected.billed_s(61), job.price_per_min)
+    assert told[4].numbers["cost"] == job.final_cost == cost
     if expected.own_events:
         assert (told[0].numbers["locked"], told[4].numbers["billedSeconds"]) == (200 * COIN, 61)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
 from tests.adapters.chain.sender_setup import WalletSender, job, settlement
@@ -17,8 +18,6 @@ from gridstead.domain.sending import SendState
 from gridstead.errors import TransactionReverted
 from gridstead.services.follower import Follower
 from gridstead.services.meta_scheduler import MetaScheduler
-
-FEE_PERCENT = 20
 
 
 class Operator:
@@ -155,8 +154,10 @@ def test_an_outage_within_the_grace_costs_a_provider_nothing(operator):
 
     ended = job(operator.grid, run.id.number)
     assert ended.state is JobState.FINISHED
-    assert ended.final_cost == run.price_per_min * operator.grid.expected.billed_s(seconds) // 60
-    assert operator.grid.balances()[1] - before == ended.final_cost - ended.final_cost * FEE_PERCENT // 100
+    billed_s = operator.grid.expected.billed_s(seconds)
+    bill = billing_oracle.bill(run.lock, billed_s, run.price_per_min)
+    assert ended.final_cost == bill.cost
+    assert operator.grid.balances()[1] - before == bill.provider
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)

@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 
-from gridstead.domain.billing import settle
 from gridstead.domain.job import QueueSizes
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.settlement import time_limit_min
@@ -52,7 +52,7 @@ def test_settlement_divides_the_lock_as_the_formula_says(joined, claimed, second
 
     found = job(joined, claimed)
     billed = joined.expected.billed_s(seconds)
-    bill = settle(escrow=found.escrow, seconds=billed, price_per_min=found.price_per_min, fee_percent=20)
+    bill = billing_oracle.bill(found.lock, billed, found.price_per_min)
     assert (found.state, found.exit_code, found.final_cost) == (JobState.FAILED, 3 << 8, bill.cost)
     assert joined.balances() == (customer + bill.refund, earned + bill.provider)
 
@@ -65,7 +65,7 @@ def test_panic_of_the_provider_costs_as_little_as_can_be_billed(joined, claimed,
     joined.settle(claimed, JobState.PANICKED, seconds=seconds)
 
     billed = joined.expected.billed_s(seconds, JobState.PANICKED)
-    bill = settle(escrow=200 * COIN, seconds=billed, price_per_min=job(joined, claimed).price_per_min, fee_percent=20)
+    bill = billing_oracle.bill(200 * COIN, billed, job(joined, claimed).price_per_min)
     assert joined.balances() == (customer + bill.refund, earned + bill.provider)
 
 
@@ -142,7 +142,7 @@ def test_start_that_is_told_late(chain, expected, reported_s, billed_min):
 
     found = job(grid, number)
     billed_s = reported_s if expected.keeps_start else billed_min * 60
-    assert found.final_cost == found.price_per_min * billed_s // 60
+    assert found.final_cost == billing_oracle.cost(billed_s, found.price_per_min)
 
 
 def test_top_up_raises_the_lock_and_waits_in_its_queue(joined, claimed):
@@ -204,4 +204,5 @@ def test_running_job_is_cancelled_by_its_provider(joined, claimed):
 
     found = job(joined, claimed)
     assert (found.state, found.cancel_requested) == (JobState.CANCELLED, True)
-    assert found.final_cost == found.price_per_min * joined.expected.billed_s(61) // 60
+    billed_s = joined.expected.billed_s(61)
+    assert found.final_cost == billing_oracle.cost(billed_s, found.price_per_min)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
+from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.sender_setup import BOUNDARIES, WalletSender, claimed, job, requested, settlement
 from tests.fakes.ledger import PRICES, SMALL
 
-from gridstead.domain.billing import price_per_minute
 from gridstead.domain.calls import ClaimJobs, Match, Refuse, SetRunning
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import SendState
@@ -63,7 +63,7 @@ def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, wallet_sender):
     assert {*operator.states(), *provider.states()} == {SendState.FINAL}
     assert (jobs[first].state, jobs[second].state) == (JobState.FAILED, JobState.PENDING)
     assert (jobs[first].exit_code, jobs[first].last_error) == (256, "no")
-    assert jobs[first].price_per_min == price_per_minute(SMALL, PRICES)
+    assert jobs[first].price_per_min == billing_oracle.price(SMALL, PRICES)
     assert jobs[first].final_cost == 2 * jobs[first].price_per_min
     assert jobs[second].price_per_min == 0
     assert len(provider.raws()) == 5

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import pytest
+from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import PRICES, SMALL
 
 from gridstead.adapters.chain.direct import DirectSender
-from gridstead.domain.billing import price_per_minute
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import TransactionReverted
 
@@ -154,8 +154,8 @@ def test_top_up(grid):
     allow = ("setDelegateSpendingAuthority", runs.to_bytes(32), True)
     assert refused(grid, stranger, *allow) == ("CustomerOnly", (stranger.address, grid.customer))
     done(grid, grid.devnet.customer, *allow)
-    paid = 200 * COIN // price_per_minute(SMALL, PRICES)
-    assert refused(grid, grid.devnet.provider, *delegate) == ("RemainingTimeAboveLimit", (str(paid), "30"))
+    paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
+    assert refused(grid, grid.devnet.provider, *delegate) == ("RemainingTimeAboveLimit", (str(paid_min), "30"))
 
 
 def test_registration(grid):

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import pytest
+from tests import billing_oracle
 from tests.adapters.chain.generations import on_both
 from tests.adapters.chain.grid_setup import GridServices
 from tests.devnet import COIN
 
-from gridstead.domain.billing import settle
 from gridstead.domain.job import QueueSizes
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import SendState
@@ -29,7 +29,7 @@ def grid_services(chain, expected, tmp_path):
 
 def bill_of(grid_services, expected, job, seconds):
     billed = expected.billed_s(seconds, job.state)
-    return settle(escrow=job.escrow, seconds=billed, price_per_min=job.price_per_min, fee_percent=20)
+    return billing_oracle.bill(job.lock, billed, job.price_per_min)
 
 
 def test_a_job_is_matched_claimed_run_and_paid(grid_services, expected):
@@ -93,7 +93,7 @@ def test_a_supervisor_that_was_away_while_its_job_ran(grid_services, expected):
     grid_services.pass_time(3600)
     job = grid_services.settled(number)
 
-    billed_min = job.final_cost * 60 // job.price_per_min // 60
+    billed_min = billing_oracle.billed_seconds(job.final_cost, job.price_per_min) // 60
     assert billed_min in ({120} if expected.keeps_start else {15, 16})
 
 
