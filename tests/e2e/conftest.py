@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests import billing_oracle
-from tests.e2e import crowd
+from tests.e2e import many_customers
 
 from gridstead.cli.client import to_json
 from gridstead.cli.job import to_record

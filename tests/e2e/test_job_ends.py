@@ -7,8 +7,8 @@ import secrets
 
 import pytest
 from tests import billing_oracle
-from tests.e2e import crowd
-from tests.e2e import hunt as hunts
+from tests.e2e import many_customers
+from tests.e2e import secret_search as hunts
 from tests.e2e import store as stores
 
 REGISTRY = "192.0.2.1:5000"  # answers nobody

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import billing_oracle
-from tests.e2e import crowd
+from tests.e2e import many_customers
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JOBS_EACH = 20

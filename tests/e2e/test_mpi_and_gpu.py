@@ -10,7 +10,7 @@ import re
 
 import pytest
 from tests import billing_oracle
-from tests.e2e import crowd
+from tests.e2e import many_customers
 from tests.e2e.conftest import wait_until
 
 from gridstead.domain.billing import Prices, Resources

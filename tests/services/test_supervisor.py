@@ -2,7 +2,7 @@
 
 import pytest
 from tests import billing_oracle
-from tests.services.grid import CUSTOMER, Grid
+from tests.services.supervisor_setup import CUSTOMER, SupervisorSetup
 
 from gridstead.domain.lifecycle import JobState
 from gridstead.errors import InvalidInput, SchedulerUnavailable
@@ -26,7 +26,7 @@ def test_a_job_is_claimed_submitted_set_running_and_settled_once(grid):
     assert len(grid.slurm.submissions) == 1
     elapsed_s = grid.slurm.attempt(slurm_job_id).elapsed_s
     assert job.final_cost == billing_oracle.cost(elapsed_s, job.price_per_min)
-    assert grid.ledger.balance(CUSTOMER) == job.lock - job.final_cost
+    assert grid.ledger.balance(CUSTOMER) == job.escrow - job.final_cost
     assert grid.journal.open_entries() == ()
 
 

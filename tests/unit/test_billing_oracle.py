@@ -101,7 +101,7 @@ def test_billed_time_is_that_of_its_cost(seconds, price):
 
 @given(escrow=WEI, seconds=SECONDS, price=WEI, fee=PERCENT)
 def test_the_domain_divides_an_escrow_as_the_oracle_does(escrow, seconds, price, fee):
-    ours = billing.settle(lock=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
+    ours = billing.settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
     expected = oracle.bill(escrow, seconds, price, fee)
 
     assert (ours.cost, ours.provider) == (expected.cost, expected.provider)

@@ -155,7 +155,7 @@ def test_an_outage_within_the_grace_costs_a_provider_nothing(operator):
     ended = job(operator.grid, run.id.number)
     assert ended.state is JobState.FINISHED
     billed_s = operator.grid.expected.billed_s(seconds)
-    bill = billing_oracle.bill(run.lock, billed_s, run.price_per_min)
+    bill = billing_oracle.bill(run.escrow, billed_s, run.price_per_min)
     assert ended.final_cost == bill.cost
     assert operator.grid.balances()[1] - before == bill.provider
 

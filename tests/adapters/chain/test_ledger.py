@@ -12,7 +12,7 @@ from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.domain.events import EventKind
+from gridstead.domain.events import ChainEventKind
 from gridstead.domain.expiry import Timeouts
 from gridstead.domain.job import Affinity, Label, QueueSizes
 from gridstead.domain.lifecycle import JobState
@@ -97,7 +97,7 @@ def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
     found = job(joined, number)
     assert (found.state, found.provider) == (JobState.META_SCHEDULED, joined.provider)
     assert found.price_per_min == billing_oracle.price(SMALL, PRICES)
-    sizes = joined.ledger.queue_sizes(joined.provider, at=joined.ledger.head())
+    sizes = joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head())
     assert sizes == QueueSizes(claimable=1, cancelling=0, top_up=0)
 
 

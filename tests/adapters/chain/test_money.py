@@ -52,7 +52,7 @@ def test_settlement_divides_the_lock_as_the_formula_says(joined, claimed, second
 
     found = job(joined, claimed)
     billed = joined.expected.billed_s(seconds)
-    bill = billing_oracle.bill(found.lock, billed, found.price_per_min)
+    bill = billing_oracle.bill(found.escrow, billed, found.price_per_min)
     assert (found.state, found.exit_code, found.final_cost) == (JobState.FAILED, 3 << 8, bill.cost)
     assert joined.balances() == (customer + bill.refund, earned + bill.provider)
 

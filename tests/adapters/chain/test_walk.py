@@ -29,7 +29,7 @@ def grid_services(chain, expected, tmp_path):
 
 def bill_of(grid_services, expected, job, seconds):
     billed = expected.billed_s(seconds, job.state)
-    return billing_oracle.bill(job.lock, billed, job.price_per_min)
+    return billing_oracle.bill(job.escrow, billed, job.price_per_min)
 
 
 def test_a_job_is_matched_claimed_run_and_paid(grid_services, expected):

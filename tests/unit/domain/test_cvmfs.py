@@ -109,7 +109,7 @@ def test_a_small_object_is_unpacked_and_a_larger_one_refused():
 
 def test_an_object_that_is_not_what_its_name_says_is_refused():
     with pytest.raises(RepositoryUntrusted, match="not what its name says") as refused:
-        unpack(ObjectName(ZERO, Algorithm.SHA1, Kind.CERTIFICATE), [b"four", b"teen bytes"], limit=100)
+        unpack(ObjectName(ZERO, Algorithm.SHA1, ObjectKind.CERTIFICATE), [b"four", b"teen bytes"], limit=100)
     assert refused.value.detail == "14 bytes"
 
 
@@ -122,7 +122,7 @@ def test_an_object_that_is_not_what_its_name_says_is_refused():
     ],
 )
 def test_an_object_that_cannot_be_unpacked_within_the_limit_is_refused(stored, why):
-    name = parse_hash(hashlib.sha1(stored).hexdigest(), Kind.CERTIFICATE)
+    name = parse_hash(hashlib.sha1(stored).hexdigest(), ObjectKind.CERTIFICATE)
 
     with pytest.raises(RepositoryUntrusted, match=why):
         unpack(name, [stored], limit=100)

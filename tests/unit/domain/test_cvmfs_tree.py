@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from gridstead.domain.cvmfs.objects import BLOCK_BYTES, Algorithm, Kind, ObjectName, inflated
+from gridstead.domain.cvmfs.objects import BLOCK_BYTES, Algorithm, ObjectKind, ObjectName, inflated
 from gridstead.domain.cvmfs.tree import (
     CHUNKED,
     EXTERNAL,

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead.domain.cvmfs.letters import Letter, Manifest, Whitelist
-from gridstead.domain.cvmfs.objects import Algorithm, Kind, ObjectName
+from gridstead.domain.cvmfs.objects import Algorithm, ObjectKind, ObjectName
+from gridstead.domain.cvmfs.signed_files import Manifest, SignedFile, Whitelist
 from gridstead.domain.cvmfs.trust import check_manifest, check_succession, check_whitelist
 from gridstead.errors import RepositoryUntrusted
 
-LETTER = Letter(raw=b"", lines=(), signed=b"", signature=b"")
+LETTER = SignedFile(raw=b"", lines=(), signed=b"", signature=b"")
 NOW = 1_800_000_000
 DAY_S = 86400
 WHITELIST = Whitelist(
-    letter=LETTER,
+    signed_file=LETTER,
     name="a.b",
     issued_at=NOW - DAY_S,
     expires_at=NOW + DAY_S,
@@ -23,16 +23,16 @@ WHITELIST = Whitelist(
 
 
 def catalog(digit):
-    return ObjectName(digit * 40, Algorithm.SHA1, Kind.CATALOG)
+    return ObjectName(digit * 40, Algorithm.SHA1, ObjectKind.CATALOG)
 
 
 MANIFEST = Manifest(
-    letter=LETTER,
+    signed_file=LETTER,
     name="a.b",
     revision=7,
     published_at=0,
     catalog=catalog("1"),
-    certificate=ObjectName("2" * 40, Algorithm.SHA1, Kind.CERTIFICATE),
+    certificate=ObjectName("2" * 40, Algorithm.SHA1, ObjectKind.CERTIFICATE),
     history=None,
     metainfo=None,
     collectable=True,

@@ -18,7 +18,7 @@ def completion(**changes):
         "slurm_job_id": 12,
         "uid": 200_001,
         "end_s": 1_790_000_060,
-        "admin_comment": str(job().proof),
+        "admin_comment": str(job().job_key),
     }
     return json.dumps(record | changes)
 
@@ -69,7 +69,7 @@ def test_a_report_of_another_step_than_the_batch_step_is_no_hint(step):
 def test_a_report_of_the_batch_step_is_a_hint(event, step):
     text = END.replace(" end ", f" {event} ").replace("batch", step)
 
-    assert parse_report(text) == Hint(event=event, slurm_job_id=12, uid=200_001, at=1_790_000_060)
+    assert parse_report(text) == Hint(event=event, slurm_job_id=12, uid=200_001, occurred_at=1_790_000_060)
 
 
 CUT = completion()[:-5]
@@ -92,9 +92,9 @@ def test_a_line_of_a_job_without_a_job_key_is_no_hint(comment):
     assert parse_completion(completion(admin_comment=comment)) is None
 
 
-@pytest.mark.parametrize(("end_s", "at"), [(1_790_000_060, 1_790_000_060), (None, 0)])
-def test_a_line_of_a_job_of_the_grid_is_a_hint(end_s, at):
-    hint = Hint(event="record", slurm_job_id=12, uid=200_001, at=at)
+@pytest.mark.parametrize(("end_s", "occurred_at"), [(1_790_000_060, 1_790_000_060), (None, 0)])
+def test_a_line_of_a_job_of_the_grid_is_a_hint(end_s, occurred_at):
+    hint = Hint(event="record", slurm_job_id=12, uid=200_001, occurred_at=occurred_at)
 
     assert parse_completion(completion(end_s=end_s)) == hint
 

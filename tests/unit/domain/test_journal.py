@@ -4,7 +4,7 @@
 import pytest
 from tests.unit.domain.builders import T0, job, record
 
-from gridstead.domain.journal import Entry, EntryKind, JobRecord, apply
+from gridstead.domain.journal import EntryKind, JournalEntry, JournalRecord, apply
 
 
 def test_a_job_is_claimed_when_it_was_first_seen():
@@ -23,7 +23,7 @@ def test_a_rejection_has_a_reason_until_the_next_submission(reason, told):
     rejected = record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
 
     assert (rejected.rejected, rejected.rejected_at, rejected.rejections) == (told, T0 + 1, 1)
-    again = apply(rejected, Entry(proof=rejected.proof, kind=EntryKind.SUBMIT_INTENDED, at=T0 + 61))
+    again = apply(rejected, JournalEntry(job_key=rejected.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61))
     assert (again.rejected, again.rejections) == ("", 1)
 
 
@@ -43,7 +43,7 @@ def test_absence_counts_from_the_first_sample_in_a_row_without_a_trace():
 
 def test_a_stranger_changes_nothing():
     submitted = (EntryKind.SUBMITTED, T0, 42)
-    stranger = (EntryKind.STRANGER, T0 + 1, None, "uid 0")
+    stranger = (EntryKind.IMPOSTOR, T0 + 1, None, "uid 0")
 
     assert record(job(), submitted, stranger) == record(job(), submitted)
 
@@ -51,4 +51,4 @@ def test_a_stranger_changes_nothing():
 def test_a_closed_job_has_no_record():
     closed = record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.CLOSED, T0 + 99))
 
-    assert closed == JobRecord(proof=job().proof)
+    assert closed == JournalRecord(job_key=job().job_key)

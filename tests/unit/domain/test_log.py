@@ -11,16 +11,16 @@ from tests.unit.domain.builders import CUSTOMER, OTHER, job
 from gridstead.domain.log import (
     Chunk,
     LogId,
-    edition_of,
-    is_edition,
+    is_log_identity,
     is_log_name,
+    log_identity_of,
     to_chunk_data,
     to_lines,
 )
 from gridstead.domain.log_access import (
     LONGEST_TOKEN_S,
     TOKEN_GRACE_S,
-    Permit,
+    WritePermit,
     check_key,
     is_fresh,
     parse_token,
@@ -33,7 +33,7 @@ from gridstead.errors import ConfigError
 
 KEY = b"k" * 32
 NOW = 1_800_000_000
-PERMIT = Permit(log=LogId(owner=CUSTOMER, name="0x07", edition="1" * 32), expires_at=NOW + 60)
+PERMIT = WritePermit(log=LogId(owner=CUSTOMER, name="0x07", log_identity="1" * 32), expires_at=NOW + 60)
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", ".a", "-a", "a/b", "a\0", "a\n", "x" * 129, "é"])
@@ -47,17 +47,17 @@ def test_a_safe_file_name_names_a_log(text):
 
 
 @pytest.mark.parametrize("text", ["", "1" * 31, "1" * 33, "A" * 32, "g" * 32, "1" * 32 + "\n"])
-def test_a_text_of_another_form_is_no_edition(text):
-    assert not is_edition(text)
+def test_a_text_of_another_form_is_no_log_identity(text):
+    assert not is_log_identity(text)
 
 
-def test_each_job_has_an_edition_of_its_own():
+def test_each_job_has_an_log_identity_of_its_own():
     jobs = [job(), job(number=8), job(stored="other"), job(id=replace(job().id, chain_id=1))]
-    editions = [edition_of(one.proof) for one in jobs]
+    log_identities = [log_identity_of(one.job_key) for one in jobs]
 
-    assert all(is_edition(edition) for edition in editions)
-    assert len(set(editions)) == len(jobs)
-    assert edition_of(job().proof) == editions[0]
+    assert all(is_log_identity(log_identity) for log_identity in log_identities)
+    assert len(set(log_identities)) == len(jobs)
+    assert log_identity_of(job().job_key) == log_identities[0]
 
 
 @pytest.mark.parametrize(

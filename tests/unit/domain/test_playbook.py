@@ -19,7 +19,7 @@ from gridstead.domain.playbook import (
     changes,
     effects,
     failures,
-    plan,
+    plan_site,
     tally,
 )
 from gridstead.domain.run_record import Circumstances, to_record
@@ -103,7 +103,7 @@ def test_a_plan_of_a_site_as_it_must_be_is_empty():
 
 
 def test_a_tally_counts_the_changes_of_each_host_that_took_part():
-    unchanged = ended("archive", "Ensure x", Outcome.OK)
+    unchanged = ended("archive", "Ensure x", TaskOutcome.OK)
 
     assert list(tally([*RUN, unchanged]).items()) == [("archive", 0), ("compute1", 1), ("controller", 1)]
 

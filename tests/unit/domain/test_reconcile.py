@@ -52,7 +52,7 @@ def test_a_job_of_no_known_submission_waits_while_slurmdbd_is_silent():
     """An attempt of a journal that was lost may have ended."""
     j = job()
 
-    assert plan(snapshot([j], [record(j)], accounting=None), RULES) == ()
+    assert plan_jobs(snapshot([j], [record(j)], accounting=None), RULES) == ()
 
 
 def test_one_sample_without_a_trace_is_only_noted():
@@ -129,17 +129,19 @@ def test_an_attempt_that_the_journal_does_not_know_is_adopted_not_repeated():
 
 def test_a_submission_is_noted_as_seen_only_once_it_is_durable():
     j = job()
-    young = snapshot([j], [submitted(j)], live=live(attempt(j, "PENDING"), at=T0 + 6), now=T0 + 6)
+    young = snapshot([j], [submitted(j)], live=live(attempt(j, "PENDING"), taken_at=T0 + 6), now=T0 + 6)
 
-    assert plan(young, RULES) == ()
-    assert notes(plan(replace(young, now=T0 + 7), RULES)) == [EntryKind.SEEN]
+    assert plan_jobs(young, RULES) == ()
+    assert notes(plan_jobs(replace(young, now=T0 + 7), RULES)) == [EntryKind.SEEN]
 
 
 def test_an_adopted_attempt_that_may_still_vanish_is_noted_as_submitted():
     j = job()
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
-    assert notes(plan(snapshot([j], [r], live=live(attempt(j, "PENDING")), now=T0 + 3), RULES)) == [EntryKind.SUBMITTED]
+    assert notes(plan_jobs(snapshot([j], [r], live=live(attempt(j, "PENDING")), now=T0 + 3), RULES)) == [
+        EntryKind.SUBMITTED
+    ]
 
 
 def test_an_attempt_of_another_history_is_not_adopted():

@@ -44,23 +44,23 @@ def test_a_cold_job_is_closed_once_confirmed_and_gone():
 def test_a_job_is_not_closed_while_its_submission_may_still_arrive():
     j = job(JobState.FINISHED)
     r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1))
-    gone = snapshot([j], [r], unclaimed_since={j.proof: CLAIM_BLOCK}, now=T0 + 61)
+    gone = snapshot([j], [r], unclaimed_since={j.job_key: CLAIM_BLOCK}, now=T0 + 61)
 
-    assert plan(gone, RULES) == ()
-    assert notes(plan(replace(gone, now=T0 + 62), RULES)) == [EntryKind.CLOSED]
+    assert plan_jobs(gone, RULES) == ()
+    assert notes(plan_jobs(replace(gone, now=T0 + 62), RULES)) == [EntryKind.CLOSED]
 
 
 def test_a_job_is_not_closed_while_slurmctld_is_silent():
     j = job(JobState.FINISHED)
 
-    assert plan(snapshot([j], [submitted(j)], live=None, unclaimed_since={j.proof: CLAIM_BLOCK}), RULES) == ()
+    assert plan_jobs(snapshot([j], [submitted(j)], live=None, unclaimed_since={j.job_key: CLAIM_BLOCK}), RULES) == ()
 
 
 def test_an_undone_attempt_that_still_runs_is_cancelled_again_and_noted_once():
     j = job(JobState.CANCELLED)
-    r = record(j, (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.UNDONE, T0 + 1, 42))
+    r = record(j, (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.CANCELLED_BY_US, T0 + 1, 42))
 
-    actions = plan(snapshot([j], [r], live=live(attempt(j))), RULES)
+    actions = plan_jobs(snapshot([j], [r], live=live(attempt(j))), RULES)
 
     assert [type(action) for action in actions] == [Cancel]
 
@@ -150,13 +150,13 @@ def test_an_orphan_of_our_contracts_is_cancelled():
 def test_an_attempt_of_a_claim_that_no_record_knows_yet_is_left_alone():
     j = job()
 
-    assert plan(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES) == ()
+    assert plan_jobs(snapshot([j], live=live(attempt(j)), now=T0 + 120), RULES) == ()
 
 
 def test_an_orphan_is_left_alone_while_the_chain_may_lag_behind_it():
     j = job(provider=OTHER)
 
-    assert plan(snapshot([j], live=live(attempt(j)), now=T0 + 60), RULES) == ()
+    assert plan_jobs(snapshot([j], live=live(attempt(j)), now=T0 + 60), RULES) == ()
 
 
 def test_an_attempt_of_other_contracts_is_none_of_our_business():

@@ -156,9 +156,9 @@ def test_a_claim_that_may_still_be_undone_is_neither_given_back_nor_settled():
     ended = accounting(attempt(j, "COMPLETED"))
     young = {"height": RULES.confirmations + j.state_block - 1}
 
-    assert plan(snapshot([j], [refused(j, times=3)], **young), RULES) == ()
-    assert plan(snapshot([j], [submitted(j)], accounting=ended, **young), RULES) == ()
-    assert plan(snapshot([job(stored="a/b")], [record(job(stored="a/b"))], **young), RULES) == ()
+    assert plan_jobs(snapshot([j], [refused(j, times=3)], **young), RULES) == ()
+    assert plan_jobs(snapshot([j], [submitted(j)], accounting=ended, **young), RULES) == ()
+    assert plan_jobs(snapshot([job(stored="a/b")], [record(job(stored="a/b"))], **young), RULES) == ()
 
 
 def test_a_running_job_whose_new_submission_slurm_rejects_again_and_again_is_panicked():
