@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the contracts and write their artifacts into the Python package, or check those that are there.
+"""Compile the contracts and write their artifacts into the Python package, or check those that are
+there.
 
-Rule 1: an artifact is a function of the sources and foundry.toml alone, so equal sources give equal files.
+Rule 1: an artifact is a function of the sources and foundry.toml alone, so equal sources give equal
+files.
 Rule 2: the package needs neither node nor a compiler; only this script does.
 """
 
@@ -41,7 +43,9 @@ def find_forge() -> str:
 
 
 def hash_sources() -> str:
-    """Return the SHA-256 of everything that the bytecode depends on: settings, compiler version, sources."""
+    """Return the SHA-256 of everything that the bytecode depends on: settings, compiler version,
+    sources.
+    """
     digest = hashlib.sha256()
     compiler = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]["solc"]
     profile = tomllib.loads((CONTRACTS / "foundry.toml").read_text())["profile"]["default"]
@@ -54,7 +58,9 @@ def hash_sources() -> str:
 
 
 def to_text(name: str, source_hash: str, compiled: dict[str, object]) -> str:
-    """Return one artifact as JSON, with a line for each entry of the ABI so that differences are readable."""
+    """Return one artifact as JSON, with a line for each entry of the ABI so that differences are
+    readable.
+    """
     abi = ",\n".join("  " + json.dumps(entry) for entry in compiled["abi"])
     bytecode = compiled["bytecode"]
     links = json.dumps(bytecode["linkReferences"])
@@ -78,7 +84,9 @@ def build() -> dict[Path, str]:
 def main() -> int:
     """Write the artifacts, or with --check say which differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if an artifact differs")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, exit 1 if an artifact differs"
+    )
     check = parser.parse_args().check
 
     texts = build()
@@ -88,7 +96,9 @@ def main() -> int:
         return 0
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:
-        print(f"contracts: {path.name} does not match the sources (run contracts/build-artifacts.py)")
+        print(
+            f"contracts: {path.name} does not match the sources (run contracts/build-artifacts.py)"
+        )
     return 1 if stale else 0
 
 

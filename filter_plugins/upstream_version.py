@@ -12,7 +12,9 @@ UPSTREAM = re.compile(r"(?:[0-9]+:)?([0-9.]+)")  # between the epoch and what De
 
 
 def upstream_version(version: str) -> str:
-    """Return a version without epoch and revision. What is no version stays as it is, so that it equals none."""
+    """Return a version without epoch and revision. What is no version stays as it is, so that it
+    equals none.
+    """
     match = UPSTREAM.match(version)
     return match[1] if match else version
 

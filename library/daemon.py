@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon runs, now and after a boot, and knows its files as they are.
 
-A handler restarts what a run has changed. A run that is killed before its handlers leaves a daemon that knows older
-files than there are, and the next run finds nothing to change. So it is asked of the host whether a daemon must be
-restarted: it must where a file is younger than the daemon.
+A handler restarts what a run has changed. A run that is killed before its handlers leaves a daemon
+that knows older files than there are, and the next run finds nothing to change. So it is asked of
+the host whether a daemon must be restarted: it must where a file is younger than the daemon.
 """
 
 from __future__ import annotations
@@ -56,13 +56,18 @@ why: {type: list, elements: str, returned: always, description: What was to do, 
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 # When it began, was first ready, and was last reloaded; the last two are equal before that.
-MOMENTS = ("InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "StateChangeTimestampMonotonic")
+MOMENTS = (
+    "InactiveExitTimestampMonotonic",
+    "ActiveEnterTimestampMonotonic",
+    "StateChangeTimestampMonotonic",
+)
 DONE = {"start": "started", "restart": "restarted", "reload": "reloaded"}
 RUNS = {"active", "reloading", "refreshing", "activating"}
 
 
 def begun_at(monotonic_us: str, now: float, monotonic: float) -> float:
-    """Return the time, in seconds since 1970, of a moment that systemd tells in microseconds since the boot.
+    """Return the time, in seconds since 1970, of a moment that systemd tells in microseconds since
+    the boot.
 
     Example:
         >>> begun_at("5000000", now=1000.0, monotonic=15.0)
@@ -72,7 +77,9 @@ def begun_at(monotonic_us: str, now: float, monotonic: float) -> float:
 
 
 def younger(paths: list[str], than: float) -> list[str]:
-    """Return the files that were written after a time, in seconds since 1970; what is not there was not."""
+    """Return the files that were written after a time, in seconds since 1970; what is not there was
+    not.
+    """
     return [path for path in paths if Path(path).exists() and Path(path).stat().st_mtime > than]
 
 
@@ -82,7 +89,9 @@ def due(told: dict[str, str], options: dict[str, Any]) -> tuple[str, list[str]]:
     begun, ready, changed = (now(told[moment]) for moment in MOMENTS)
     newer = younger(options["reads"], begun)
     if newer or options["restart"]:
-        return "restart", [f"{path} is younger" for path in newer] or ["something else of it is new"]
+        return "restart", [f"{path} is younger" for path in newer] or [
+            "something else of it is new"
+        ]
     newer = younger(options["rereads"], changed if changed > ready else begun)
     if newer or options["reload"]:
         return "reload", [f"{path} is younger" for path in newer] or ["something else of it is new"]
@@ -96,14 +105,18 @@ def told_of(text: str) -> dict[str, str]:
         >>> told_of("ActiveState=active\nNeedDaemonReload=no\n\nActiveState=failed\nNeedDaemonReload=yes\n")
         {'ActiveState': 'active', 'NeedDaemonReload': 'yes'}
     """
-    first, *others = (dict(line.split("=", 1) for line in unit.splitlines()) for unit in text.split("\n\n"))
+    first, *others = (
+        dict(line.split("=", 1) for line in unit.splitlines()) for unit in text.split("\n\n")
+    )
     if any(other["NeedDaemonReload"] == "yes" for other in others):
         first["NeedDaemonReload"] = "yes"
     return first
 
 
 def what_to_do(told: dict[str, str], options: dict[str, Any]) -> tuple[list[list[str]], list[str]]:
-    """Return the commands after which the daemon is as it must be, without program and unit, and why they are due."""
+    """Return the commands after which the daemon is as it must be, without program and unit, and
+    why they are due.
+    """
     commands, why = [], []
     if told["NeedDaemonReload"] == "yes":
         commands.append(["daemon-reload"])
@@ -134,7 +147,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     name = module.params["name"]
-    look = ["systemctl", "show", "--property=" + ",".join(STATES + MOMENTS), "--", name, *module.params["beside"]]
+    look = [
+        "systemctl",
+        "show",
+        "--property=" + ",".join(STATES + MOMENTS),
+        "--",
+        name,
+        *module.params["beside"],
+    ]
     _, text, _ = module.run_command(look, check_rc=True)
     told = told_of(text)
     if told["LoadState"] != "loaded" and not module.check_mode:
@@ -142,10 +162,17 @@ def main() -> None:
     commands, why = what_to_do(told, module.params)
     for command in () if module.check_mode else commands:
         asked = ["--no-block"] * (module.params["no_block"] and command[0] in DONE)
-        argv = ["systemctl", *asked, *command, *([] if command == ["daemon-reload"] else ["--", name])]
+        argv = [
+            "systemctl",
+            *asked,
+            *command,
+            *([] if command == ["daemon-reload"] else ["--", name]),
+        ]
         code, _, err = module.run_command(argv)
         if code != 0:
-            module.fail_json(msg=f"could not {command[0]} {name}: {err.strip()}; read journalctl --unit={name}")
+            module.fail_json(
+                msg=f"could not {command[0]} {name}: {err.strip()}; read journalctl --unit={name}"
+            )
     state = next((DONE[command] for (command,) in commands if command in DONE), "")
     module.exit_json(changed=bool(commands), state=state, why=why)
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that belong together have their contents, each checked by its own program before any of them changes.
+"""Files that belong together have their contents, each checked by its own program before any of
+them changes.
 
-One round trip for all of them: a task for each file is what a run that changes nothing spends its time on.
+One round trip for all of them: a task for each file is what a run that changes nothing spends its
+time on.
 """
 
 from __future__ import annotations
@@ -94,14 +96,23 @@ def is_as_wanted(wanted: dict[str, Any]) -> bool:
     if path.is_symlink() or content_of(path) != wanted["content"]:
         return False
     status = path.stat()
-    return (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (int(wanted["mode"], 8), 0, 0)
+    return (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (
+        int(wanted["mode"], 8),
+        0,
+        0,
+    )
 
 
 def difference(wanted: dict[str, Any]) -> dict[str, str]:
     """Return what Ansible shows of a file's change."""
     path = wanted["path"]
     before = content_of(Path(path)) or ""
-    return {"before_header": path, "after_header": path, "before": before, "after": wanted["content"]}
+    return {
+        "before_header": path,
+        "after_header": path,
+        "before": before,
+        "after": wanted["content"],
+    }
 
 
 def write(place: Path, wanted: dict[str, Any]) -> None:
@@ -125,7 +136,12 @@ def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
-            "files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION},
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": SPECIFICATION,
+            },
             "absent": {"type": "list", "elements": "path", "default": []},
             "try_first": {"type": "list", "elements": "path", "default": []},
             "unsettled": {"type": "path"},
@@ -133,7 +149,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     changed = [wanted for wanted in module.params["files"] if not is_as_wanted(wanted)]
-    gone = [path for path in map(Path, module.params["absent"]) if path.is_file() or path.is_symlink()]
+    gone = [
+        path for path in map(Path, module.params["absent"]) if path.is_file() or path.is_symlink()
+    ]
     differences = [difference(wanted) for wanted in changed]
     differences += [difference({"path": str(path), "content": ""}) for path in gone]
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as folder:
@@ -146,11 +164,15 @@ def main() -> None:
                 continue
             code, out, err = module.run_command([program or argv[0], *argv[1:]])
             if code != 0:
-                module.fail_json(msg=f"{argv[0]} refuses the new {wanted['path']}: {err.strip() or out.strip()}")
+                module.fail_json(
+                    msg=f"{argv[0]} refuses the new {wanted['path']}: {err.strip() or out.strip()}"
+                )
     held = [wanted["path"] for wanted in changed if wanted["path"] in module.params["try_first"]]
     if held:
         module.exit_json(changed=False, changes=[], held=held)
-    changes = with_unsettled(module, [wanted["path"] for wanted in changed]) + [str(path) for path in gone]
+    changes = with_unsettled(module, [wanted["path"] for wanted in changed]) + [
+        str(path) for path in gone
+    ]
     for wanted in () if module.check_mode else changed:
         write(Path(wanted["path"]), wanted)
     for path in () if module.check_mode else gone:

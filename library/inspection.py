@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look at several things of a host at once, change none of them, and say of each whether it is as it must be.
+"""Look at several things of a host at once, change none of them, and say of each whether it is as
+it must be.
 
-A role's entry point ``verify`` is one call of this module: a site has a dozen roles on each of many hosts, and one
-round trip for each is what its verification may cost. Every look is made, also after one that found something wrong.
+A role's entry point ``verify`` is one call of this module: a site has a dozen roles on each of many
+hosts, and one round trip for each is what its verification may cost. Every look is made, also after
+one that found something wrong.
 """
 
 from __future__ import annotations
@@ -83,13 +85,18 @@ def units(names: list[str]) -> list[Look]:
 
 
 def properties(names: list[str]) -> list[dict[str, str]]:
-    """Return what systemd tells of each unit, in the same order; its complaint as LoadState if it tells nothing."""
+    """Return what systemd tells of each unit, in the same order; its complaint as LoadState if it
+    tells nothing.
+    """
     if not names:
         return []
     code, text = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *names])
     if code != 0:
         return [{"LoadState": text}] * len(names)
-    return [dict(line.split("=", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
+    return [
+        dict(line.split("=", 1) for line in block.splitlines())
+        for block in text.strip().split("\n\n")
+    ]
 
 
 def unit(name: str, told: dict[str, str]) -> Look:
@@ -151,15 +158,23 @@ def objection(wanted: dict[str, Any]) -> str:
     said = f'"{text.strip()[-SEEN_MAX:]}"'
     if code != 0:
         return f"{wanted['argv'][0]} exited {code}: {said}"
-    missing = [pattern for pattern in wanted["expect"] if not re.search(pattern, text, re.MULTILINE)]
+    missing = [
+        pattern for pattern in wanted["expect"] if not re.search(pattern, text, re.MULTILINE)
+    ]
     if missing:
         return f"{wanted['argv'][0]} does not say {', '.join(missing)}: {said}"
-    unwanted = [match[0] for pattern in wanted["refuse"] for match in re.finditer(pattern, text, re.MULTILINE)]
+    unwanted = [
+        match[0]
+        for pattern in wanted["refuse"]
+        for match in re.finditer(pattern, text, re.MULTILINE)
+    ]
     return f"{wanted['argv'][0]} says {', '.join(unwanted)}" if unwanted else ""
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    """Return a command's exit code and what it prints; 127 if it is not there, 124 if it takes too long."""
+    """Return a command's exit code and what it prints; 127 if it is not there, 124 if it takes too
+    long.
+    """
     try:
         done = subprocess.run(
             argv,

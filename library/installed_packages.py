@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which packages are on a host, and how old apt's lists are, in a tenth of a second.
 
-ansible.builtin.package_facts opens apt's whole cache for it, through a library that a bare Debian does not have.
+ansible.builtin.package_facts opens apt's whole cache for it, through a library that a bare Debian
+does not have.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def packages_of(states: str) -> dict[str, str]:
 
 
 def newest(places: tuple[Path, ...]) -> int:
-    """Return when the newest of the places that are there was changed, in seconds since 1970; 0 if there is none."""
+    """Return when the newest of the places that are there was changed, in seconds since 1970; 0 if
+    there is none.
+    """
     return max((int(place.stat().st_mtime) for place in places if place.exists()), default=0)
 
 
@@ -58,7 +61,10 @@ def main() -> None:
     states = subprocess.run(
         STATES, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
     ).stdout
-    facts: dict[str, Any] = {"packages": packages_of(states), "package_lists_age": int(time.time()) - newest(UPDATES)}
+    facts: dict[str, Any] = {
+        "packages": packages_of(states),
+        "package_lists_age": int(time.time()) - newest(UPDATES),
+    }
     module.exit_json(changed=False, ansible_facts=facts)
 
 

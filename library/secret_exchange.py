@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put new secrets in place of old ones, where Ansible runs, so that an exchange that was cut short can be gone on with.
+"""Put new secrets in place of old ones, where Ansible runs, so that an exchange that was cut short
+can be gone on with.
 
-Each secret is a file. While hosts may still have the old one it is kept beside the new one, as ``NAME.old``, and says
-that an exchange is under way: asked again, the module leaves the new one as it is.
+Each secret is a file. While hosts may still have the old one it is kept beside the new one, as
+``NAME.old``, and says that an exchange is under way: asked again, the module leaves the new one as
+it is.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ def main() -> None:
     paths = [Path(module.params["folder"], name) for name in module.params["names"]]
     act = begin if module.params["state"] == "begun" else end
     new = [path.name for path in paths if path.exists() and act(path, check=module.check_mode)]
-    module.exit_json(changed=bool(new), new=new, elsewhere=[path.name for path in paths if not path.exists()])
+    module.exit_json(
+        changed=bool(new), new=new, elsewhere=[path.name for path in paths if not path.exists()]
+    )
 
 
 if __name__ == "__main__":

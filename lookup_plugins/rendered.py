@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template, as ``ansible.builtin.template`` renders it, without a copy of every variable that the host has."""
+"""A template, as ``ansible.builtin.template`` renders it, without a copy of every variable that the
+host has.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _raw:
 
 
 class Uncopied(dict[str, Any]):
-    """Variables of which a deep copy is a shallow one: to render adds names, and changes nothing that is there."""
+    """Variables of which a deep copy is a shallow one: to render adds names, and changes nothing
+    that is there.
+    """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         """Return what the names are added to."""
@@ -43,6 +47,8 @@ class LookupModule(LookupBase):  # type: ignore[misc]
 
     def run(self, terms: list[str], variables: dict[str, Any], **options: object) -> list[str]:
         """Return the texts of the templates."""
-        template = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
+        template = lookup_loader.get(
+            "ansible.builtin.template", loader=self._loader, templar=self._templar
+        )
         rendered: list[str] = template.run(terms, Uncopied(variables), **options)
         return rendered

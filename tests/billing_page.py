@@ -18,7 +18,9 @@ CUSTOMER = "0x" + "c1" * 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """What is given and the bill that follows from it, by the words of the page. Credits are in wei."""
+    """What is given and the bill that follows from it, by the words of the page. Credits are in
+    wei.
+    """
 
     given: dict[str, int]
     bill: dict[str, int]
@@ -64,7 +66,9 @@ def read_example(text: str) -> Example:
 def _rows(text: str, title: str) -> dict[str, int]:
     table = re.search(rf"^\| {title} \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", text, re.MULTILINE)
     assert table, f"there is no table {title!r}"
-    rows = dict(re.fullmatch(r"\| (.*) \| ([0-9.]+) \|", line).groups() for line in table[1].splitlines())
+    rows = dict(
+        re.fullmatch(r"\| (.*) \| ([0-9.]+) \|", line).groups() for line in table[1].splitlines()
+    )
     credits_ = {name for name in rows if "credits" in name} | {"fee", "provider", "refund"}
     return {name: _whole(rows[name], CREDIT if name in credits_ else 1) for name in rows}
 

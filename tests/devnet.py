@@ -21,7 +21,11 @@ CHAIN_ID = 179188
 COIN = 10**18
 SUPPLY = 10**9 * COIN
 ROOT = Path(__file__).parents[1]
-ANVIL = Path(os.environ.get("GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"))
+ANVIL = Path(
+    os.environ.get(
+        "GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"
+    )
+)
 
 
 def wallet(number: int) -> Wallet:
@@ -45,9 +49,20 @@ class Anvil:
     def __init__(self, *options: str, port: int | None = None) -> None:
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [ANVIL, "--silent", "--chain-id", str(CHAIN_ID), "--port", str(self.port), "--prune-history", "10000"]
+        command = [
+            ANVIL,
+            "--silent",
+            "--chain-id",
+            str(CHAIN_ID),
+            "--port",
+            str(self.port),
+            "--prune-history",
+            "10000",
+        ]
         self._process = subprocess.Popen(
-            [*command, "--accounts", "0", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [*command, "--accounts", "0", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         self._wait()
 
@@ -98,7 +113,9 @@ class Devnet:
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.anvil = Anvil(*options)
-        self.admin, self.operator, self.provider, self.customer = (wallet(number) for number in (1, 2, 3, 4))
+        self.admin, self.operator, self.provider, self.customer = (
+            wallet(number) for number in (1, 2, 3, 4)
+        )
         for one in (self.admin, self.operator, self.provider, self.customer):
             self.anvil.fund(one.address)
         self.node = Node(self.anvil.url)
@@ -111,7 +128,9 @@ class Devnet:
 
     def _deploy(self, directory: Path) -> dict[str, str]:
         """Put a grid's contracts on the chain and return their addresses by name."""
-        deployment = Deployment(self.node, self.admin, directory / "deployment.json", tell=lambda _: None)
+        deployment = Deployment(
+            self.node, self.admin, directory / "deployment.json", tell=lambda _: None
+        )
         return deployment.run(operator=self.operator.address, supply=SUPPLY)
 
     def close(self) -> None:

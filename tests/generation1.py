@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid of the first generation: the double of the DeepSquare contracts, line 1.2, on a real chain."""
+"""A grid of the first generation: the double of the DeepSquare contracts, line 1.2, on a real
+chain.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def compiled() -> dict[str, dict]:
     assert forge is not None, "forge is not installed (make setup)"
     subprocess.run([forge, "build", "--quiet", SOURCES], cwd=CONTRACTS, check=True)
     out = CONTRACTS / os.environ.get("FOUNDRY_OUT", "out")
-    return {name: json.loads((out / file / f"{name}1.json").read_text()) for name, file in FILES.items()}
+    return {
+        name: json.loads((out / file / f"{name}1.json").read_text()) for name, file in FILES.items()
+    }
 
 
 class PlainDevnet(Devnet):
@@ -51,14 +55,20 @@ class PlainDevnet(Devnet):
 
         def create(name: str, types: tuple[str, ...] = (), *arguments) -> str:
             data = compiled()[name]["bytecode"]["object"] + encode(types, arguments).hex()
-            address = admin.transact("", data, name=f"creation of {name}")["contractAddress"].lower()
+            address = admin.transact("", data, name=f"creation of {name}")[
+                "contractAddress"
+            ].lower()
             made[name] = Contract(name, address)
             return address
 
         def do(name: str, function: str, *arguments) -> None:
             admin.transact(made[name].address, made[name].data(function, *arguments), name=function)
 
-        parts = [create("Credit", ("uint256",), SUPPLY), create("Constants"), create("ProviderManager")]
+        parts = [
+            create("Credit", ("uint256",), SUPPLY),
+            create("Constants"),
+            create("ProviderManager"),
+        ]
         jobs = create("JobRepository")
         parts += [create("ProviderJobQueues", ("address",), jobs), jobs]
         grid = create("MetaScheduler", ("address",) * 5, *parts)

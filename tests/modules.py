@@ -20,7 +20,8 @@ def load(path: Path, name: str | None = None) -> ModuleType:
 
     Args:
         path: The file.
-        name: The name under which others import it, such as ``ansible.module_utils.x``. Without one nobody can.
+        name: The name under which others import it, such as ``ansible.module_utils.x``. Without one
+            nobody can.
     """
     specification = importlib.util.spec_from_file_location(name or path.stem, path)
     module = importlib.util.module_from_spec(specification)

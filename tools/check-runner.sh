@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For programs of several checks, which source it: each check runs even if an earlier one failed, and says how it went
-# and how long it took; one failure fails the whole.
+# For programs of several checks, which source it: each check runs even if an earlier one failed,
+# and says how it went and how long it took; one failure fails the whole.
 
 program=${0##*/}
 started=$SECONDS

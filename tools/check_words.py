@@ -89,7 +89,9 @@ def tracked(arguments: list[str]) -> list[str]:
     listed = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
     files = [name for name in listed.stdout.split("\0") if name]
     kept = [name for name in files if not any(fnmatch.fnmatch(name, p) for p in SKIPPED)]
-    return [name for name in kept if (CHECKOUT / name).is_file() and not (CHECKOUT / name).is_symlink()]
+    return [
+        name for name in kept if (CHECKOUT / name).is_file() and not (CHECKOUT / name).is_symlink()
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -103,13 +105,18 @@ def main(arguments: list[str]) -> int:
             covering = [
                 number
                 for number, entry in enumerate(allowed)
-                if place.word in entry["words"] and any(fnmatch.fnmatch(path, p) for p in entry["paths"])
+                if place.word in entry["words"]
+                and any(fnmatch.fnmatch(path, p) for p in entry["paths"])
             ]
             used.update(covering)
             if not covering:
                 refused.append(str(place))
     if not arguments:
-        refused += [f"{WORDS}: nothing needs: {entry}" for number, entry in enumerate(allowed) if number not in used]
+        refused += [
+            f"{WORDS}: nothing needs: {entry}"
+            for number, entry in enumerate(allowed)
+            if number not in used
+        ]
     print("\n".join(refused), file=sys.stderr) if refused else None
     return 1 if refused else 0
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job on the lab's grid, from its workflow to its payment: ``make demo``.
 
-Everything is done with the `gridstead` command, as a person would. At the end stands a table: each state with its
-time, the job's output, and where the money went.
+Everything is done with the `gridstead` command, as a person would. At the end stands a table: each
+state with its time, the job's output, and where the money went.
 """
 
 from __future__ import annotations
@@ -59,12 +59,16 @@ def main() -> int:
     if job["state"] != "FINISHED" or "Hello" not in output or not good:
         console.print("demo: the job did not go the whole way", style="bold red")
         return 1
-    console.print(f"\ndemo: done; try it yourself: export GRIDSTEAD_CONFIG={someone.settings.relative_to(Path.cwd())}")
+    console.print(
+        f"\ndemo: done; try it yourself: export GRIDSTEAD_CONFIG={someone.settings.relative_to(Path.cwd())}"
+    )
     return 0
 
 
 def approve_provider(admin: Person) -> str:
-    """Wait until the supervisor has registered its cluster, approve it if need be, and return its address."""
+    """Wait until the supervisor has registered its cluster, approve it if need be, and return its
+    address.
+    """
     for _ in range(REGISTRATION_S):
         for provider in json.loads(admin.run("provider", "list", "--json").stdout):
             if "waits" in provider["state"]:
@@ -72,7 +76,9 @@ def approve_provider(admin: Person) -> str:
             if provider["state"] != "banned":
                 return str(provider["address"])
         time.sleep(1)
-    raise SystemExit("demo: the supervisor registered no provider; see journalctl -u gridstead-supervisor on control")
+    raise SystemExit(
+        "demo: the supervisor registered no provider; see journalctl -u gridstead-supervisor on control"
+    )
 
 
 def balance(admin: Person, address: str) -> int:

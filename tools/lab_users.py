@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """People of the lab's grid: an administrator, and as many customers as one likes.
 
-Each has a wallet, made when first needed, and a settings file for `gridstead`, all in the lab's folder.
+Each has a wallet, made when first needed, and a settings file for `gridstead`, all in the lab's
+folder.
 """
 
 from __future__ import annotations
@@ -62,11 +63,15 @@ class LabGrid:
     @property
     def contract(self) -> str:
         """Address of the MetaScheduler."""
-        return str(json.loads((self.chain / "deployment.json").read_text())["contracts"]["MetaScheduler"])
+        return str(
+            json.loads((self.chain / "deployment.json").read_text())["contracts"]["MetaScheduler"]
+        )
 
     @property
     def chain(self) -> Path:
-        """What role devnet left of the chain: the contracts' addresses, and the administrator's wallet."""
+        """What role devnet left of the chain: the contracts' addresses, and the administrator's
+        wallet.
+        """
         return self.folder / "secrets" / "chain"
 
     @property
@@ -92,7 +97,9 @@ class Person:
     @property
     def address(self) -> str:
         """The wallet, lower case."""
-        return "0x" + str(json.loads(self.keystore.read_text())["address"]).lower().removeprefix("0x")
+        return "0x" + str(json.loads(self.keystore.read_text())["address"]).lower().removeprefix(
+            "0x"
+        )
 
     def command(self, *arguments: str) -> list[str]:
         """Return the argument list of a `gridstead` command."""
@@ -113,7 +120,9 @@ class Person:
 
 def lab_grid(name: str | None = None) -> LabGrid:
     """Return the grid of a lab: the named one, else $GRIDSTEAD_LAB_NAME, else default."""
-    return LabGrid(folder=CHECKOUT / ".lab" / (name or os.environ.get("GRIDSTEAD_LAB_NAME", "default")))
+    return LabGrid(
+        folder=CHECKOUT / ".lab" / (name or os.environ.get("GRIDSTEAD_LAB_NAME", "default"))
+    )
 
 
 def administrator(grid: LabGrid) -> Person:
@@ -123,7 +132,9 @@ def administrator(grid: LabGrid) -> Person:
 
 
 def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
-    """Return a customer with at least so many credits, and coins for gas; made if there is none of this name."""
+    """Return a customer with at least so many credits, and coins for gas; made if there is none of
+    this name.
+    """
     keystore, password = grid.folder / f"{name}.json", grid.folder / "secrets" / f"wallet-{name}"
     is_new = not keystore.exists()
     if is_new:
@@ -131,7 +142,11 @@ def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
         password.write_text(secrets.token_urlsafe(32) + "\n")
         create_wallet(keystore, password)
     person = _person(grid, name, keystore, password)
-    has = 0 if is_new else int(json.loads(person.run("credit", "balance", "--json").stdout)["balance_wei"])
+    has = (
+        0
+        if is_new
+        else int(json.loads(person.run("credit", "balance", "--json").stdout)["balance_wei"])
+    )
     if has < credits_ * CREDIT:
         _give(grid, person.address, credits_ * CREDIT)
     return person
@@ -154,7 +169,9 @@ def _person(grid: LabGrid, name: str, keystore: Path, password: Path) -> Person:
 
 
 def _give(grid: LabGrid, address: str, credits_: int) -> None:
-    """Give a wallet coins for gas, and credits (wei), from the administrator; as `gridstead devnet fund` does."""
+    """Give a wallet coins for gas, and credits (wei), from the administrator; as `gridstead devnet
+    fund` does.
+    """
     one = administrator(grid)
     admin = (one.keystore, one.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated pages of docs/reference from what the program itself knows. A test fails when one is stale."""
+"""Writes the generated pages of docs/reference from what the program itself knows. A test fails
+when one is stale.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def _rows(model: type[Settings], prefix: str) -> Iterator[tuple[str, str, str]]:
         if table is not None:
             yield from _rows(table, f"{prefix}{name}.")
             continue
-        if get_origin(field.annotation) is tuple and (one := _table_in(get_args(field.annotation)[0])):
+        if get_origin(field.annotation) is tuple and (
+            one := _table_in(get_args(field.annotation)[0])
+        ):
             yield from _rows(one, f"{prefix}{name}[].")
             continue
         yield f"{prefix}{name}", field.description or "", _value(field)
@@ -124,7 +128,9 @@ def lifecycle() -> str:
     ]
     for state in JobState:
         cells = ["x" if to in LEGAL[state] else "" for to in JobState]
-        lines.append(f"| {state.name}{' (cold)' if state in COLD else ''} | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {state.name}{' (cold)' if state in COLD else ''} | " + " | ".join(cells) + " |"
+        )
     lines += ["", *WAITS]
     return "\n".join(lines) + "\n"
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place to try mutants: a copy of the contracts with a compiler that stays up, and its own output."""
+"""A place to try mutants: a copy of the contracts with a compiler that stays up, and its own
+output.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parents[1]
 MODULES = CONTRACTS / "node_modules"
-# Tests take the contracts' code from where it was built, so a mutant compiles without them; what is random is tried a
-# few times, because a mistake that few cases meet is for the tests to aim at.
+# Tests take the contracts' code from where it was built, so a mutant compiles without them; what is
+# random is tried a few times, because a mistake that few cases meet is for the tests to aim at.
 SETTINGS = {
     "FOUNDRY_OPTIMIZER": "false",
     "FOUNDRY_DYNAMIC_TEST_LINKING": "true",
@@ -56,7 +58,9 @@ class Bench:
         shutil.copy(CONTRACTS / "foundry.toml", folder)
         (folder / "node_modules").symlink_to(MODULES)
         self._forge = next(MODULES.glob("@foundry-rs/forge-*/bin/forge"))
-        version = subprocess.run([folder / "bin/solc", "--version"], capture_output=True, text=True, check=True).stdout
+        version = subprocess.run(
+            [folder / "bin/solc", "--version"], capture_output=True, text=True, check=True
+        ).stdout
         address = str(folder / "compiler")
         (folder / "bin/solc").write_text(FRONT.format(version=version.strip(), address=address))
         server = [Path(__file__).with_name("compiler.js"), MODULES / "solc", address]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the forge tests notice small mistakes in settlement and life cycle.
 
-Run it as ``python -m contracts.mutation.campaign``. Each mutant is built and tested in a copy of its own. At least 95 %
-must be killed; survivors that behave as the original does are listed in contracts/exceptions.toml with the reason, and
-do not count.
+Run it as ``python -m contracts.mutation.campaign``. Each mutant is built and tested in a copy of
+its own. At least 95 % must be killed; survivors that behave as the original does are listed in
+contracts/exceptions.toml with the reason, and do not count.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Campaign:
     waiting: list[tuple[Change, str]]
     deadline: float
     total: int = 0
-    results: dict[Verdict, list[Change]] = field(default_factory=lambda: {verdict: [] for verdict in Verdict})
+    results: dict[Verdict, list[Change]] = field(
+        default_factory=lambda: {verdict: [] for verdict in Verdict}
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> tuple[Change, str] | None:
@@ -92,12 +94,17 @@ def work(campaign: Campaign, bench: Bench) -> None:
 
 
 def collect(pattern: str) -> list[tuple[Change, str]]:
-    """Return the mutants of the files whose names contain a text, in an order that is random but always the same."""
+    """Return the mutants of the files whose names contain a text, in an order that is random but
+    always the same.
+    """
     found = []
     for file in FILES:
         if pattern in file:
             source = (CONTRACTS / file).read_text()
-            found += [(describe(file, source, mutant), mutant.apply(source)) for mutant in mutants_of(source)]
+            found += [
+                (describe(file, source, mutant), mutant.apply(source))
+                for mutant in mutants_of(source)
+            ]
     random.Random(0).shuffle(found)  # noqa: S311
     return found
 
@@ -106,7 +113,9 @@ def report(campaign: Campaign, *, is_whole: bool) -> int:
     """Print the figures; return 0 if they are as they should be."""
     entries = tomllib.loads((CONTRACTS / "exceptions.toml").read_text()).get("mutant", [])
     equivalent = {(entry["file"], entry["before"], entry["after"]) for entry in entries}
-    survived = {(one.file, one.before, one.after): one for one in campaign.results[Verdict.SURVIVED]}
+    survived = {
+        (one.file, one.before, one.after): one for one in campaign.results[Verdict.SURVIVED]
+    }
     gaps = [one for key, one in survived.items() if key not in equivalent]
     needless = sorted(equivalent - survived.keys()) if is_whole and not campaign.waiting else []
     killed = len(campaign.results[Verdict.KILLED])
@@ -115,11 +124,16 @@ def report(campaign: Campaign, *, is_whole: bool) -> int:
     for one in gaps:
         print(f"mutants: nobody notices {one}")
     for entry in needless:
-        print(f"mutants: contracts/exceptions.toml lists what does not survive: {entry}", file=sys.stderr)
+        print(
+            f"mutants: contracts/exceptions.toml lists what does not survive: {entry}",
+            file=sys.stderr,
+        )
     if campaign.waiting:
         print(f"mutants: no time for {len(campaign.waiting)} of {campaign.total}", file=sys.stderr)
     tried, invalid = campaign.total - len(campaign.waiting), len(campaign.results[Verdict.INVALID])
-    print(f"mutants: {tried} tried, {invalid} do not compile, {len(survived) - len(gaps)} equivalent")
+    print(
+        f"mutants: {tried} tried, {invalid} do not compile, {len(survived) - len(gaps)} equivalent"
+    )
     print(f"mutants: {killed} killed, {len(gaps)} survived: {share:.1%} killed, bar {BAR:.0%}")
     return 1 if share < BAR or needless or campaign.waiting else 0
 
@@ -129,7 +143,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="files whose names contain this", metavar="TEXT")
     parser.add_argument("--minutes", type=float, default=120, help="give up after this time")
-    parser.add_argument("--workers", type=int, default=WORKERS, help="mutants tried at the same time")
+    parser.add_argument(
+        "--workers", type=int, default=WORKERS, help="mutants tried at the same time"
+    )
     arguments = parser.parse_args()
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
@@ -144,7 +160,10 @@ def main() -> int:
                 verdict, words = benches[-1].run()
                 if verdict is not Verdict.SURVIVED:
                     sys.exit(f"mutants: the tests fail without a mistake:\n{words}")
-            threads = [threading.Thread(target=work, args=(campaign, bench), daemon=True) for bench in benches]
+            threads = [
+                threading.Thread(target=work, args=(campaign, bench), daemon=True)
+                for bench in benches
+            ]
             for thread in threads:
                 thread.start()
             for thread in threads:

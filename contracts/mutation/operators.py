@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mutants of a Solidity source: texts that differ from it by one small mistake that a person could make.
+"""The mutants of a Solidity source: texts that differ from it by one small mistake that a person
+could make.
 
 Rule 1: text in, text out; whether a mutant compiles is for the compiler to say.
 Rule 2: forge's formatter wrote the source, so a binary operator has white space on both sides.
@@ -24,8 +25,12 @@ BINARY = COMPARISONS | ARITHMETIC | LOGIC | ASSIGNMENTS
 STATES = tuple(state.name for state in JobState)
 KINDS = ("CLAIMABLE", "CANCELLING", "TOP_UP")
 # What takes parentheses and is not called, or whose parameters would only take other names.
-NOT_CALLS = re.compile(r"catch|constructor|error|event|for|function|if|mapping|modifier|returns|type|while")
-DECLARATION = re.compile(r"\(?[A-Za-z_][\w.\[\]]*( (memory|storage|calldata))? [a-z_]\w*(;|,| =|\))")
+NOT_CALLS = re.compile(
+    r"catch|constructor|error|event|for|function|if|mapping|modifier|returns|type|while"
+)
+DECLARATION = re.compile(
+    r"\(?[A-Za-z_][\w.\[\]]*( (memory|storage|calldata))? [a-z_]\w*(;|,| =|\))"
+)
 STATEMENT = re.compile(r"(?<=[;{}\n])\s*([^\s;{}][^;{}]*(\{[^;{}]*\}[^;{}]*)*;)")
 KEPT = ("if", "for", "while", "unchecked", "assembly", "try", "using", "_;")
 
@@ -49,13 +54,27 @@ def mutants_of(source: str) -> tuple[Mutant, ...]:
     begins = re.search(r"^(abstract contract|contract|library) ", masked, re.MULTILINE)
     if begins is None:
         return ()
-    finders = (_tokens, _numbers, _members, _conditions, _statements, _swaps, _ternaries, _modifiers)
+    finders = (
+        _tokens,
+        _numbers,
+        _members,
+        _conditions,
+        _statements,
+        _swaps,
+        _ternaries,
+        _modifiers,
+    )
     found = {mutant for find in finders for mutant in find(masked) if mutant.start > begins.end()}
     # What was masked is taken from the source again.
     whole = {
-        Mutant(one.start, source[one.start : one.start + len(one.old)], _unmask(one, source, masked)) for one in found
+        Mutant(
+            one.start, source[one.start : one.start + len(one.old)], _unmask(one, source, masked)
+        )
+        for one in found
     }
-    return tuple(sorted((one for one in whole if one.old != one.new), key=lambda one: (one.start, one.new)))
+    return tuple(
+        sorted((one for one in whole if one.old != one.new), key=lambda one: (one.start, one.new))
+    )
 
 
 def _mask(source: str) -> str:
@@ -72,7 +91,9 @@ def _unmask(mutant: Mutant, source: str, masked: str) -> str:
     """Return a mutant's new text with the strings that it took over from the old one."""
     strings = {}
     for match in re.finditer(r'"[^"]*"', masked[mutant.start : mutant.start + len(mutant.old)]):
-        strings.setdefault(match.group(), source[mutant.start + match.start() : mutant.start + match.end()])
+        strings.setdefault(
+            match.group(), source[mutant.start + match.start() : mutant.start + match.end()]
+        )
     return re.sub(r'"[^"]*"', lambda match: strings.get(match.group(), match.group()), mutant.new)
 
 

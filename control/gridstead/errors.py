@@ -60,7 +60,8 @@ class Problem:
         reason: What is wrong there: what was found and what is allowed.
         hint: A full sentence on what to do, when we know.
         line: Line in the file, from 1; None when there is no file.
-        rule: The rule's name for programs: ``required``, ``gte``, ``oneof`` ...; ``valid`` when it has none of its own.
+        rule: The rule's name for programs: ``required``, ``gte``, ``oneof`` ...; ``valid`` when it
+            has none of its own.
     """
 
     path: str
@@ -71,7 +72,11 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.path or "workflow"
-        return f"{place}: {self.reason}" if self.line is None else f"line {self.line}: {place}: {self.reason}"
+        return (
+            f"{place}: {self.reason}"
+            if self.line is None
+            else f"line {self.line}: {place}: {self.reason}"
+        )
 
 
 class InvalidWorkflow(InvalidInput):
@@ -88,7 +93,9 @@ class InvalidWorkflow(InvalidInput):
         if len(problems) == 1:
             super().__init__(str(first), hint=first.hint)
         else:
-            super().__init__(f"workflow breaks {len(problems)} rules", detail="; ".join(map(str, problems)))
+            super().__init__(
+                f"workflow breaks {len(problems)} rules", detail="; ".join(map(str, problems))
+            )
         self.problems = problems
 
 
@@ -158,7 +165,9 @@ class RepositoryUntrusted(Rejected):
 
 
 class RepositoryIncomplete(Rejected):
-    """A CVMFS server does not have what its own repository names: its publisher must act, or a replica's operator."""
+    """A CVMFS server does not have what its own repository names: its publisher must act, or a
+    replica's operator.
+    """
 
     code = "repository-incomplete"
 

@@ -20,7 +20,9 @@ from gridstead_lab import names, network, state, topology  # noqa: E402
 from gridstead_lab.errors import LabError  # noqa: E402
 
 
-def inventory(mine: names.Names, now: state.State | None, asked: topology.Topology) -> dict[str, Any]:
+def inventory(
+    mine: names.Names, now: state.State | None, asked: topology.Topology
+) -> dict[str, Any]:
     """Return the inventory as Ansible reads it from a script's ``--list``. Pure.
 
     Args:
@@ -31,7 +33,9 @@ def inventory(mine: names.Names, now: state.State | None, asked: topology.Topolo
     members = now.members if now else asked.members()
     groups = now.groups if now else {name: list(children) for name, children in asked.groups}
     hosts = list(now.hosts) if now else list(asked.names())
-    hostvars = {name: {"ansible_host": one["address"]} for name, one in now.hosts.items()} if now else {}
+    hostvars = (
+        {name: {"ansible_host": one["address"]} for name, one in now.hosts.items()} if now else {}
+    )
     return {
         "_meta": {"hostvars": hostvars},
         "all": {"hosts": hosts, "vars": _variables(mine, now)},

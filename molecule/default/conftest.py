@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenario's lab and the grid on it, as the tests of the whole grid have them, and its playbooks."""
+"""The scenario's lab and the grid on it, as the tests of the whole grid have them, and its
+playbooks.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,11 @@ import pytest
 from tests.e2e.conftest import CHECKOUT, grid, lab  # noqa: F401 - fixtures
 
 # Molecule asks for colours, which would be between the words that are looked for.
-PLAIN = {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true", "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg")}
+PLAIN = {
+    "ANSIBLE_FORCE_COLOR": "false",
+    "ANSIBLE_NOCOLOR": "true",
+    "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
+}
 
 
 @pytest.fixture(scope="session")

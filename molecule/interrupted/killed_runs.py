@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Begins site.yml five times and kills it each time, at a moment in another fifth of the undisturbed run.
+"""Begins site.yml five times and kills it each time, at a moment in another fifth of the
+undisturbed run.
 
 $GRIDSTEAD_SEED chooses the moments; without it they are new ones, and the seed is printed.
 """
@@ -28,17 +29,27 @@ REMAINS_S = 120  # what a task began on a host may end by itself: apt, dscreate,
 
 def run_until(moment: kill_points.Moment, number: int) -> None:
     """A run has been killed at a moment, with all that it had started on this machine."""
-    mark = {MARK: f"{os.getpid()}-{number}", "ANSIBLE_LOG_PATH": str(NOTES / f"killed-{number}.log")}
+    mark = {
+        MARK: f"{os.getpid()}-{number}",
+        "ANSIBLE_LOG_PATH": str(NOTES / f"killed-{number}.log"),
+    }
     plain = {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true"}
     with Popen(
-        SITE, env=os.environ | mark | plain, stdout=PIPE, stderr=STDOUT, text=True, start_new_session=True
+        SITE,
+        env=os.environ | mark | plain,
+        stdout=PIPE,
+        stderr=STDOUT,
+        text=True,
+        start_new_session=True,
     ) as run:
         met = wait_for(moment, run)
         if met:
             time.sleep(moment.after_s)
         ended = run.poll() is not None
         # Workers and connections have sessions of their own.
-        gone = processes.kill_all(lambda pid: processes.is_marked(pid, f"{MARK}={mark[MARK]}"), seconds=10)
+        gone = processes.kill_all(
+            lambda pid: processes.is_marked(pid, f"{MARK}={mark[MARK]}"), seconds=10
+        )
     if not met or ended or run.returncode != -signal.SIGKILL:
         sys.exit(f"run {number} was not there to be killed at {moment}: {run.returncode}")
     if not gone:
@@ -60,13 +71,24 @@ def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
 
 def remains(host: str) -> list[str]:
     """Return what runs on a host that came over ssh, a line for each process."""
-    ssh = ["ssh", "-F", str(CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"), host, "python3", "-"]
+    ssh = [
+        "ssh",
+        "-F",
+        str(CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"),
+        host,
+        "python3",
+        "-",
+    ]
     look = (SCENARIO / "ssh_processes.py").read_text()
-    return subprocess.run(ssh, input=look, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        ssh, input=look, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 def wait_for_quiet(host: str, before: list[str]) -> None:
-    """Nothing goes on on a host but what was there before; the next run would meet a killed one at its work."""
+    """Nothing goes on on a host but what was there before; the next run would meet a killed one at
+    its work.
+    """
     begun = time.monotonic()
     told: list[str] = []
     while seen := [line for line in remains(host) if line not in before]:

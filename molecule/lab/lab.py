@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real Debian hosts on this machine: up, down, add, remove, status, shell, exec, kill, start, image.
+"""Real Debian hosts on this machine: up, down, add, remove, status, shell, exec, kill, start,
+image.
 
 Must run as root. Python standard library only. See docs/reference/lab.md.
 """
@@ -88,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     add("down", "remove every trace of the lab")
     add("status", "show the hosts").add_argument("--json", action="store_true")
     build = add("image", "build the image if needed and print its layers")
-    build.add_argument("--remove", action="store_true", help="forget all layers no lab uses instead")
+    build.add_argument(
+        "--remove", action="store_true", help="forget all layers no lab uses instead"
+    )
     add("prefix", "print the prefix of the lab's objects")
     add("ssh-config", "print the ssh client configuration")
     for name, text in (

@@ -35,7 +35,9 @@ class Site:
         self.grid = grid
 
     def customer(self, name, *, credits_=10_000):
-        """Return a customer with so many credits, whose wallet outlives the site; its password is among the secrets."""
+        """Return a customer with so many credits, whose wallet outlives the site; its password is
+        among the secrets.
+        """
         wallet, kept = self.lab.folder / f"{name}.json", KEPT / f"{name}.json"
         if kept.exists() and (self.lab.secrets / f"wallet-{name}").exists():
             shutil.copy(kept, wallet)
@@ -45,7 +47,13 @@ class Site:
 
     def greet(self, person):
         """Submit a job that says hello, and return its number."""
-        asked = ("submit", str(CHECKOUT / "examples" / "hello-world.yaml"), "--credits", "100", "--json")
+        asked = (
+            "submit",
+            str(CHECKOUT / "examples" / "hello-world.yaml"),
+            "--credits",
+            "100",
+            "--json",
+        )
         return json.loads(person.run(*asked).stdout)["number"]
 
     def output(self, person, number):
@@ -54,7 +62,9 @@ class Site:
 
     def jobs(self):
         """Return the accounting's rows of all jobs and their steps, by Slurm's ids."""
-        text = self.lab.sh(self.lab.controller, f"TZ=UTC sacct -a -n -D --parsable2 -S now-1days -o {SACCT}")
+        text = self.lab.sh(
+            self.lab.controller, f"TZ=UTC sacct -a -n -D --parsable2 -S now-1days -o {SACCT}"
+        )
         return {line.partition("|")[0]: line for line in text.splitlines()}
 
     def associations(self):
@@ -65,14 +75,18 @@ class Site:
 
     def people(self):
         """Return the directory's entries of users, by the first line of each."""
-        entries = [one.splitlines() for one in self.lab.sh(self.lab.group("directory")[0], PEOPLE).split("\n\n")]
+        entries = [
+            one.splitlines()
+            for one in self.lab.sh(self.lab.group("directory")[0], PEOPLE).split("\n\n")
+        ]
         return {lines[0]: sorted(lines[1:]) for lines in entries if lines}
 
     def journals(self):
         """Return the rows of what services remember, oldest first."""
         asked = JOURNALS.items()
         return {
-            name: json.loads(self.lab.run("control", "python3", "-c", TABLE, *where).stdout) for name, where in asked
+            name: json.loads(self.lab.run("control", "python3", "-c", TABLE, *where).stdout)
+            for name, where in asked
         }
 
     def obligation(self, person, number):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host is, as JSON: files, accounts, packages, units, ports, firewall, mounts. Runs on the host."""
+"""What a host is, as JSON: files, accounts, packages, units, ports, firewall, mounts. Runs on the
+host.
+"""
 
 import grp
 import hashlib
@@ -21,7 +23,9 @@ def output(*argv: str) -> str:
 
 
 def files() -> dict[str, str]:
-    """Return kind, rights and owner of each path of the root file system, of a link its target, of a file its hash."""
+    """Return kind, rights and owner of each path of the root file system, of a link its target, of
+    a file its hash.
+    """
     found = {}
     device = Path("/").stat().st_dev
     for folder, folders, names in os.walk("/"):
@@ -64,13 +68,21 @@ def main() -> None:
             {
                 "file": files(),
                 "account": {one.pw_name: " ".join(map(str, one[2:])) for one in pwd.getpwall()},
-                "group": {one.gr_name: f"{one.gr_gid} {sorted(one.gr_mem)}" for one in grp.getgrall()},
-                "package": lines("dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status} ${Version}\n"),
+                "group": {
+                    one.gr_name: f"{one.gr_gid} {sorted(one.gr_mem)}" for one in grp.getgrall()
+                },
+                "package": lines(
+                    "dpkg-query",
+                    "--show",
+                    "--showformat=${Package} ${db:Status-Status} ${Version}\n",
+                ),
                 "needed package": lines("apt-mark", "showauto"),
                 "unit": lines("systemctl", "list-unit-files", *listed),
                 "running unit": lines("systemctl", "list-units", "--state=active,failed", *listed),
                 "port": {" ".join([line.split()[0], line.split()[4]]): "" for line in ports},
-                "firewall": {"ruleset": output("nft", "list", "ruleset") if shutil.which("nft") else ""},
+                "firewall": {
+                    "ruleset": output("nft", "list", "ruleset") if shutil.which("nft") else ""
+                },
                 "mount": {line.split()[1]: line.split()[0] for line in mounts},
             }
         )

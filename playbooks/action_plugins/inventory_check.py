@@ -31,12 +31,17 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         hostvars = (task_vars or {})["hostvars"]
         groups = (task_vars or {})["groups"]
-        variables = {name: {**hostvars.raw_get(name), "hostvars": hostvars} for name in groups["all"]}
+        variables = {
+            name: {**hostvars.raw_get(name), "hostvars": hostvars} for name in groups["all"]
+        }
         exchanges = boolean(self._task.args.get("exchanges_authority", False))
         problems = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
         found = [str(one) for one in problems]
         if found:
             what = "1 mistake" if len(found) == 1 else f"{len(found)} mistakes"
             lines = "\n".join(f"{number}. {line}" for number, line in enumerate(found, start=1))
-            return result | {"failed": True, "msg": f"The inventory has {what}; nothing was touched.\n{lines}"}
+            return result | {
+                "failed": True,
+                "msg": f"The inventory has {what}; nothing was touched.\n{lines}",
+            }
         return result | {"changed": False, "msg": f"{len(groups['all'])} hosts, nothing wrong"}

@@ -31,7 +31,8 @@ def nodes_with_state(states: Mapping[str, str], *words: str) -> list[str]:
 def loss_of_nodes(looked: Mapping[str, Any], before: Mapping[str, str]) -> str:
     """Return which nodes answered before and do not now, in words; empty if all do.
 
-    A node that is no longer listed is lost, and where sinfo failed nothing is known of any: that is a loss too.
+    A node that is no longer listed is lost, and where sinfo failed nothing is known of any: that is
+    a loss too.
 
     Args:
         looked: What came of the task that asked sinfo.
@@ -51,4 +52,8 @@ class FilterModule:
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""
-        return {"loss_of_nodes": loss_of_nodes, "node_states": node_states, "nodes_with_state": nodes_with_state}
+        return {
+            "loss_of_nodes": loss_of_nodes,
+            "node_states": node_states,
+            "nodes_with_state": nodes_with_state,
+        }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verification of a site found, gathered from what its hosts know after the roles' entry points ``verify``."""
+"""What the verification of a site found, gathered from what its hosts know after the roles' entry
+points ``verify``.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,17 @@ OPERATOR = "operator"
 
 
 def looks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a role's verification looked at; one that tells no looks, or broke off, is one look itself."""
+    """Return what a role's verification looked at; one that tells no looks, or broke off, is one
+    look itself.
+    """
     if "looks" in result:
         return list(result["looks"])
     what = f"what role {role} verifies"
-    return [wrong(what, str(result.get("msg", "")))] if result.get("failed") else [{"what": what, "ok": True}]
+    return (
+        [wrong(what, str(result.get("msg", "")))]
+        if result.get("failed")
+        else [{"what": what, "ok": True}]
+    )
 
 
 def wrong(what: str, seen: str) -> dict[str, Any]:
@@ -31,7 +39,9 @@ def roles_of(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """
     names = sorted(match["role"] for match in map(RESULT.fullmatch, variables) if match)
     results = {name: variables[f"__{name}_verify_result"] for name in names}
-    told = next((str(result["msg"]) for result in results.values() if result.get("unreachable")), "")
+    told = next(
+        (str(result["msg"]) for result in results.values() if result.get("unreachable")), ""
+    )
     looks = {
         name: looks_of(name, result)
         for name, result in results.items()
@@ -47,8 +57,8 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         hostvars: Ansible's. A host was asked if it knows ``__site_asked``.
 
     Returns:
-        ``hosts``: looks by host and role. ``findings``: the looks that found something wrong, each with its host and
-        role, in the order of the hosts. ``looked_at``: how many looks there were.
+        ``hosts``: looks by host and role. ``findings``: the looks that found something wrong, each
+        with its host and role, in the order of the hosts. ``looked_at``: how many looks there were.
     """
     asked = [name for name in hostvars if hostvars[name].get("__site_asked")]
     hosts = {name: roles_of(hostvars[name]) for name in asked}
@@ -58,13 +68,21 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for role, found in roles.items()
         for look in found
     ]
-    findings = [{key: value for key, value in look.items() if key != "ok"} for look in looks if not look["ok"]]
+    findings = [
+        {key: value for key, value in look.items() if key != "ok"}
+        for look in looks
+        if not look["ok"]
+    ]
     return {"looked_at": len(looks), "findings": findings, "hosts": hosts}
 
 
 def site_findings(report: Mapping[str, Any]) -> str:
     """Return a report's findings as lines for people; empty without any."""
-    lines = [f"{len(report['findings'])} of {report['looked_at']} things are wrong:"] if report["findings"] else []
+    lines = (
+        [f"{len(report['findings'])} of {report['looked_at']} things are wrong:"]
+        if report["findings"]
+        else []
+    )
     for one in report["findings"]:
         lines.append(f"{one['host']}, {one['role']}: {one['what']}: {one['seen']}")
         lines.append(f"  {one['who']} must act. {one['hint']}".rstrip())

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an upgrade of Slurm would do to a cluster, and why it cannot, from what module slurm_release says of its hosts.
+"""What an upgrade of Slurm would do to a cluster, and why it cannot, from what module slurm_release
+says of its hosts.
 
-Slurm's rules: slurmdbd may be newer than slurmctld and that newer than slurmd and the commands, never the other way
-round, and none speaks with one of a series too far away. A series is a year and a month, ``24.11``; two come a year.
+Slurm's rules: slurmdbd may be newer than slurmctld and that newer than slurmd and the commands,
+never the other way round, and none speaks with one of a series too far away. A series is a year and
+a month, ``24.11``; two come a year.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-STAGES = ("accounting", "controller", "backup_controller", "compute", "login")  # the order of the upgrade
+STAGES = (
+    "accounting",
+    "controller",
+    "backup_controller",
+    "compute",
+    "login",
+)  # the order of the upgrade
 DAEMONS = {
     "accounting": "slurmdbd",
     "controller": "slurmctld",
@@ -52,13 +60,18 @@ def place(version: str) -> int:
 
 
 def upgrade_told(releases: Releases) -> list[str]:
-    """Return what is newer, a line for each package and step, with its hosts. Sorted; empty if nothing is."""
+    """Return what is newer, a line for each package and step, with its hosts. Sorted; empty if
+    nothing is.
+    """
     steps: dict[str, list[str]] = {}
     for host, release in releases.items():
         for package in release.get("newer", []):
             was = package["from"] or "nothing"
             steps.setdefault(f"{package['name']} {was} -> {package['to']}", []).append(host)
-        for key, what in (("unfinished", "is not configured"), ("stale", "runs a program that was replaced")):
+        for key, what in (
+            ("unfinished", "is not configured"),
+            ("stale", "runs a program that was replaced"),
+        ):
             for name in release.get(key, []):
                 steps.setdefault(f"{name} {what}", []).append(host)
     return [f"{step}: {', '.join(sorted(hosts))}" for step, hosts in sorted(steps.items())]
@@ -67,9 +80,14 @@ def upgrade_told(releases: Releases) -> list[str]:
 def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]:
     """Return the hosts of each stage on which there is something to do.
 
-    A host with several components has its turn once, with the first of them: they share one set of packages.
+    A host with several components has its turn once, with the first of them: they share one set of
+    packages.
     """
-    left = {host for host, one in releases.items() if any(one.get(key) for key in ("newer", "unfinished", "stale"))}
+    left = {
+        host
+        for host, one in releases.items()
+        if any(one.get(key) for key in ("newer", "unfinished", "stale"))
+    }
     stages = {}
     for stage in STAGES:
         stages[stage] = [host for host in cluster[stage] if host in left]
@@ -134,8 +152,12 @@ def alone(host: str, release: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def together(upper: str, above: Mapping[str, str], lower: str, below: Mapping[str, str]) -> list[str]:
-    """Return which hosts of a stage would not work with those of an earlier one. Hosts are by version."""
+def together(
+    upper: str, above: Mapping[str, str], lower: str, below: Mapping[str, str]
+) -> list[str]:
+    """Return which hosts of a stage would not work with those of an earlier one. Hosts are by
+    version.
+    """
     found = []
     for version, hosts in below.items():
         for over, others in above.items():

@@ -21,7 +21,8 @@ Fault = tuple[Path, str, str]
 
 
 def authority(site: Site, now: datetime, *, exchanged: bool) -> Iterator[Problem]:
-    """Find times of certificates that contradict each other, and an authority that cannot sign or has ended.
+    """Find times of certificates that contradict each other, and an authority that cannot sign or
+    has ended.
 
     Args:
         site: The inventory.
@@ -34,7 +35,9 @@ def authority(site: Site, now: datetime, *, exchanged: bool) -> Iterator[Problem
     if isinstance(folder, str) and folder.startswith("/"):
         # The secrets are looked at through links.
         until = now + timedelta(days=host.number("pki_renew_before_days") or 0)
-        for where, found, allowed in faults(Path(folder).resolve(), now, until, exchanged=exchanged):
+        for where, found, allowed in faults(
+            Path(folder).resolve(), now, until, exchanged=exchanged
+        ):
             yield Problem(where=str(where), found=found, allowed=allowed, acts=MACHINE)
 
 
@@ -57,14 +60,17 @@ def _times(host: Host) -> Iterator[Problem]:
         )
 
 
-def faults(folder: Path, now: datetime, until: datetime, *, exchanged: bool = False) -> Iterator[Fault]:
-    """Find what is wrong with the authority in a folder and with the next one beside it: one thing of each at most.
+def faults(
+    folder: Path, now: datetime, until: datetime, *, exchanged: bool = False
+) -> Iterator[Fault]:
+    """Find what is wrong with the authority in a folder and with the next one beside it: one thing
+    of each at most.
 
     Args:
         folder: Where they are, if there are any.
         now: The time.
-        until: The next one must be valid until then. The one that signs may end before, which verify.yml tells of;
-            refused for that, no run could exchange it.
+        until: The next one must be valid until then. The one that signs may end before, which
+            verify.yml tells of; refused for that, no run could exchange it.
         exchanged: Whether it is about to be exchanged, so that it may have ended.
 
     Yields:
@@ -72,8 +78,13 @@ def faults(folder: Path, now: datetime, until: datetime, *, exchanged: bool = Fa
     """
     following = (folder / "next.crt", folder / "next.key", until)
     pairs = [(folder / "ca.crt", folder / "ca.key", None if exchanged else now), following]
-    if (folder / "old.crt").is_file() and (folder / "next.crt").is_file() and not (folder / "next.key").is_file():
-        # change-authority.sh was cut: the next key is in its place already, its certificate comes last.
+    if (
+        (folder / "old.crt").is_file()
+        and (folder / "next.crt").is_file()
+        and not (folder / "next.key").is_file()
+    ):
+        # change-authority.sh was cut: the next key is in its place already, its certificate comes
+        # last.
         pairs = [(folder / "next.crt", folder / "ca.key", until)]
     for certificate, key, end in pairs:
         if certificate.is_file():
@@ -134,10 +145,19 @@ def _rights(own: x509.Certificate, file: Path) -> Iterator[Fault]:
         yield file, "it may not sign certificates", allowed
 
 
-def _dates(chain: list[x509.Certificate], file: Path, now: datetime, until: datetime | None) -> Iterator[Fault]:
-    ends, begins = min(one.not_valid_after_utc for one in chain), max(one.not_valid_before_utc for one in chain)
+def _dates(
+    chain: list[x509.Certificate], file: Path, now: datetime, until: datetime | None
+) -> Iterator[Fault]:
+    ends, begins = (
+        min(one.not_valid_after_utc for one in chain),
+        max(one.not_valid_before_utc for one in chain),
+    )
     if begins > now:
-        yield file, f"it is valid from {begins:%Y-%m-%d} on", "one that is valid now; look at this machine's clock"
+        yield (
+            file,
+            f"it is valid from {begins:%Y-%m-%d} on",
+            "one that is valid now; look at this machine's clock",
+        )
     if until and ends < now:
         allowed = "one that has not; playbooks/authority.yml exchanges it, docs/howto/secrets.md tells how"
         yield file, f"the authority ended on {ends:%Y-%m-%d}", allowed

@@ -50,30 +50,50 @@ def check(
     defaults = {name: value for role in wanted for name, value in role.defaults.items()}
     options = {name: option for role in wanted for name, option in role.options.items()}
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
-        hosts = {name: Host(name, {**defaults, **variables[name]}, loader, options) for name in groups["all"]}
-        site = Site(groups, hosts, next((host.value("gridstead_secrets_dir") for host in hosts.values()), None))
-        return _problems(_apart(site, Path(folder)), wanted, now, exchanges_authority=exchanges_authority)
+        hosts = {
+            name: Host(name, {**defaults, **variables[name]}, loader, options)
+            for name in groups["all"]
+        }
+        site = Site(
+            groups,
+            hosts,
+            next((host.value("gridstead_secrets_dir") for host in hosts.values()), None),
+        )
+        return _problems(
+            _apart(site, Path(folder)), wanted, now, exchanges_authority=exchanges_authority
+        )
 
 
 def _apart(site: Site, folder: Path) -> Site:
-    """Return the site with its secrets in a folder: those it has, by links, and later those that it lacks."""
+    """Return the site with its secrets in a folder: those it has, by links, and later those that it
+    lacks.
+    """
     own = Path(str(site.secrets_dir))
     for secret in own.iterdir() if own.is_absolute() and own.is_dir() else []:
         (folder / secret.name).symlink_to(secret)
     hosts = {
-        name: grid.with_unborn_contract(host.with_variables({"gridstead_secrets_dir": str(folder)}), site)
+        name: grid.with_unborn_contract(
+            host.with_variables({"gridstead_secrets_dir": str(folder)}), site
+        )
         for name, host in site.hosts.items()
     }
     return Site(site.groups, hosts, site.secrets_dir)
 
 
-def _problems(site: Site, wanted: list[roles.Role], now: datetime, *, exchanges_authority: bool) -> list[Problem]:
+def _problems(
+    site: Site, wanted: list[roles.Role], now: datetime, *, exchanges_authority: bool
+) -> list[Problem]:
     if not site.hosts:
         return [Problem(where="the inventory", found="no hosts", allowed="see inventory/README.md")]
     found = [*layout.wiring(site)]
     if found:
         return found
-    found += [*layout.groups(site), *layout.memberships(site), *layout.names(site), *layout.addresses(site)]
+    found += [
+        *layout.groups(site),
+        *layout.memberships(site),
+        *layout.names(site),
+        *layout.addresses(site),
+    ]
     found += [
         *cluster.nodes(site),
         *keys.files(site),

@@ -20,13 +20,20 @@ _GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)
 
 
 def nodes(site: Site) -> Iterator[Problem]:
-    """Find compute hosts that do not say what they have, or say it in words that Slurm does not know."""
+    """Find compute hosts that do not say what they have, or say it in words that Slurm does not
+    know.
+    """
     for host in site.members("slurm_compute"):
         said = host.value("slurm_node")
         where, about = f"host {host.name}, slurm_node", frozenset({"slurm_node", "slurm_nodes"})
         if not isinstance(said, Mapping):
             found = "missing" if said is None else f"{said!r}"
-            yield Problem(where=where, found=found, allowed="a table with CPUs and RealMemory (MB)", about=about)
+            yield Problem(
+                where=where,
+                found=found,
+                allowed="a table with CPUs and RealMemory (MB)",
+                about=about,
+            )
             continue
         for key, unit, told_by in (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi")):
             if (whole(said.get(key)) or 0) <= 0:
@@ -58,7 +65,8 @@ def state(site: Site) -> Iterator[Problem]:
     if not site.members("slurm_backup_controller"):
         return
     places = {
-        host.name: host.value("slurm_config", {}).get("StateSaveLocation") or host.value("slurm_state_directory")
+        host.name: host.value("slurm_config", {}).get("StateSaveLocation")
+        or host.value("slurm_state_directory")
         for host in site.members("slurm_controller", "slurm_backup_controller")
     }
     if len(set(places.values())) > 1 or OWN_DISK in places.values():
@@ -75,7 +83,10 @@ def devices(site: Site) -> Iterator[Problem]:
     controllers = site.members("slurm_controller")
     if not controllers:
         return
-    config = {**controllers[0].value("slurm_config_default", {}), **controllers[0].value("slurm_config", {})}
+    config = {
+        **controllers[0].value("slurm_config_default", {}),
+        **controllers[0].value("slurm_config", {}),
+    }
     types = str(config.get("GresTypes", ""))
     lines = controllers[0].value("slurm_gres", [])
     described = {str(line.get("Name", "gpu" if "AutoDetect" in line else "")) for line in lines}
@@ -87,10 +98,14 @@ def devices(site: Site) -> Iterator[Problem]:
                 yield Problem(where=where, found=f'unknown device "{name}"', allowed=allowed)
             elif name not in described:
                 allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
-                yield Problem(where=where, found=f'no line of slurm_gres describes "{name}"', allowed=allowed)
+                yield Problem(
+                    where=where, found=f'no line of slurm_gres describes "{name}"', allowed=allowed
+                )
     known = {host.name for host in site.members("slurm_compute")}
     for line in lines:
-        unknown = [node for node in expanded(str(line.get("NodeName") or "")) if node not in {"", *known}]
+        unknown = [
+            node for node in expanded(str(line.get("NodeName") or "")) if node not in {"", *known}
+        ]
         if unknown:
             yield Problem(
                 where="slurm_gres",
@@ -100,7 +115,11 @@ def devices(site: Site) -> Iterator[Problem]:
     declared = set(chain.from_iterable(gres(host) for host in site.members("slurm_compute")))
     for name in sorted(described - declared):
         allowed = f"Gres: {name}:COUNT in slurm_node of a compute host, or no such line"
-        yield Problem(where="slurm_gres", found=f'a line for "{name}", which no compute host declares', allowed=allowed)
+        yield Problem(
+            where="slurm_gres",
+            found=f'a line for "{name}", which no compute host declares',
+            allowed=allowed,
+        )
 
 
 def gres(host: Host) -> set[str]:
@@ -121,22 +140,38 @@ def partitions(site: Site) -> Iterator[Problem]:
     for name, said in table.items():
         where = f"slurm_partitions.{name}"
         if not isinstance(said, Mapping):
-            yield Problem(where=where, found=f'"{said}"', allowed="parameters by name, such as {Nodes: ALL}")
+            yield Problem(
+                where=where, found=f'"{said}"', allowed="parameters by name, such as {Nodes: ALL}"
+            )
             continue
         listed = [node for node in expanded(str(said.get("Nodes", "ALL"))) if node != "ALL"]
         for node in listed:
             if node not in by_name:
                 allowed = f"ALL, or some of {', '.join(by_name)}"
-                yield Problem(where=f"{where}.Nodes", found=f"{node} is no compute host", allowed=allowed)
-        has = set(chain.from_iterable(gres(by_name[node]) for node in (listed or by_name) if node in by_name))
+                yield Problem(
+                    where=f"{where}.Nodes", found=f"{node} is no compute host", allowed=allowed
+                )
+        has = set(
+            chain.from_iterable(
+                gres(by_name[node]) for node in (listed or by_name) if node in by_name
+            )
+        )
         for device in sorted(_devices(said) - has):
             allowed = f"Gres: {device}:COUNT in slurm_node of one of its hosts"
-            yield Problem(where=where, found=f'speaks of "{device}", which no node of it declares', allowed=allowed)
+            yield Problem(
+                where=where,
+                found=f'speaks of "{device}", which no node of it declares',
+                allowed=allowed,
+            )
         yield from keys.unknown(where, said, keys.PARTITION)
         if str(said.get("Default", "NO")).upper() in {"YES", "TRUE"}:
             defaults.append(name)
     if len(defaults) > 1:
-        yield Problem(where="slurm_partitions", found=f"Default in {', '.join(defaults)}", allowed="Default in one")
+        yield Problem(
+            where="slurm_partitions",
+            found=f"Default in {', '.join(defaults)}",
+            allowed="Default in one",
+        )
     wallets = controllers[0].value("slurm_wallets")
     wanted = wallets.get("partition") if isinstance(wallets, Mapping) else None
     if wanted and wanted not in table:
@@ -161,7 +196,9 @@ def _numbers(listed: str) -> list[str]:
     found: list[str] = []
     for span in listed.split(","):
         first, _, last = span.partition("-")
-        found += [str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)]
+        found += [
+            str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)
+        ]
     return found
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that an inventory has from inventory/example, and that are nobody's: a run would stop at them halfway."""
+"""Values that an inventory has from inventory/example, and that are nobody's: a run would stop at
+them halfway.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from typing import Any
 from inventory_check.problem import Problem
 from inventory_check.site import LATE, Site
 
-# Names and addresses that are kept free for examples (RFC 2606, RFC 5737); one digit for a whole contract or checksum.
+# Names and addresses that are kept free for examples (RFC 2606, RFC 5737); one digit for a whole
+# contract or checksum.
 _NOBODYS = re.compile(
     r"(?<![\w-])example\.(?:com|net|org)\b|\.example(?![\w.-])"
     r"|\b(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d{1,3}\b"
@@ -25,10 +28,16 @@ def values(site: Site) -> Iterator[Problem]:
         for name, value in host.variables.items():
             for where, text in _texts(name, value) if name not in LATE else ():
                 if _NOBODYS.search(text):
-                    found.setdefault(f"{host.name} {where}" if name == "ansible_host" else where, text)
+                    found.setdefault(
+                        f"{host.name} {where}" if name == "ansible_host" else where, text
+                    )
     if found:
         told = ", ".join(f"{where} ({text})" for where, text in found.items())
-        yield Problem(where="the inventory", found=f"still the example's: {told}", allowed="what your site has")
+        yield Problem(
+            where="the inventory",
+            found=f"still the example's: {told}",
+            allowed="what your site has",
+        )
 
 
 def _texts(where: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may reach what: flows that are not well written, which would keep role base from making a firewall."""
+"""Who may reach what: flows that are not well written, which would keep role base from making a
+firewall.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from inventory_check.problem import Problem
 from inventory_check.roles import uncomputed
 from inventory_check.site import CHECKOUT, Host, Site, address
 
-spec = importlib.util.spec_from_file_location("flows", CHECKOUT / "roles/base/filter_plugins/flows.py")
+spec = importlib.util.spec_from_file_location(
+    "flows", CHECKOUT / "roles/base/filter_plugins/flows.py"
+)
 _flows = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(_flows)
 
@@ -34,7 +38,10 @@ def flows(site: Site, reported: frozenset[str]) -> Iterator[Problem]:
     if not host.value("base_firewall", default=True):
         return
     # A group that is missing is told elsewhere.
-    networks, groups = host.value("gridstead_networks") or {}, dict.fromkeys(GROUPS, ()) | host.value("base_groups", {})
+    networks, groups = (
+        host.value("gridstead_networks") or {},
+        dict.fromkeys(GROUPS, ()) | host.value("base_groups", {}),
+    )
     wrong = [*_networks(site, networks, groups)]
     yield from wrong
     addresses = [{"name": name, "address": str(_address(one))} for name, one in site.hosts.items()]
@@ -45,21 +52,33 @@ def flows(site: Site, reported: frozenset[str]) -> Iterator[Problem]:
             continue
         for number, written in enumerate(table, start=1):
             if not reported & host.mentions(written):
-                for found in _refused(host, written, (groups, addresses, {} if wrong else networks)):
-                    yield Problem(where=f"{where}, number {number}", found=found, allowed=_PAGE, about=_ABOUT)
+                for found in _refused(
+                    host, written, (groups, addresses, {} if wrong else networks)
+                ):
+                    yield Problem(
+                        where=f"{where}, number {number}", found=found, allowed=_PAGE, about=_ABOUT
+                    )
 
 
 def _networks(site: Site, networks: Any, groups: Mapping[str, list[str]]) -> Iterator[Problem]:
     about = frozenset({"gridstead_networks"})
     if not isinstance(networks, Mapping):
         yield Problem(
-            where="gridstead_networks", found=f'"{networks}"', allowed="lists of networks by group", about=about
+            where="gridstead_networks",
+            found=f'"{networks}"',
+            allowed="lists of networks by group",
+            about=about,
         )
         return
     for name, given in networks.items():
         where, known = f"gridstead_networks.{name}", []
         if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-            yield Problem(where=where, found=f'"{given}"', allowed="a list such as [192.0.2.0/24]", about=about)
+            yield Problem(
+                where=where,
+                found=f'"{given}"',
+                allowed="a list such as [192.0.2.0/24]",
+                about=about,
+            )
             continue
         if name not in groups:
             yield Problem(where=where, found="no such group", about=about)
@@ -67,7 +86,12 @@ def _networks(site: Site, networks: Any, groups: Mapping[str, list[str]]) -> Ite
             try:
                 known.append(ipaddress.ip_network(one))
             except ValueError as error:
-                yield Problem(where=where, found=str(error), allowed="networks such as 192.0.2.0/24", about=about)
+                yield Problem(
+                    where=where,
+                    found=str(error),
+                    allowed="networks such as 192.0.2.0/24",
+                    about=about,
+                )
         for host in site.members(name) if len(known) == len(given) else ():
             at = address(host.value("gridstead_address"))
             if at and not any(at in one for one in known):

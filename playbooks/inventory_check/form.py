@@ -13,14 +13,19 @@ _TEXTS = frozenset({"str", "path"})
 
 
 def misfit(option: Mapping[str, Any], value: Any) -> str | None:
-    """Return what is wrong with the form of a value, nothing if that is right or of no concern here.
+    """Return what is wrong with the form of a value, nothing if that is right or of no concern
+    here.
 
     Args:
         option: What ``argument_specs.yml`` says of the variable.
         value: Its value. Nothing is right where there is no default for it to replace.
     """
     if value is None:
-        return "is empty; without the line it is as the role has it" if option.get("default") is not None else None
+        return (
+            "is empty; without the line it is as the role has it"
+            if option.get("default") is not None
+            else None
+        )
     if option.get("type") == "dict":
         if not isinstance(value, Mapping):
             return f"is {_form(value)}, and a table is wanted"
@@ -39,7 +44,11 @@ def misfit(option: Mapping[str, Any], value: Any) -> str | None:
 
 
 def _no_text(kind: str | None, value: Any) -> str | None:
-    return f"is {_form(value)}, and text is wanted" if kind in _TEXTS and isinstance(value, Mapping | list) else None
+    return (
+        f"is {_form(value)}, and text is wanted"
+        if kind in _TEXTS and isinstance(value, Mapping | list)
+        else None
+    )
 
 
 def _form(value: Any) -> str:

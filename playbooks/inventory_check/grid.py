@@ -42,18 +42,25 @@ def grid(site: Site) -> Iterator[Problem]:
     try:
         said = host.templar.template(host.variables.get("gridstead_grid"))
     except AnsibleError as error:
-        yield Problem(where="gridstead_grid", found=f"cannot be computed: {error.message}", about=ABOUT)
+        yield Problem(
+            where="gridstead_grid", found=f"cannot be computed: {error.message}", about=ABOUT
+        )
         return
     if not isinstance(said, Mapping):
         found = "missing" if said is None else "no table"
         yield Problem(
-            where="gridstead_grid", found=found, allowed=f"a table of {', '.join(sorted(_KEYS))}", about=ABOUT
+            where="gridstead_grid",
+            found=found,
+            allowed=f"a table of {', '.join(sorted(_KEYS))}",
+            about=ABOUT,
         )
         return
     for key in sorted(map(str, said.keys() - _KEYS)):
         near = difflib.get_close_matches(key, _KEYS, n=1)
         meant = f"did you mean {near[0]}?" if near else ", ".join(sorted(_KEYS))
-        yield Problem(where=f"gridstead_grid.{key}", found="nothing reads it", allowed=meant, about=ABOUT)
+        yield Problem(
+            where=f"gridstead_grid.{key}", found="nothing reads it", allowed=meant, about=ABOUT
+        )
     for key, why in problems(Chain, {key: said[key] for key in _CHAIN if key in said}):
         yield _wrong(key, why, str(_CHAIN[key].description))
     for key, what in _PLACES.items():
@@ -64,7 +71,9 @@ def grid(site: Site) -> Iterator[Problem]:
 
 def _wrong(key: str, found: str, allowed: str) -> Problem:
     where = f"gridstead_grid.{key}"
-    return Problem(where=where, found=found, allowed=allowed.removesuffix("."), acts=GRID, about=ABOUT)
+    return Problem(
+        where=where, found=found, allowed=allowed.removesuffix("."), acts=GRID, about=ABOUT
+    )
 
 
 def _endpoint(said: Any) -> str:
@@ -78,7 +87,9 @@ def _endpoint(said: Any) -> str:
 
 
 def trust(site: Site, now: datetime) -> Iterator[Problem]:
-    """Find that nothing, or two things, say who vouches for the grid's services, and certificates that are none."""
+    """Find that nothing, or two things, say who vouches for the grid's services, and certificates
+    that are none.
+    """
     said = site.first().value("gridstead_grid")
     if not isinstance(said, Mapping):
         return
@@ -98,16 +109,26 @@ def trust(site: Site, now: datetime) -> Iterator[Problem]:
 
 def _uncertified(text: str, now: datetime) -> Iterator[Problem]:
     if "PRIVATE KEY" in text:
-        yield _wrong("ca_certificates", "a private key is in it", "certificates alone; the key is its owner's secret")
+        yield _wrong(
+            "ca_certificates",
+            "a private key is in it",
+            "certificates alone; the key is its owner's secret",
+        )
         return
     try:
-        ends = min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(text.encode()))
+        ends = min(
+            one.not_valid_after_utc for one in x509.load_pem_x509_certificates(text.encode())
+        )
     except ValueError as error:
-        allowed = "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives it"
+        allowed = (
+            "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives it"
+        )
         yield _wrong("ca_certificates", f"no certificate: {error}", allowed)
         return
     if ends < now:
-        yield _wrong("ca_certificates", f"a certificate ended on {ends:%Y-%m-%d}", "those that are good now")
+        yield _wrong(
+            "ca_certificates", f"a certificate ended on {ends:%Y-%m-%d}", "those that are good now"
+        )
 
 
 def _mistyped(contract: str) -> Iterator[Problem]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that Slurm 24.11 knows, in any case of letters: slurm.conf and its lines, and slurmdbd.conf.
+"""The names that Slurm 24.11 knows, in any case of letters: slurm.conf and its lines, and
+slurmdbd.conf.
 
-A daemon that reads another name ends, and neither can be asked beforehand: slurmctld and slurmdbd have no test of a
-file. Source: the tables of options in Debian's libslurmfull.so and slurmdbd, 24.11.5.
+A daemon that reads another name ends, and neither can be asked beforehand: slurmctld and slurmdbd
+have no test of a file. Source: the tables of options in Debian's libslurmfull.so and slurmdbd,
+24.11.5.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ SLURMDBD = (
     "StorageLoc", "StorageParameters", "StoragePass", "StoragePort", "StorageType", "StorageUser", "TCPTimeout",
     "TLSParameters", "TLSType", "TrackSlurmctldDown", "TrackWCKey",
 )  # fmt: skip
-# Who may set what: groups, the variables of a file in the order in which they win, its names, its manual.
+# Who may set what: groups, the variables of a file in the order in which they win, its names, its
+# manual.
 FILES = (
     (
         ("slurm_controller", "slurm_backup_controller"),
@@ -105,7 +108,9 @@ FILES = (
 
 
 def files(site: Site) -> Iterator[Problem]:
-    """Find settings of slurm.conf and slurmdbd.conf that Slurm does not know, each where it is said."""
+    """Find settings of slurm.conf and slurmdbd.conf that Slurm does not know, each where it is
+    said.
+    """
     for groups, variables, known, manual in FILES:
         told: set[str] = set()
         for host in site.members(*groups):
@@ -117,7 +122,9 @@ def files(site: Site) -> Iterator[Problem]:
                     told.update(map(str, fresh))
 
 
-def unknown(where: str, said: Mapping[str, Any], known: Iterable[str], manual: str = "slurm.conf") -> Iterator[Problem]:
+def unknown(
+    where: str, said: Mapping[str, Any], known: Iterable[str], manual: str = "slurm.conf"
+) -> Iterator[Problem]:
     """Find keys of a table that Slurm does not know."""
     lower = {name.lower(): name for name in known}
     for key in map(str, said):
@@ -125,4 +132,6 @@ def unknown(where: str, said: Mapping[str, Any], known: Iterable[str], manual: s
             near = difflib.get_close_matches(key.lower(), lower, n=1)
             meant = f"did you mean {lower[near[0]]}? " if near else ""
             allowed = f"{meant}{manual}(5) has them"
-            yield Problem(where=f"{where}.{key}", found="Slurm knows no such parameter", allowed=allowed)
+            yield Problem(
+                where=f"{where}.{key}", found="Slurm knows no such parameter", allowed=allowed
+            )

@@ -15,8 +15,16 @@ ONE_HOST = ("slurm_controller", "slurm_accounting", "storage", "control_plane")
 TWO_HOSTS = ("directory",)
 SOME_HOSTS = ("slurm_login", "slurm_compute")
 MAYBE_ONE_HOST = ("slurm_backup_controller", "devnet")
-_INSTEAD = {"slurm_controller": "exactly one; a second one, which stands by, is in slurm_backup_controller"}
-_SLURM = ("slurm_controller", "slurm_backup_controller", "slurm_accounting", "slurm_login", "slurm_compute")
+_INSTEAD = {
+    "slurm_controller": "exactly one; a second one, which stands by, is in slurm_backup_controller"
+}
+_SLURM = (
+    "slurm_controller",
+    "slurm_backup_controller",
+    "slurm_accounting",
+    "slurm_login",
+    "slurm_compute",
+)
 _USERS = ("slurm_controller", "slurm_backup_controller", "slurm_login", "slurm_compute", "storage")
 JOINED = {"slurm": _SLURM, "storage_clients": _USERS, "sssd_clients": _USERS}
 _ANY = ("cvmfs_replica", "gateway", "grid", "all", "ungrouped")
@@ -32,7 +40,11 @@ def groups(site: Site) -> Iterator[Problem]:
         hosts = site.groups.get(name, [])
         least = 0 if name in MAYBE_ONE_HOST else 1
         most = {SOME_HOSTS: len(hosts), TWO_HOSTS: 2}
-        if not least <= len(hosts) <= next((count for names, count in most.items() if name in names), 1):
+        if (
+            not least
+            <= len(hosts)
+            <= next((count for names, count in most.items() if name in names), 1)
+        ):
             allowed = {
                 ONE_HOST: "exactly one",
                 TWO_HOSTS: "one, or two that replicate",
@@ -42,7 +54,8 @@ def groups(site: Site) -> Iterator[Problem]:
             yield Problem(
                 where=f"group {name}",
                 found=f"{len(hosts)} hosts{': ' if hosts else ''}{', '.join(hosts)}",
-                allowed=_INSTEAD.get(name) or next(text for names, text in allowed.items() if name in names),
+                allowed=_INSTEAD.get(name)
+                or next(text for names, text in allowed.items() if name in names),
                 about=frozenset({f"group {name}"}),
             )
     for name in site.groups.keys() - GROUPS:
@@ -57,7 +70,9 @@ def groups(site: Site) -> Iterator[Problem]:
 
 
 def memberships(site: Site) -> Iterator[Problem]:
-    """Find hosts that are in one group and not in another that belongs to it, or in two that exclude each other."""
+    """Find hosts that are in one group and not in another that belongs to it, or in two that
+    exclude each other.
+    """
     for name, children in JOINED.items():
         wanted = {host for child in children for host in site.groups.get(child, [])}
         lacking = [host for host in site.hosts if host in wanted - set(site.groups.get(name, []))]
@@ -68,14 +83,18 @@ def memberships(site: Site) -> Iterator[Problem]:
                 allowed=f"its children are the groups {', '.join(children)}",
                 about=frozenset({f"group {name}"}),
             )
-    for host in set(site.groups.get("slurm", [])).difference(*(site.groups.get(child, []) for child in _SLURM)):
+    for host in set(site.groups.get("slurm", [])).difference(
+        *(site.groups.get(child, []) for child in _SLURM)
+    ):
         yield Problem(
             where=f"host {host}",
             found="in group slurm, which gives it the cluster's key, and in none that gives it a part of Slurm",
             allowed=f"one of the groups {', '.join(_SLURM)}, or not slurm",
             about=frozenset({"group slurm"}),
         )
-    for host in set(site.groups.get("slurm_backup_controller", [])) & set(site.groups.get("slurm_controller", [])):
+    for host in set(site.groups.get("slurm_backup_controller", [])) & set(
+        site.groups.get("slurm_controller", [])
+    ):
         yield Problem(
             where=f"host {host}",
             found="in the groups slurm_controller and slurm_backup_controller",
@@ -112,7 +131,9 @@ def addresses(site: Site) -> Iterator[Problem]:
         if one is None or one.is_loopback or one.is_unspecified:
             yield Problem(
                 where=f"host {name}, gridstead_address",
-                found=f'"{given[name]}"' if given[name] else "missing (a lab has addresses while it is up)",
+                found=f'"{given[name]}"'
+                if given[name]
+                else "missing (a lab has addresses while it is up)",
                 allowed="an IP address at which other hosts reach it; set ansible_host to it, or gridstead_address if "
                 "ansible_host is something else",
                 about=about,

@@ -31,4 +31,6 @@ class Problem:
     def __str__(self) -> str:
         """Return it as one line."""
         allowed = f" Allowed: {self.allowed}." if self.allowed else ""
-        return " ".join(f"{self.where}: {self.found.removesuffix('.')}.{allowed} To mend by {self.acts}.".split())
+        return " ".join(
+            f"{self.where}: {self.found.removesuffix('.')}.{allowed} To mend by {self.acts}.".split()
+        )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the control plane's services would refuse of their settings, and ports that two programs of one host claim.
+"""What the control plane's services would refuse of their settings, and ports that two programs of
+one host claim.
 
 The settings are made as role control_plane makes them, and the services' own models read them.
 """
@@ -48,7 +49,9 @@ CHOSEN = (
     ("cvmfs_replica", "gridstead cvmfs", "cvmfs_listen"),
 )
 
-spec = importlib.util.spec_from_file_location("toml", CHECKOUT / "roles/control_plane/filter_plugins/toml.py")
+spec = importlib.util.spec_from_file_location(
+    "toml", CHECKOUT / "roles/control_plane/filter_plugins/toml.py"
+)
 _toml = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(_toml)
 
@@ -81,20 +84,30 @@ def read(site: Site, reported: frozenset[str]) -> Read:
             if service not in SERVICES:
                 allowed = ", ".join(SERVICES)
                 where = f"host {host.name}, control_plane_services"
-                done.problems.append(Problem(where=where, found=f'unknown service "{service}"', allowed=allowed))
+                done.problems.append(
+                    Problem(where=where, found=f'unknown service "{service}"', allowed=allowed)
+                )
             elif isinstance(written, Mapping) and not isinstance(written.get(service, {}), Mapping):
                 refused[f"control_plane_settings.{service}", "is no table"].append(service)
             elif isinstance(written, Mapping) and service in written:
-                for place, why in _load(host, service, written[service], reported, done.models[host.name]):
+                for place, why in _load(
+                    host, service, written[service], reported, done.models[host.name]
+                ):
                     refused[place, why].append(service)
     for (place, why), services in refused.items():
         told = f"{why} (says {', '.join(sorted(set(services)))})"
-        done.problems.append(Problem(where=place, found=told, allowed="docs/reference/settings.md has every setting"))
+        done.problems.append(
+            Problem(where=place, found=told, allowed="docs/reference/settings.md has every setting")
+        )
     return done
 
 
 def _load(
-    host: Host, service: str, written: Mapping[str, Any], reported: frozenset[str], models: dict[str, Service]
+    host: Host,
+    service: str,
+    written: Mapping[str, Any],
+    reported: frozenset[str],
+    models: dict[str, Service],
 ) -> Iterator[tuple[str, str]]:
     """Yield what a service refuses, and where that stands; or keep its settings."""
     table, left_out = {}, set()
@@ -104,13 +117,19 @@ def _load(
             made = None if needs & reported else host.templar.template(value)
             table[key] = tomllib.loads(_toml.to_toml({key: made})).get(key)
         except AnsibleError as error:
-            yield from ((_origin(service, written, str(key)), why) for why in uncomputed(host, needs, error))
+            yield from (
+                (_origin(service, written, str(key)), why) for why in uncomputed(host, needs, error)
+            )
         if table.get(key) is None:
             left_out.add(key)
     table = {key: value for key, value in table.items() if key not in left_out}
-    found = [one for one in problems(SERVICES[service], table) if one[0].split(".")[0] not in left_out]
+    found = [
+        one for one in problems(SERVICES[service], table) if one[0].split(".")[0] not in left_out
+    ]
     yield from ((_origin(service, written, place), why) for place, why in found)
-    if not found and not left_out & {key for key, one in SERVICES[service].model_fields.items() if one.is_required()}:
+    if not found and not left_out & {
+        key for key, one in SERVICES[service].model_fields.items() if one.is_required()
+    }:
         models[service] = SERVICES[service].model_validate(table)
 
 
@@ -129,7 +148,9 @@ def ports(site: Site, read_: Read) -> Iterator[Problem]:
     """Find ports that two programs of a host would listen on."""
     for name, host in site.hosts.items():
         claims: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for port, program in _beside(host, {group for group, hosts in site.groups.items() if name in hosts}):
+        for port, program in _beside(
+            host, {group for group, hosts in site.groups.items() if name in hosts}
+        ):
             claims["tcp", port].append(program)
         for service, model in read_.models[name].items():
             for kind, endpoint, place in _listening(model, ""):
@@ -137,7 +158,11 @@ def ports(site: Site, read_: Read) -> Iterator[Problem]:
         for (kind, port), programs in claims.items():
             if len(set(programs)) > 1:
                 where = f"host {name}, port {port}/{kind}"
-                yield Problem(where=where, found=f"claimed by {' and by '.join(programs)}", allowed="a port for each")
+                yield Problem(
+                    where=where,
+                    found=f"claimed by {' and by '.join(programs)}",
+                    allowed="a port for each",
+                )
 
 
 def _beside(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An inventory as its variables say it, without a host.
 
-Variables are read as templates are: late, and in the context of a host. Secrets that a variable would make where there
-is none yet are made in a folder of their own, which goes with the check.
+Variables are read as templates are: late, and in the context of a host. Secrets that a variable
+would make where there is none yet are made in a folder of their own, which goes with the check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def _names(text: str) -> frozenset[str]:
         used = _SYNTAX.parse(text).find_all(nodes.Name)
     except TemplateSyntaxError:
         return frozenset()
-    return frozenset({one.name for one in used} | {f"group {name}" for name in _GROUP.findall(text)})
+    return frozenset(
+        {one.name for one in used} | {f"group {name}" for name in _GROUP.findall(text)}
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class Host:
         return Host(self.name, {**self.variables, **more}, self.loader, self.options)
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Return a variable's value; the default if it is missing, cannot be computed or is of another form."""
+        """Return a variable's value; the default if it is missing, cannot be computed or is of
+        another form.
+        """
         if name not in self.variables:
             return default
         try:
@@ -75,7 +79,9 @@ class Host:
         return default if misfit(self.options.get(name, {}), found) else found
 
     def mentions(self, value: Any) -> frozenset[str]:
-        """Return the variables that a value as it is written needs, those that these need, and ``group NAME`` too."""
+        """Return the variables that a value as it is written needs, those that these need, and
+        ``group NAME`` too.
+        """
         found: set[str] = set()
         waiting = [value]
         while waiting:
@@ -102,7 +108,8 @@ class Site:
     Args:
         groups: Hosts by group; the group ``all`` has every host.
         hosts: Every host, by name.
-        secrets_dir: Where the inventory wants its secrets, as its variable says; None if it does not say it.
+        secrets_dir: Where the inventory wants its secrets, as its variable says; None if it does
+            not say it.
     """
 
     groups: Mapping[str, list[str]]
@@ -120,7 +127,9 @@ class Site:
 
 
 def alike(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Return hosts in lists of such as give a value, as it is written, one meaning: what is true of one is of all."""
+    """Return hosts in lists of such as give a value, as it is written, one meaning: what is true of
+    one is of all.
+    """
     found: dict[str, list[Host]] = {}
     for host in hosts:
         needs = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})
@@ -129,7 +138,9 @@ def alike(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
 
 
 def whole(value: Any) -> int | None:
-    """Return a value as a whole number, None if it is none. Text of digits is one; a truth value is not."""
+    """Return a value as a whole number, None if it is none. Text of digits is one; a truth value is
+    not.
+    """
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     try:

@@ -14,7 +14,8 @@ _MADE = "lookup('ansible.builtin.password'"
 
 
 def secrets(site: Site, wiring: Mapping[str, Any]) -> Iterator[Problem]:
-    """Find secrets that begin or end in white space, which those in files never do. Their values are not told.
+    """Find secrets that begin or end in white space, which those in files never do. Their values
+    are not told.
 
     Args:
         site: The inventory.

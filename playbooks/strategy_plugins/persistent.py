@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run plays as ``linear`` does, by interpreters that stay on the hosts for as long as the run lasts."""
+"""Run plays as ``linear`` does, by interpreters that stay on the hosts for as long as the run
+lasts.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ try:
     from ansible_mitogen import affinity
     from ansible_mitogen.strategy import StrategyMixin
 
-    # It would bind its processes, and what a task starts on this machine, each to one processor; where there are two,
-    # nearly all of them to the same one.
+    # It would bind its processes, and what a task starts on this machine, each to one processor;
+    # where there are two, nearly all of them to the same one.
     affinity.policy = affinity.Policy()
 except ImportError:  # Ansible from another place, without Mitogen: slower, and nothing else
 
@@ -38,7 +40,8 @@ class StrategyModule(StrategyMixin, strategy_loader.get("linear", class_only=Tru
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Run the play; what is known before it is not searched for garbage again.
 
-        Each task is a fork for each host, and each fork would search, and thereby copy, all that Ansible has loaded.
+        Each task is a fork for each host, and each fork would search, and thereby copy, all that
+        Ansible has loaded.
         """
         gc.freeze()
         return super().run(*arguments, **named)

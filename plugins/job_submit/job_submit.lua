@@ -44,7 +44,8 @@ local function is_extra_account(uid, gid)
    return false
 end
 
--- <chain id>/0x<40 hex>/0x<64 hex>/<batch location hash>, hex in lower case: what the supervisor can adopt.
+-- <chain id>/0x<40 hex>/0x<64 hex>/<batch location hash>, hex in lower case: what the supervisor
+-- can adopt.
 local function is_proof(text)
    local chain_id, contract, job_id, hash =
       string.match(text or "", "^(%d+)/0x([0-9a-f]+)/0x([0-9a-f]+)/([A-Za-z0-9_-]+)$")

@@ -46,9 +46,27 @@ def postgresql() -> Iterator[Path]:
 
         def run(*words):
             groups = [] if account else None
-            subprocess.run(words, check=True, cwd="/", stdout=subprocess.DEVNULL, extra_groups=groups, **account)
+            subprocess.run(
+                words,
+                check=True,
+                cwd="/",
+                stdout=subprocess.DEVNULL,
+                extra_groups=groups,
+                **account,
+            )
 
-        run(binaries / "initdb", "-D", data, "-U", "gridstead", "-A", "trust", "--no-sync", "-E", "UTF8")
+        run(
+            binaries / "initdb",
+            "-D",
+            data,
+            "-U",
+            "gridstead",
+            "-A",
+            "trust",
+            "--no-sync",
+            "-E",
+            "UTF8",
+        )
         options = f"-c listen_addresses= -c unix_socket_directories={directory} -c fsync=off"
         run(binaries / "pg_ctl", "-D", data, "-w", "-o", options, "-l", directory / "log", "start")
         try:

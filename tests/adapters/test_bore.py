@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports that a bore server opens, against a real SSH server on the loopback that speaks as DeepSquare's does."""
+"""Ports that a bore server opens, against a real SSH server on the loopback that speaks as
+DeepSquare's does.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,10 @@ def test_server_that_speaks_something_else_is_told():
         threading.Thread(target=serve, daemon=True).start()
 
         with pytest.raises(TunnelBroken):
-            carry(BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1), lambda _: None)
+            carry(
+                BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1),
+                lambda _: None,
+            )
 
 
 def bore(server, *, port=1, token=""):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ports ScriptStore and TakenNonces promise, on the fake and on both databases; and what only these can."""
+"""What ports ScriptStore and TakenNonces promise, on the fake and on both databases; and what only
+these can.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def scripts(request, tmp_path):
     if request.param == "memory":
         yield MemoryScripts()
         return
-    url = request.getfixturevalue("postgresql_url") if request.param == "postgresql" else f"sqlite:///{tmp_path}/s.db"
+    url = (
+        request.getfixturevalue("postgresql_url")
+        if request.param == "postgresql"
+        else f"sqlite:///{tmp_path}/s.db"
+    )
     database = Database(url, shared=True)
     yield Scripts(database, ScriptSeal((KEY,)))
     database.close()
@@ -61,7 +67,9 @@ class TestScriptStore:
         assert (scripts.get("id").record, scripts.get("ID").record) == ("small", "large")
 
     def test_many_threads_may_put(self, scripts):
-        threads = [threading.Thread(target=put, args=(scripts, f"id{n}", str(n))) for n in range(20)]
+        threads = [
+            threading.Thread(target=put, args=(scripts, f"id{n}", str(n))) for n in range(20)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -160,7 +168,10 @@ class TestScriptStore:
 
     def test_nonce_is_taken_once_by_many_threads(self, scripts):
         taken = []
-        threads = [threading.Thread(target=lambda: taken.append(scripts.take("n", ends_at=100))) for _ in range(10)]
+        threads = [
+            threading.Thread(target=lambda: taken.append(scripts.take("n", ends_at=100)))
+            for _ in range(10)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -184,7 +195,9 @@ class TestSealed:
         scripts = open_scripts(f"sqlite:///{tmp_path}/state.db", KEY)
         put(scripts, record=SECRET)
 
-        found = [path.name for path in Path(tmp_path).iterdir() if SECRET.encode() in path.read_bytes()]
+        found = [
+            path.name for path in Path(tmp_path).iterdir() if SECRET.encode() in path.read_bytes()
+        ]
 
         assert found == []
         close(scripts)
@@ -248,7 +261,10 @@ class TestSealed:
 
     @pytest.mark.parametrize(
         "change",
-        ["UPDATE definitions SET id = 'other'", "UPDATE definitions SET sealed = CAST('short' AS {type})"],
+        [
+            "UPDATE definitions SET id = 'other'",
+            "UPDATE definitions SET sealed = CAST('short' AS {type})",
+        ],
     )
     def test_altered_record_does_not_open(self, url, change):
         scripts = open_scripts(url, KEY)

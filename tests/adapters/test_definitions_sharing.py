@@ -63,7 +63,10 @@ def test_file_is_never_shared(tmp_path):
 
 def test_instances_that_start_together_migrate_once(postgresql_url):
     opened = []
-    threads = [threading.Thread(target=lambda: opened.append(open_scripts(postgresql_url, KEY))) for _ in range(5)]
+    threads = [
+        threading.Thread(target=lambda: opened.append(open_scripts(postgresql_url, KEY)))
+        for _ in range(5)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -104,7 +107,10 @@ def test_instance_that_hangs_does_not_hang_the_others(postgresql_url, monkeypatc
 
     staying = hung.alone()
     staying.__enter__()
-    with pytest.raises(Transient, match="another process, or thread, has kept it locked") as caught, other.alone():
+    with (
+        pytest.raises(Transient, match="another process, or thread, has kept it locked") as caught,
+        other.alone(),
+    ):
         pass
     enter_within(other, seconds=20)  # the server has taken the lock away
     with pytest.raises(Transient, match="could not reach the state store"):
@@ -143,13 +149,19 @@ def test_instance_that_hangs_in_a_transaction_does_not_hang_the_others(postgresq
 def test_both_ends_of_a_connection_notice_that_the_other_is_gone(postgresql_url):
     """A host that vanished holds its locks until the server notices, two hours later by default."""
     scripts = open_scripts(f"{postgresql_url}&keepalives_idle=7", KEY)
-    told = text("SELECT name, source FROM pg_settings WHERE name LIKE 'tcp_keepalives%' OR name LIKE 'tcp_user%'")
+    told = text(
+        "SELECT name, source FROM pg_settings WHERE name LIKE 'tcp_keepalives%' OR name LIKE 'tcp_user%'"
+    )
 
     with scripts._database.begin() as connection:
         ours = connection.connection.dbapi_connection.info.get_parameters()
         servers = dict(connection.execute(told).all())
 
-    assert (ours["keepalives_idle"], ours["keepalives_interval"], ours["tcp_user_timeout"]) == ("7", "10", "60000")
+    assert (ours["keepalives_idle"], ours["keepalives_interval"], ours["tcp_user_timeout"]) == (
+        "7",
+        "10",
+        "60000",
+    )
     assert set(servers.values()) == {"session"}
     assert len(servers) == 4
     close(scripts)

@@ -11,7 +11,11 @@ from gridstead.wiring.site import open_drift_metrics
 
 def read(path):
     families = text_string_to_metric_families(path.read_text())
-    return {(one.name, one.labels.get("host")): one.value for family in families for one in family.samples}
+    return {
+        (one.name, one.labels.get("host")): one.value
+        for family in families
+        for one in family.samples
+    }
 
 
 def test_the_hosts_are_counted(tmp_path):

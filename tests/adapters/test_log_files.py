@@ -76,7 +76,9 @@ class TestRestart:
             reopened().append(LOG, chunk(b"x"))
 
     @pytest.mark.parametrize("cut", range(1, CHUNK_HEAD_BYTES + 20, 7))
-    def test_chunk_cut_short_by_a_crash_is_not_seen_and_then_removed(self, files, reopened, tmp_path, cut):
+    def test_chunk_cut_short_by_a_crash_is_not_seen_and_then_removed(
+        self, files, reopened, tmp_path, cut
+    ):
         files.append(LOG, chunk(b"one"))
         files.append(LOG, chunk(b"two"))
         os.truncate(path_of(tmp_path), path_of(tmp_path).stat().st_size - cut)
@@ -128,7 +130,9 @@ class TestRestart:
 
         files.append(LOG, chunk(b"two"))
 
-        assert [(one.first_line, one.chunk.data) for one in files.read(LOG, after=0)] == [(1, b"two")]
+        assert [(one.first_line, one.chunk.data) for one in files.read(LOG, after=0)] == [
+            (1, b"two")
+        ]
 
     def test_many_restarts_of_a_writer_cost_no_memory(self, files):
         for writer in range(1, 3 * MAX_WRITERS):
@@ -176,14 +180,21 @@ class TestSeal:
     def test_chunk_that_was_moved_does_not_open(self, files, sealed):
         good = sealed.read_bytes()
         first, second = files.read(LOG, after=0)
-        moved = good[: first.start] + good[second.start : second.end] + good[first.start : first.end]
+        moved = (
+            good[: first.start] + good[second.start : second.end] + good[first.start : first.end]
+        )
         sealed.write_bytes(moved)
 
         with pytest.raises(LogDamaged):
             files.read(LOG, after=0)
 
     @pytest.mark.parametrize(
-        "log", [replace(LOG, owner=OTHER), replace(LOG, name="other"), replace(LOG, log_identity="2" * 32)]
+        "log",
+        [
+            replace(LOG, owner=OTHER),
+            replace(LOG, name="other"),
+            replace(LOG, log_identity="2" * 32),
+        ],
     )
     def test_file_of_another_log_does_not_open(self, files, sealed, tmp_path, log):
         path_of(tmp_path, log).parent.mkdir(parents=True, exist_ok=True)
@@ -236,7 +247,9 @@ class TestFiles:
         files.append(LOG, chunk(b"x"))
 
         path = path_of(tmp_path)
-        assert {place.stat().st_mode & 0o777 for place in (path.parent, path.parent.parent)} == {0o700}
+        assert {place.stat().st_mode & 0o777 for place in (path.parent, path.parent.parent)} == {
+            0o700
+        }
         assert path.stat().st_mode & 0o777 == 0o600
 
     @pytest.mark.parametrize(
@@ -246,7 +259,11 @@ class TestFiles:
     )  # fmt: skip
     def test_no_name_leads_out(self, files, owner, name, log_identity):
         log = LogId(owner=owner, name=name, log_identity=log_identity)
-        for act in (lambda: files.append(log, chunk(b"x")), lambda: files.read(log, after=0), lambda: files.sync(log)):
+        for act in (
+            lambda: files.append(log, chunk(b"x")),
+            lambda: files.read(log, after=0),
+            lambda: files.sync(log),
+        ):
             with pytest.raises(InvalidInput):
                 act()
 

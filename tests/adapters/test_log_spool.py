@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of output on disk: nothing lost while there is room, every gap told, and it survives its process."""
+"""The queue of output on disk: nothing lost while there is room, every gap told, and it survives
+its process.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_next_process_goes_on_with_what_was_not_done(folder, cut):
     numbers = [number for number, _ in found]
     assert numbers == sorted(set(numbers))
     assert found[-1][1] == b"after"
-    assert {chunk for chunk in found if chunk[1] != b"after"} <= {(n, b"%d" % n * 10) for n in range(1, 21)}
+    assert {chunk for chunk in found if chunk[1] != b"after"} <= {
+        (n, b"%d" % n * 10) for n in range(1, 21)
+    }
     assert again._writer == first._writer
 
 

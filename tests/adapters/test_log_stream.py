@@ -131,7 +131,9 @@ def test_sender_that_cannot_start_loses_what_there_is(spool):
 class TestPump:
     @pytest.fixture
     def pumping(self, spool):
-        """Ends to write to: of stdout, of stderr; then a function that ends both and gives what was copied and put."""
+        """Ends to write to: of stdout, of stderr; then a function that ends both and gives what was
+        copied and put.
+        """
         (out, into_out), (err, into_err), (copied, copy) = os.pipe(), os.pipe(), os.pipe()
         sources = {out: Stream.STDOUT, err: Stream.STDERR}
         thread = threading.Thread(target=pump, args=(sources, copy, spool))
@@ -144,7 +146,9 @@ class TestPump:
             os.close(copy)
             found = []
             while chunks := spool.take():
-                found += [(chunk.stream, line) for chunk in chunks for line in chunk.data.split(b"\n")]
+                found += [
+                    (chunk.stream, line) for chunk in chunks for line in chunk.data.split(b"\n")
+                ]
                 spool.done()
             return b"".join(iter(lambda: os.read(copied, 65536), b"")), found
 
@@ -186,8 +190,14 @@ class TestPump:
         ])  # fmt: skip
 
     def test_one_stream_may_end_before_the_other(self, spool):
-        (out, into_out), (err, into_err), null = os.pipe(), os.pipe(), os.open(os.devnull, os.O_WRONLY)
-        thread = threading.Thread(target=pump, args=({out: Stream.STDOUT, err: Stream.STDERR}, null, spool))
+        (out, into_out), (err, into_err), null = (
+            os.pipe(),
+            os.pipe(),
+            os.open(os.devnull, os.O_WRONLY),
+        )
+        thread = threading.Thread(
+            target=pump, args=({out: Stream.STDOUT, err: Stream.STDERR}, null, spool)
+        )
         thread.start()
         os.close(into_out)
         os.write(into_err, b"later\n")
@@ -201,7 +211,9 @@ class TestPump:
     def test_line_without_an_end_is_cut_and_nothing_is_lost(self, spool, tmp_path):
         (source, into), data = os.pipe(), b"x" * 300_000
         with (tmp_path / "copy").open("wb") as copy:
-            thread = threading.Thread(target=pump, args=({source: Stream.STDOUT}, copy.fileno(), spool))
+            thread = threading.Thread(
+                target=pump, args=({source: Stream.STDOUT}, copy.fileno(), spool)
+            )
             thread.start()
             os.write(into, data)
             os.close(into)

@@ -38,7 +38,9 @@ def files(tmp_path):
 
 @pytest.fixture(params=["memory", "files"])
 def logs(request):
-    return MemoryLogs(max_bytes=100) if request.param == "memory" else request.getfixturevalue("files")
+    return (
+        MemoryLogs(max_bytes=100) if request.param == "memory" else request.getfixturevalue("files")
+    )
 
 
 class TestLogSink:

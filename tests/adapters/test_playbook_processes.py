@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left on this machine of a run by the real ansible-runner, whose interpreters persist as in ansible.cfg."""
+"""What is left on this machine of a run by the real ansible-runner, whose interpreters persist as
+in ansible.cfg.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from gridstead.ports.playbooks import Stop
 
 STRATEGIES = Path(__file__).parents[2] / "playbooks/strategy_plugins"
 CONFIGURATION = f"[defaults]\nstrategy_plugins = {STRATEGIES}\nstrategy = persistent\n"
-HERE = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+HERE = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+}
 PLAYBOOK = """
 - name: Take long
   hosts: all
@@ -50,7 +55,9 @@ class Once(Stop):
 def started():
     """Return the pids of ansible-playbook that this process started."""
     pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in pids if b"ansible-playbook" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [
+        int(pid) for pid in pids if b"ansible-playbook" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 def knowing(word):
@@ -63,15 +70,21 @@ def knowing(word):
     return found
 
 
-@pytest.mark.parametrize(("kills", "outcome"), [(False, RunOutcome.INTERRUPTED), (True, RunOutcome.FAILED)])
-def test_no_process_of_a_run_is_left_when_it_is_interrupted_or_ansible_killed(tmp_path, kills, outcome):
+@pytest.mark.parametrize(
+    ("kills", "outcome"), [(False, RunOutcome.INTERRUPTED), (True, RunOutcome.FAILED)]
+)
+def test_no_process_of_a_run_is_left_when_it_is_interrupted_or_ansible_killed(
+    tmp_path, kills, outcome
+):
     (tmp_path / "long.yml").write_text(PLAYBOOK)
     (tmp_path / "ansible.cfg").write_text(CONFIGURATION)
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"ash": HERE}}}))
     order = PlaybookRequest(playbook="long.yml", inventory=str(tmp_path / "hosts.json"))
     begun = tmp_path / "begun"
 
-    run = AnsiblePlaybooks(tmp_path).run(order, tell=lambda _event: None, stop=Once(begun, kills=kills))
+    run = AnsiblePlaybooks(tmp_path).run(
+        order, tell=lambda _event: None, stop=Once(begun, kills=kills)
+    )
 
     assert run.outcome is outcome
     assert knowing(begun.read_text().strip()) == []
@@ -80,7 +93,8 @@ def test_no_process_of_a_run_is_left_when_it_is_interrupted_or_ansible_killed(tm
 def test_the_processes_with_an_entry_are_ended_and_those_with_more_of_it_are_not(tmp_path):
     entry = f"GRIDSTEAD_STOP={tmp_path}"
     ours, other = (
-        subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": place}) for place in (str(tmp_path), f"{tmp_path}/x")
+        subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": place})
+        for place in (str(tmp_path), f"{tmp_path}/x")
     )
 
     assert end_processes(entry, within_s=-1) == (ours.pid,)  # no time to end any

@@ -97,7 +97,10 @@ class Place:
         self.told = []
 
     def inventory(self, **variables):
-        here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        here = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        }
         known = {"folder": str(self.folder), "pause": 0, "works": True, **here, **variables}
         path = self.folder / "hosts.json"
         path.write_text(json.dumps({"all": {"hosts": {"ash": known}}}))
@@ -108,7 +111,9 @@ class Place:
             self.told.append(event)
             tell(event)
 
-        order = PlaybookRequest(playbook=playbook, inventory=self.inventory(**variables), check=check)
+        order = PlaybookRequest(
+            playbook=playbook, inventory=self.inventory(**variables), check=check
+        )
         return AnsiblePlaybooks(self.folder).run(order, tell=hear, stop=self.stop)
 
 
@@ -137,10 +142,16 @@ def test_check_mode_tells_what_would_change_and_changes_nothing(checked):
     assert not (place.folder / "secret").exists()
 
 
-def test_a_handler_that_check_mode_keeps_from_running_is_told_one_whose_condition_is_false_is_not(checked):
+def test_a_handler_that_check_mode_keeps_from_running_is_told_one_whose_condition_is_false_is_not(
+    checked,
+):
     _, run = checked
 
-    told = [event.task.name for event in run.events if isinstance(event, HostFinished) and event.task.is_handler]
+    told = [
+        event.task.name
+        for event in run.events
+        if isinstance(event, HostFinished) and event.task.is_handler
+    ]
     assert told == ["Restart x", "Restart what another component has", "Remount y"]
     assert [str(one) for one in effects(run.events)] == ["restart x", "remount y"]
 
@@ -148,7 +159,9 @@ def test_a_handler_that_check_mode_keeps_from_running_is_told_one_whose_conditio
 def test_differences_are_told_and_secrets_are_not(checked):
     _, run = checked
 
-    settings = next(one for one in changes(run.events) if one.task.name == "Ensure the settings are there")
+    settings = next(
+        one for one in changes(run.events) if one.task.name == "Ensure the settings are there"
+    )
     assert settings.diff.splitlines()[2:] == ["@@ -1 +1 @@", "-size = 1", "+size = 2"]
     assert settings.targets == (str(checked[0].folder / "settings"),)
     assert SECRET not in repr(run)
@@ -204,7 +217,9 @@ def test_a_second_wish_interrupts_the_task(place):
 
     assert run.outcome is RunOutcome.INTERRUPTED
     assert time.monotonic() - begin < 40
-    assert [event.task.name for event in run.events if isinstance(event, HostFinished)][-1] != "Ensure it lasts"
+    assert [event.task.name for event in run.events if isinstance(event, HostFinished)][
+        -1
+    ] != "Ensure it lasts"
 
 
 def test_a_playbook_that_cannot_be_read_says_why(place):
@@ -214,7 +229,9 @@ def test_a_playbook_that_cannot_be_read_says_why(place):
 
     assert run.outcome is RunOutcome.FAILED
     assert failures(run.events) == ()
-    assert "nothing.like.it" in "".join(event.text for event in run.events if isinstance(event, PrintedText))
+    assert "nothing.like.it" in "".join(
+        event.text for event in run.events if isinstance(event, PrintedText)
+    )
 
 
 def test_host_keys_are_checked_and_our_programs_come_first(place, monkeypatch):
@@ -230,7 +247,11 @@ def test_host_keys_are_checked_and_our_programs_come_first(place, monkeypatch):
 
 
 def test_a_loop_tells_why_each_item_failed_once():
-    results = [{"failed": True, "msg": "a", "stderr": "b"}, {"failed": True, "msg": "a"}, {"msg": "fine"}]
+    results = [
+        {"failed": True, "msg": "a", "stderr": "b"},
+        {"failed": True, "msg": "a"},
+        {"msg": "fine"},
+    ]
 
     assert message({"msg": "One or more items failed"}, results) == "a\nb"
 
@@ -248,7 +269,9 @@ def test_a_task_that_only_tells_of_a_change_says_which():
     result = {"changed": True, "msg": "KillWait: reconfigure"}
     data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
 
-    assert to_event({"event": "runner_on_ok", "event_data": data}).targets == ("KillWait: reconfigure",)
+    assert to_event({"event": "runner_on_ok", "event_data": data}).targets == (
+        "KillWait: reconfigure",
+    )
 
 
 def test_a_unit_says_what_it_was_asked():
@@ -263,12 +286,18 @@ def test_a_unit_says_what_it_was_asked():
 
     event = to_event(told)
 
-    assert (event.outcome, event.targets, event.unit_state) == (TaskOutcome.CHANGED, ("slurmd",), "restarted")
+    assert (event.outcome, event.targets, event.unit_state) == (
+        TaskOutcome.CHANGED,
+        ("slurmd",),
+        "restarted",
+    )
 
 
 def test_a_daemon_says_what_was_due():
     """It is asked for no state: its files decide."""
-    arguments = {"invocation": {"module_args": {"name": "gridstead-agent", "reads": [], "restart": True}}}
+    arguments = {
+        "invocation": {"module_args": {"name": "gridstead-agent", "reads": [], "restart": True}}
+    }
     told = {
         "event": "runner_on_ok",
         "event_data": {

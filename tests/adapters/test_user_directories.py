@@ -20,7 +20,11 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give direc
 
 @pytest.fixture
 def paths(tmp_path):
-    paths = StoragePaths(homes=tmp_path / "homes", shared_cache=tmp_path / "shared", persistent_cache=tmp_path / "keep")
+    paths = StoragePaths(
+        homes=tmp_path / "homes",
+        shared_cache=tmp_path / "shared",
+        persistent_cache=tmp_path / "keep",
+    )
     for parent in (paths.homes, paths.shared_cache, paths.persistent_cache):
         parent.mkdir()
     return paths
@@ -69,7 +73,11 @@ def test_a_link_is_not_followed(paths, storage, tmp_path):
 def test_home_and_caches_are_the_users_alone(paths, storage):
     assert storage.ensure(USER)
 
-    for place in (paths.homes / ADDRESS, paths.shared_cache / str(UID), paths.persistent_cache / f"user-{UID}"):
+    for place in (
+        paths.homes / ADDRESS,
+        paths.shared_cache / str(UID),
+        paths.persistent_cache / f"user-{UID}",
+    ):
         status = place.stat()
         assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (UID, GID, 0o700)
 
@@ -113,7 +121,9 @@ def bounded(paths, tmp_path):
     """Return a storage whose program notes what it was told, and the notes."""
     notes = tmp_path / "notes"
     command = ("/bin/sh", "-c", f'echo "$@" >>{notes}', "quota", "-S", "{bytes}", "{directory}")
-    return SharedStorage(paths, quota=Quota(command=command, size_bytes=5 << 30), is_mounted=lambda _: True), notes
+    return SharedStorage(
+        paths, quota=Quota(command=command, size_bytes=5 << 30), is_mounted=lambda _: True
+    ), notes
 
 
 @as_root
@@ -122,7 +132,11 @@ def test_each_directory_of_a_user_is_bounded(paths, bounded):
 
     storage.ensure(USER)
 
-    places = (paths.homes / ADDRESS, paths.shared_cache / str(UID), paths.persistent_cache / f"user-{UID}")
+    places = (
+        paths.homes / ADDRESS,
+        paths.shared_cache / str(UID),
+        paths.persistent_cache / f"user-{UID}",
+    )
     assert notes.read_text().splitlines() == [f"-S {5 << 30} {place}" for place in places]
 
 
@@ -144,7 +158,9 @@ def test_a_directory_that_was_there_is_bounded_too(storage, bounded):
     ],
 )
 def test_a_program_that_fails_is_told_in_its_words(paths, command, told):
-    storage = SharedStorage(paths, quota=Quota(command=command, size_bytes=1), is_mounted=lambda _: True)
+    storage = SharedStorage(
+        paths, quota=Quota(command=command, size_bytes=1), is_mounted=lambda _: True
+    )
 
     with pytest.raises(ConfigError, match=told):
         storage.ensure(USER)

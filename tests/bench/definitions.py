@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many workflows a second the Job Definition service takes, and how many scripts it hands out.
 
-The service is a process of its own, on one core, with TLS on the loopback, a store on disk and a real chain (anvil with
-the contracts). A submission is answered when it is durable; a fetch is a challenge, a signature and GetSBatch. Callers
-run on the other cores and keep their connections. It ends with 1 if a bar is missed.
+The service is a process of its own, on one core, with TLS on the loopback, a store on disk and a
+real chain (anvil with the contracts). A submission is answered when it is durable; a fetch is a
+challenge, a signature and GetSBatch. Callers run on the other cores and keep their connections. It
+ends with 1 if a bar is missed.
 """
 
 import argparse
@@ -44,12 +45,16 @@ SUBMIT_BAR, FETCH_BAR, RENDER_BAR_MS = 150, 300, 5.0
 JOBS = 5
 STEPS = 20
 PROVIDER = 3  # of the tests' wallets
-FULL_SPEED = {"limits": {"requests_per_s": 100_000, "calls_per_s": 100_000, "upload_mib_per_hour": 100_000}}
+FULL_SPEED = {
+    "limits": {"requests_per_s": 100_000, "calls_per_s": 100_000, "upload_mib_per_hour": 100_000}
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How many calls a second were answered, and how long the service's core worked for each, milliseconds."""
+    """How many calls a second were answered, and how long the service's core worked for each,
+    milliseconds.
+    """
 
     per_second: float
     cpu_ms: float
@@ -60,10 +65,14 @@ class Rate:
 
 def main():
     """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--seconds", type=float, default=10, help="how long each is measured")
     options.add_argument("--callers", type=int, default=6, help="how many call at the same time")
-    options.add_argument("--state-url", default="", help="a store that is not a file in a new folder")
+    options.add_argument(
+        "--state-url", default="", help="a store that is not a file in a new folder"
+    )
     options.add_argument("--as-caller", nargs="+", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
@@ -83,7 +92,9 @@ def main():
             jobs = matched_jobs(devnet, service)
             pid = service.process.pid
             submits = together(chosen, pid, "submit", service.url, service.authority.certificate)
-            fetches = together(chosen, pid, "fetch", service.peer.address, service.peer.ca, json.dumps(jobs))
+            fetches = together(
+                chosen, pid, "fetch", service.peer.address, service.peer.ca, json.dumps(jobs)
+            )
         finally:
             service.kill()
             devnet.close()
@@ -109,7 +120,9 @@ def matched_jobs(devnet, service):
     grid.approve()
     jobs = []
     for _ in range(JOBS):
-        script = submit_workflow(service.url, wire_workflow(enableLogging=True), ca=service.authority.certificate)
+        script = submit_workflow(
+            service.url, wire_workflow(enableLogging=True), ca=service.authority.certificate
+        )
         number = grid.request(script)
         grid.match(number)
         jobs.append((number, script))
@@ -117,9 +130,21 @@ def matched_jobs(devnet, service):
 
 
 def together(chosen, service_pid, kind, *arguments):
-    """Return calls a second of so many callers together, in processes of their own, and milliseconds of CPU each."""
-    command = [sys.executable, __file__, "--as-caller", kind, str(chosen.seconds), *map(str, arguments)]
-    callers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(chosen.callers)]
+    """Return calls a second of so many callers together, in processes of their own, and
+    milliseconds of CPU each.
+    """
+    command = [
+        sys.executable,
+        __file__,
+        "--as-caller",
+        kind,
+        str(chosen.seconds),
+        *map(str, arguments),
+    ]
+    callers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(chosen.callers)
+    ]
     for caller in callers:
         caller.stdout.readline()  # it is ready
     cpu_before = cpu_seconds(service_pid)
@@ -201,7 +226,11 @@ def report(render_ms, submits, fetches):
     print(f"rendering {STEPS} steps, median: {render_ms:.1f} ms (bar {RENDER_BAR_MS})")
     print(f"submissions: {submits} (bar {SUBMIT_BAR} a second)")
     print(f"fetches: {fetches} (bar {FETCH_BAR} a second)")
-    return int(submits.per_second < SUBMIT_BAR or fetches.per_second < FETCH_BAR or render_ms > RENDER_BAR_MS)
+    return int(
+        submits.per_second < SUBMIT_BAR
+        or fetches.per_second < FETCH_BAR
+        or render_ms > RENDER_BAR_MS
+    )
 
 
 if __name__ == "__main__":

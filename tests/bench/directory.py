@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How soon the hosts of the standing lab know a new user, and how long a dead directory keeps a look-up waiting.
+"""How soon the hosts of the standing lab know a new user, and how long a dead directory keeps a
+look-up waiting.
 
-A user is usable when every host knows it, counted from the directory's answer to who made it; each is asked for before
-it is there, which hosts remember. Then the directory dies in three ways, and each host asks for a stranger while it is
-connected, for another one at once, and for a user that it knows. It ends with 1 if a bar is missed.
+A user is usable when every host knows it, counted from the directory's answer to who made it; each
+is asked for before it is there, which hosts remember. Then the directory dies in three ways, and
+each host asks for a stranger while it is connected, for another one at once, and for a user that it
+knows. It ends with 1 if a bar is missed.
 """
 
 import argparse
@@ -24,8 +26,12 @@ from tests.e2e.test_directory import CLIENTS, MANAGER, SERVER, Account, dn, user
 NEW_BAR_S, DEAD_BAR_S = 2.0, 4.0
 ROUNDS = 5
 # The lab's hosts have one clock, that of the machine.
-KNOWN_AT = "! getent passwd {0} && until getent passwd {0} >/dev/null; do sleep 0.02; done; date +%s.%N"
-LOOK_UP = "began=$(date +%s.%N); getent passwd {} >/dev/null || test $? = 2; echo $(date +%s.%N) $began"
+KNOWN_AT = (
+    "! getent passwd {0} && until getent passwd {0} >/dev/null; do sleep 0.02; done; date +%s.%N"
+)
+LOOK_UP = (
+    "began=$(date +%s.%N); getent passwd {} >/dev/null || test $? = 2; echo $(date +%s.%N) $began"
+)
 UNIT = "dirsrv@gridstead"
 CUT_OFF = "nft add table inet {0} && nft add chain inet {0} in '{{ type filter hook input priority -300; }}'"
 CUT_OFF += " && nft add rule inet {0} in iifname != lo tcp dport 636 drop"
@@ -76,7 +82,9 @@ class Bench:
         return max(float(end) - float(began) for end, began in pairs)
 
     def dead(self, death):
-        """Return the longest look-ups while the directory is dead: a stranger, the next stranger, a known user."""
+        """Return the longest look-ups while the directory is dead: a stranger, the next stranger, a
+        known user.
+        """
         known = self.address()
         self.make(known)
         self.everywhere(f"until getent passwd {known} >/dev/null; do sleep 0.2; done")
@@ -95,12 +103,18 @@ class Bench:
 
 def main():
     """Measure and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="users to make (default %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="users to make (default %(default)s)"
+    )
     rounds = parser.parse_args().rounds
     with contextlib.closing(Bench(Lab(people.lab_grid().folder))) as bench:
         new = max(bench.new_user() for _ in range(rounds))
-        print(f"every host knows a new user after {new:.2f} s at most, of {rounds} users (bar {NEW_BAR_S:.0f})")
+        print(
+            f"every host knows a new user after {new:.2f} s at most, of {rounds} users (bar {NEW_BAR_S:.0f})"
+        )
         worst = 0.0
         for death in DEATHS:
             times = bench.dead(death)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much the grid costs beside plain Slurm: the same trivial jobs through both, on one lab, one after the other.
+"""How much the grid costs beside plain Slurm: the same trivial jobs through both, on one lab, one
+after the other.
 
-Straight: from the first submission to slurmrestd until the last end in slurmdbd. Grid: from the first workflow sent to
-the Job Definition service until the last settlement's receipt is seen. What the grid waits for is told phase by phase.
+Straight: from the first submission to slurmrestd until the last end in slurmdbd. Grid: from the
+first workflow sent to the Job Definition service until the last settlement's receipt is seen. What
+the grid waits for is told phase by phase.
 """
 
 import argparse
@@ -44,7 +46,9 @@ MILESTONES = ("JobRequested", "JobMatched", "JobClaimed", "JobStarted", "JobSett
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """When the first and the last job came to a point of its way, seconds since the first submission."""
+    """When the first and the last job came to a point of its way, seconds since the first
+    submission.
+    """
 
     name: str
     first: float
@@ -67,7 +71,9 @@ def main():
     """Run both ways and print the ratio."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--jobs", type=int, default=JOBS)
-    options.add_argument("--rounds", type=int, default=1, help="how often; the best of each way counts")
+    options.add_argument(
+        "--rounds", type=int, default=1, help="how often; the best of each way counts"
+    )
     chosen = options.parse_args()
     lab = Lab(people.lab_grid().folder)
     grid = Grid(lab)
@@ -93,7 +99,11 @@ def profiled(lab, runs):
     before = cpu_seconds(lab)
     yield
     after = cpu_seconds(lab)
-    runs[-1].cpu = {unit: spent for unit in after if (spent := after[unit] - before.get(unit, 0.0)) >= CPU_SHOWN_S}
+    runs[-1].cpu = {
+        unit: spent
+        for unit in after
+        if (spent := after[unit] - before.get(unit, 0.0)) >= CPU_SHOWN_S
+    }
 
 
 def cpu_seconds(lab):
@@ -107,7 +117,9 @@ def cpu_seconds(lab):
         for block in lab.sh(host, script).split("\n\n"):
             told = dict(line.split("=", 1) for line in block.split())
             if told.get("CPUUsageNSec", "").isdigit():
-                found[f"{host} {told['Id'].removesuffix('.service')}"] = int(told["CPUUsageNSec"]) / 1e9
+                found[f"{host} {told['Id'].removesuffix('.service')}"] = (
+                    int(told["CPUUsageNSec"]) / 1e9
+                )
     return found
 
 
@@ -139,7 +151,11 @@ def through_slurm(lab, address, workflow, jobs):
 
     def records():
         found = [one for one in slurm_records(lab, began) if contract in one["admincomment"]]
-        return found if len(found) == jobs and all(one["state"] == "COMPLETED" for one in found) else None
+        return (
+            found
+            if len(found) == jobs and all(one["state"] == "COMPLETED" for one in found)
+            else None
+        )
 
     return slurm_phases(wait_until(records, timeout=TIMEOUT_S), began)
 
@@ -150,7 +166,11 @@ def through_grid(lab, member, workflows):
     chain = open_chain(member.settings.chain)
     first_block, began = chain.ledger.head().number + 1, time.time()
     numbers = set(member.submit(workflows, credits_=CREDITS))
-    wait_until(lambda: len(logs(chain, first_block, ["JobSettled"])) >= len(numbers), timeout=TIMEOUT_S, every=POLL_S)
+    wait_until(
+        lambda: len(logs(chain, first_block, ["JobSettled"])) >= len(numbers),
+        timeout=TIMEOUT_S,
+        every=POLL_S,
+    )
     ended = time.time()
     times = job_history(chain, first_block, numbers)
     assert all(len(times[name]) == len(numbers) for name in MILESTONES)
@@ -164,10 +184,15 @@ def through_grid(lab, member, workflows):
 
 
 def job_history(chain, first_block, numbers):
-    """Return when each job came to each milestone, by the milestone's name and the job's number; Unix seconds."""
+    """Return when each job came to each milestone, by the milestone's name and the job's number;
+    Unix seconds.
+    """
     names = {event.topic: name for name, event in artifact("MetaScheduler").events.items()}
     entries = logs(chain, first_block, MILESTONES)
-    times = {height: chain.ledger.block(int(height, 16)).timestamp for height in {e["blockNumber"] for e in entries}}
+    times = {
+        height: chain.ledger.block(int(height, 16)).timestamp
+        for height in {e["blockNumber"] for e in entries}
+    }
     found = {name: {} for name in MILESTONES}
     for entry in entries:
         number = int(entry["topics"][1], 16)
@@ -202,7 +227,9 @@ def slurm_records(lab, since):
 
 def slurm_phases(records, began):
     """Return when Slurm took, started and ended the jobs."""
-    return tuple(phase(f"slurm: {what}", [int(one[what]) for one in records], began) for what in SLURM_TIMES)
+    return tuple(
+        phase(f"slurm: {what}", [int(one[what]) for one in records], began) for what in SLURM_TIMES
+    )
 
 
 def phase(name, times, began):
@@ -214,15 +241,23 @@ def report(chosen, confirmations, straight, ours):
     """Print the phases of each run, the machine, and the ratio of the best runs."""
     for title, runs in (("straight", straight), ("grid", ours)):
         for run in runs:
-            print(f"\n{title}: seconds since the first submission\n{'':24} {'first job':>10} {'last job':>10}")
+            print(
+                f"\n{title}: seconds since the first submission\n{'':24} {'first job':>10} {'last job':>10}"
+            )
             for one in run.phases:
                 print(f"{one.name:24} {max(0.0, one.first):10.1f} {one.last:10.1f}")
-            print("CPU seconds: " + ", ".join(f"{unit} {spent:.1f}" for unit, spent in dearest(run)))
+            print(
+                "CPU seconds: " + ", ".join(f"{unit} {spent:.1f}" for unit, spent in dearest(run))
+            )
     best_straight, best_ours = (min(run.seconds for run in runs) for runs in (straight, ours))
     load = os.getloadavg()
     print(f"\nmachine: {os.cpu_count()} cores, {platform.machine()}, load {load[0]:.1f}")
-    print(f"jobs {chosen.jobs}, rounds {chosen.rounds}, confirmations {confirmations}, blocks every second, 30 M gas")
-    print(f"straight {best_straight:.1f} s, grid {best_ours:.1f} s, ratio {best_straight / best_ours:.2f} (bar {BAR})")
+    print(
+        f"jobs {chosen.jobs}, rounds {chosen.rounds}, confirmations {confirmations}, blocks every second, 30 M gas"
+    )
+    print(
+        f"straight {best_straight:.1f} s, grid {best_ours:.1f} s, ratio {best_straight / best_ours:.2f} (bar {BAR})"
+    )
     return 0 if best_straight / best_ours >= BAR else 1
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much output a logger takes, how soon a follower sees a line, what logging costs a job and a stream the logger.
+"""How much output a logger takes, how soon a follower sees a line, what logging costs a job and a
+stream the logger.
 
-The logger is a process of its own with TLS on the loopback, logs sealed on disk; lines are acknowledged when they are
-durable. Writers are processes that send what the writer beside a job sends: chunks of 64 KiB, 4 MiB to a call. It ends
-with 1 if a bar is missed.
+The logger is a process of its own with TLS on the loopback, logs sealed on disk; lines are
+acknowledged when they are durable. Writers are processes that send what the writer beside a job
+sends: chunks of 64 KiB, 4 MiB to a call. It ends with 1 if a bar is missed.
 """
 
 import argparse
@@ -56,7 +57,9 @@ NOBODY = "localhost:1"  # nothing listens there
 def chunk(sequence: int) -> Chunk:
     """Return a full chunk of lines."""
     data = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
-    return Chunk(data=data, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence)
+    return Chunk(
+        data=data, timestamp_ns=time.time_ns(), stream=Stream.STDOUT, writer=1, sequence=sequence
+    )
 
 
 def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
@@ -64,7 +67,11 @@ def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
     client = LoggerClient(GrpcPeer(address=address, ca=ca))
     sys.stdin.readline()
     for first in range(1, count + 1, CHUNKS_PER_CALL):
-        client.write(access, [chunk(n) for n in range(first, min(first + CHUNKS_PER_CALL, count + 1))], timeout_s=60)
+        client.write(
+            access,
+            [chunk(n) for n in range(first, min(first + CHUNKS_PER_CALL, count + 1))],
+            timeout_s=60,
+        )
 
 
 def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
@@ -73,9 +80,20 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
     processes = []
     for _ in range(writers):
         log = log_of(Wallet().address)
-        arguments = [logger.peer.address, logger.peer.ca, log.owner, log.name, logger.token(log), str(count)]
+        arguments = [
+            logger.peer.address,
+            logger.peer.ca,
+            log.owner,
+            log.name,
+            logger.token(log),
+            str(count),
+        ]
         processes.append(
-            subprocess.Popen([sys.executable, __file__, "--as-writer", *arguments], stdin=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, __file__, "--as-writer", *arguments],
+                stdin=subprocess.PIPE,
+                text=True,
+            )
         )
     time.sleep(2 * writers)  # they import
     started = time.monotonic()
@@ -108,7 +126,9 @@ def latency(logger: LoggerProcess) -> list[float]:
     threading.Thread(target=follow, daemon=True).start()
     time.sleep(1)
     for number in range(1, SAMPLES + 1):
-        client.write(access, [Chunk(data=LINE, timestamp_ns=time.time_ns(), writer=1, sequence=number)])
+        client.write(
+            access, [Chunk(data=LINE, timestamp_ns=time.time_ns(), writer=1, sequence=number)]
+        )
         time.sleep(0.02)
     if not done.wait(10):
         raise SystemExit("bench: the follower missed lines")
@@ -116,7 +136,9 @@ def latency(logger: LoggerProcess) -> list[float]:
 
 
 def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
-    """Return KiB of the logger per open stream: each with a connection of its own, and all over one."""
+    """Return KiB of the logger per open stream: each with a connection of its own, and all over
+    one.
+    """
     client = LoggerClient(logger.peer)
     owners = [Wallet() for _ in range(FOLLOWERS)]
     for owner in owners:
@@ -145,8 +167,8 @@ def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
 def added(node: Node, access: dict[str, str]) -> list[float]:
     """Return by how many seconds logging made jobs of one line longer.
 
-    A job is the whole script that its workflow renders to, with a stand-in for srun that starts its task at once, so it
-    is over before its writer has started.
+    A job is the whole script that its workflow renders to, with a stand-in for srun that starts its
+    task at once, so it is over before its writer has started.
     """
     without, with_ = [], []
     for _ in range(JOBS):
@@ -172,10 +194,13 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
             address=log.owner, log_name=log.name, timestamp=now, signed_hash=signature
         ).SerializeToString()
         body = base64.b64encode(b"\0" + len(asked).to_bytes(4, "big") + asked)
-        connection = tls.wrap_socket(socket.create_connection(("localhost", port)), server_hostname="localhost")
+        connection = tls.wrap_socket(
+            socket.create_connection(("localhost", port)), server_hostname="localhost"
+        )
         connection.sendall(
             b"POST /logger.v1alpha1.LoggerAPI/Read HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
-            b"Content-Type: application/grpc-web-text\r\nOrigin: %s\r\n\r\n%s" % (len(body), PORTAL.encode(), body)
+            b"Content-Type: application/grpc-web-text\r\nOrigin: %s\r\n\r\n%s"
+            % (len(body), PORTAL.encode(), body)
         )
         if not connection.recv(4096).startswith(b"HTTP/1.1 200"):
             raise SystemExit("bench: a browser was refused")
@@ -187,7 +212,9 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
 
 
 def ends(logger: LoggerProcess, folder: Path, lines: int) -> float:
-    """Return seconds from the end of a job's output to the end of its writer; the median of several jobs."""
+    """Return seconds from the end of a job's output to the end of its writer; the median of several
+    jobs.
+    """
     times = []
     for _ in range(ENDS):
         access_file = logger.access_file(folder / "access", log_of(Wallet().address))
@@ -210,7 +237,8 @@ def node_at(folder: Path) -> Node:
     folder.mkdir()
     node = Node(folder)
     node.add(
-        "writer", f'#!/bin/sh\nPYTHONPATH={CHECKOUT}/control exec {sys.executable} -m gridstead.cli.log_writer "$@"\n'
+        "writer",
+        f'#!/bin/sh\nPYTHONPATH={CHECKOUT}/control exec {sys.executable} -m gridstead.cli.log_writer "$@"\n',
     )
     return node
 
@@ -253,7 +281,10 @@ def measure(folder: Path, mib: int) -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         web_port = free.getsockname()[1]
     logger = LoggerProcess(
-        folder, max_log_mib=4096, web_origins=json.dumps([PORTAL]), web_listen=f'"127.0.0.1:{web_port}"'
+        folder,
+        max_log_mib=4096,
+        web_origins=json.dumps([PORTAL]),
+        web_listen=f'"127.0.0.1:{web_port}"',
     )
     logger.start()
     logger.wait()
@@ -262,13 +293,19 @@ def measure(folder: Path, mib: int) -> int:
     delays = latency(logger)
     print(f"follow: {shown(delays)} (bar {FOLLOW_BAR_S * 1000:.0f})")
     node = node_at(folder / "node")
-    reachable, absent = (added(node, access_to(logger, address)) for address in (logger.peer.address, NOBODY))
+    reachable, absent = (
+        added(node, access_to(logger, address)) for address in (logger.peer.address, NOBODY)
+    )
     print(f"added to a job of one line: {shown(reachable)} (bar {ADDED_BAR_S * 1000:.0f})")
     print(f"the same while there is no logger: {shown(absent)} (bar {ADDED_BAR_S * 1000:.0f})")
     for lines in (1, 100_000):
-        print(f"a job whose last words are {lines} lines ends {ends(logger, folder, lines) * 1000:.0f} ms later")
+        print(
+            f"a job whose last words are {lines} lines ends {ends(logger, folder, lines) * 1000:.0f} ms later"
+        )
     own, shared = memory_per_stream(logger)
-    print(f"memory per open stream: {own:.0f} KiB with a connection each, {shared:.0f} KiB over one connection")
+    print(
+        f"memory per open stream: {own:.0f} KiB with a connection each, {shared:.0f} KiB over one connection"
+    )
     print(f"memory per open stream of a browser: {memory_per_browser(logger, web_port):.0f} KiB")
     logger.kill()
     quick = max(delays) <= FOLLOW_BAR_S and max(reachable + absent) <= ADDED_BAR_S

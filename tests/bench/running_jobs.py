@@ -39,7 +39,11 @@ class BusyChain:
         tell("a chain of its own, with the grid's contracts")
         self.tell = tell
         self.devnet = Devnet(folder, "--gas-limit", str(BLOCK_GAS))
-        self.anvil, self.node, self.contracts = self.devnet.anvil, self.devnet.node, self.devnet.contracts
+        self.anvil, self.node, self.contracts = (
+            self.devnet.anvil,
+            self.devnet.node,
+            self.devnet.contracts,
+        )
         self.provider = self.devnet.provider
         self.ledger = ChainLedger(self.node, self.contracts)
 
@@ -49,31 +53,48 @@ class BusyChain:
     def running_jobs(self, count):
         """Take so many jobs to where they run, and return the calls that settle them."""
         devnet, grid = self.devnet, self.contracts
-        self.act(self.provider, [[Register(hardware=HARDWARE, prices=PRICES, labels=())]], gas=REGISTER_GAS)
+        self.act(
+            self.provider,
+            [[Register(hardware=HARDWARE, prices=PRICES, labels=())]],
+            gas=REGISTER_GAS,
+        )
         devnet.as_admin.approve_provider(self.provider.address)
         self.anvil.rpc("evm_setAutomine", False)
         self.tell(f"{count} jobs are requested")
         self.request(count)
         self.tell("matched, claimed and set running")
         contract = grid.meta_scheduler.address
-        ids = [JobId(chain_id=grid.chain_id, contract=contract, number=number) for number in range(1, count + 1)]
+        ids = [
+            JobId(chain_id=grid.chain_id, contract=contract, number=number)
+            for number in range(1, count + 1)
+        ]
         job_keys = [JobKey(job_id=one, batch_location_hash=SCRIPT) for one in ids]
-        self.act(devnet.operator, in_batches([Match(job_key=one, provider=self.provider.address) for one in job_keys]))
+        self.act(
+            devnet.operator,
+            in_batches([Match(job_key=one, provider=self.provider.address) for one in job_keys]),
+        )
         self.act(self.provider, [[ClaimJobs(limit=BATCH)]] * -(-count // BATCH), gas=CLAIM_GAS)
         now = self.ledger.head().timestamp
-        self.act(self.provider, in_batches([SetRunning(job_key=one, started_at=now) for one in job_keys]))
+        self.act(
+            self.provider, in_batches([SetRunning(job_key=one, started_at=now) for one in job_keys])
+        )
         self.anvil.rpc("evm_increaseTime", 2 * SECONDS)
         self.anvil.mine()
         jobs = self.ledger.jobs([one.number for one in ids], at_block=self.ledger.head())
         assert {job.state for job in jobs.values()} == {JobState.RUNNING}
         fields = {"state": JobState.FINISHED, "seconds": SECONDS, "exit_code": 0, "error": ""}
-        return [Settle(job_key=one, evidence=f"0x{one.job_id.number:064x}", **fields) for one in job_keys]
+        return [
+            Settle(job_key=one, evidence=f"0x{one.job_id.number:064x}", **fields)
+            for one in job_keys
+        ]
 
     def request(self, count):
         """Have the customer ask for so many jobs."""
         grid, customer = self.contracts.meta_scheduler, self.devnet.customer
         asked = JobRequest(resources=SMALL, batch_location_hash=SCRIPT, escrow=LOCK)
-        payload = Payload(to=grid.address, data=grid.data("requestNewJob", *to_arguments(asked)), gas=None)
+        payload = Payload(
+            to=grid.address, data=grid.data("requestNewJob", *to_arguments(asked)), gas=None
+        )
         shared = {"chain_id": self.contracts.chain_id, "gas": REQUEST_GAS, "fees": FEES}
         first = self.nonce(customer)
         for start in range(first, first + count, REQUESTS_PER_BLOCK):
@@ -85,7 +106,9 @@ class BusyChain:
     def act(self, wallet, batches, *, gas=None):
         """Make calls, in these batches, one in a block."""
         nonce = self.nonce(wallet)
-        for raw in self.signed(ChainAccount(self.node, self.contracts, wallet), batches, nonce, gas=gas):
+        for raw in self.signed(
+            ChainAccount(self.node, self.contracts, wallet), batches, nonce, gas=gas
+        ):
             nonce += 1
             self.give([raw])
             self.mine_until(wallet, nonce)
@@ -101,7 +124,9 @@ class BusyChain:
     def give(self, raws):
         """Give signed bytes to the node, as fast as it takes them."""
         for start in range(0, len(raws), GIVEN_AT_ONCE):
-            requests = [("eth_sendRawTransaction", [raw]) for raw in raws[start : start + GIVEN_AT_ONCE]]
+            requests = [
+                ("eth_sendRawTransaction", [raw]) for raw in raws[start : start + GIVEN_AT_ONCE]
+            ]
             refused = [one for one in self.node.batch(requests) if isinstance(one, RpcError)]
             assert not refused, refused[0]
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many settlements a second the sender takes to the chain, beside raw transactions of the same calls.
+"""How many settlements a second the sender takes to the chain, beside raw transactions of the same
+calls.
 
-A chain of its own (anvil, a block of 30 M gas every second, old states dropped) is taken to so many running jobs. From
-that same state each way settles them. Raw: transactions that were signed beforehand, given to the node as fast as it
-takes them. Sender: the calls wait in the outbox of a store on disk, and the sender ticks as in a service. Both are
-timed from a new block until the block with the last settlement is seen. It ends with 1 if a bar is missed.
+A chain of its own (anvil, a block of 30 M gas every second, old states dropped) is taken to so many
+running jobs. From that same state each way settles them. Raw: transactions that were signed
+beforehand, given to the node as fast as it takes them. Sender: the calls wait in the outbox of a
+store on disk, and the sender ticks as in a service. Both are timed from a new block until the block
+with the last settlement is seen. It ends with 1 if a bar is missed.
 """
 
 import argparse
@@ -51,7 +53,9 @@ BARRED = ("single", "batched")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What goes into a transaction: so many settlements at most, by our calls or by those of DeepSquare 1.2."""
+    """What goes into a transaction: so many settlements at most, by our calls or by those of
+    DeepSquare 1.2.
+    """
 
     name: str
     size: int
@@ -60,7 +64,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How one way went: settlements, transactions, blocks with settlements, and seconds to the last of them."""
+    """How one way went: settlements, transactions, blocks with settlements, and seconds to the last
+    of them.
+    """
 
     way: str
     kind: str
@@ -76,11 +82,21 @@ class Run:
 
 def main():
     """Run all ways and print the figures."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--singles", type=int, default=2000, help="settlements that go one to a transaction")
-    options.add_argument("--batched", type=int, default=5000, help=f"settlements that go up to {BATCH} together")
-    options.add_argument("--rounds", type=int, default=1, help="how often; the best of each way counts")
-    options.add_argument("--json", action="store_true", help="print JSON on stdout instead of a table")
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "--singles", type=int, default=2000, help="settlements that go one to a transaction"
+    )
+    options.add_argument(
+        "--batched", type=int, default=5000, help=f"settlements that go up to {BATCH} together"
+    )
+    options.add_argument(
+        "--rounds", type=int, default=1, help="how often; the best of each way counts"
+    )
+    options.add_argument(
+        "--json", action="store_true", help="print JSON on stdout instead of a table"
+    )
     chosen = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     kinds = {
@@ -116,7 +132,9 @@ class Bench:
 
     def account(self, kind):
         """Return the provider's account, and its contracts as of that generation."""
-        contracts = replace(self.chain.contracts, version="") if kind.plain else self.chain.contracts
+        contracts = (
+            replace(self.chain.contracts, version="") if kind.plain else self.chain.contracts
+        )
         return ChainAccount(self.chain.node, contracts, self.chain.provider)
 
     def raw(self, kind, calls):
@@ -124,16 +142,24 @@ class Bench:
         chain, account = self.chain, self.account(kind)
         tell(f"raw, {kind.name}: signing")
         (gas,) = account.gas([calls[:1]], room=BLOCK_GAS) if kind.plain else (None,)
-        raws = chain.signed(account, in_batches(calls, kind.size), chain.nonce(chain.provider), gas=gas)
+        raws = chain.signed(
+            account, in_batches(calls, kind.size), chain.nonce(chain.provider), gas=gas
+        )
         return self.measured("raw", kind, len(calls), lambda _: chain.give(raws))
 
     def sender(self, kind, calls):
         """Settle by a service's sender."""
-        with contextlib.closing(Database(f"sqlite:///{self.folder}/{next(self.stores)}.db")) as database:
+        with contextlib.closing(
+            Database(f"sqlite:///{self.folder}/{next(self.stores)}.db")
+        ) as database:
             clock = SystemClock()
             outbox, account = SqlOutbox(database, clock), self.account(kind)
             ports = SenderPorts(
-                clock=clock, ledger=self.chain.ledger, account=account, outbox=outbox, transactions=outbox
+                clock=clock,
+                ledger=self.chain.ledger,
+                account=account,
+                outbox=outbox,
+                transactions=outbox,
             )
             sender = Sender(ports, DispatchPolicy(confirmations=CONFIRMATIONS, batch=kind.size))
             tell(f"sender, {kind.name}: filling the outbox")
@@ -154,10 +180,19 @@ class Bench:
             anvil.rpc("evm_setIntervalMining", 0)
             anvil.rpc("anvil_dropAllTransactions")
             anvil.rpc("evm_revert", snapshot)
-        return Run(way=way, kind=kind.name, settlements=count, transactions=used, blocks=blocks, seconds=seconds)
+        return Run(
+            way=way,
+            kind=kind.name,
+            settlements=count,
+            transactions=used,
+            blocks=blocks,
+            seconds=seconds,
+        )
 
     def followed(self, title, count, act):
-        """Return in how many blocks, and after how long, all was settled by an act in another thread."""
+        """Return in how many blocks, and after how long, all was settled by an act in another
+        thread.
+        """
         head = self.next_block(self.chain.ledger.head().number)
         began, done, errors = time.monotonic(), threading.Event(), []
         actor = threading.Thread(target=watched, args=(act, done, errors))
@@ -213,10 +248,16 @@ def report(runs, *, as_json):
     for run in runs:
         key = run.way, run.kind
         best[key] = max(run, best.get(key, run), key=lambda one: one.per_second)
-    ratios = {kind: best["sender", kind].per_second / best["raw", kind].per_second for _, kind in best}
+    ratios = {
+        kind: best["sender", kind].per_second / best["raw", kind].per_second for _, kind in best
+    }
     batched = best["sender", "batched"].per_second
     passed = min(ratios[kind] for kind in BARRED) >= RATIO_BAR and batched >= BATCHED_BAR
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "load": round(os.getloadavg()[0], 1)}
+    machine = {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "load": round(os.getloadavg()[0], 1),
+    }
     if as_json:
         rows = [
             asdict(run) | {"seconds": round(run.seconds, 2), "per_second": round(run.per_second, 1)}
@@ -239,7 +280,9 @@ def report(runs, *, as_json):
         figures = f"{run.settlements:8} {run.transactions:8} {run.blocks:8} {run.seconds:8.1f} {run.per_second:9.0f}"
         print(f"{run.way + ', ' + run.kind:18} {figures}")
     for kind, ratio in ratios.items():
-        print(f"sender / raw, {kind}: {ratio:.2f}" + (f" (bar {RATIO_BAR})" if kind in BARRED else ""))
+        print(
+            f"sender / raw, {kind}: {ratio:.2f}" + (f" (bar {RATIO_BAR})" if kind in BARRED else "")
+        )
     print(f"jobs settled a second through the sender, batched: {batched:.0f} (bar {BATCHED_BAR})")
     print(f"machine: {machine['cores']} cores, {machine['machine']}, load {machine['load']}")
     return 0 if passed else 1

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long site.yml takes on new hosts, by phase, and again where nothing is to be done.
 
-A lab of its own, named bench: the default one's hosts, with their packages in the image, or with --plain a bare Debian.
-A phase is a playbook that site.yml imports. It ends with 1 if a bar is missed, or if the second run changes something.
+A lab of its own, named bench: the default one's hosts, with their packages in the image, or with
+--plain a bare Debian. A phase is a playbook that site.yml imports. It ends with 1 if a bar is
+missed, or if the second run changes something.
 """
 
 import argparse
@@ -39,7 +40,9 @@ def phases():
 
 
 def run(environment):
-    """Run site.yml and return its seconds, those of each phase, and how many tasks changed something."""
+    """Run site.yml and return its seconds, those of each phase, and how many tasks changed
+    something.
+    """
     phase_of, spent, phase, changed = phases(), {}, None, 0
     began = since = time.monotonic()
     argv = ["ansible-playbook", "site.yml"]
@@ -54,15 +57,23 @@ def run(environment):
             print(line, end="", file=sys.stderr)
     if ansible.returncode:
         raise SystemExit(f"site.yml ended with {ansible.returncode}")
-    return time.monotonic() - began, {name: seconds for name, seconds in spent.items() if name}, changed
+    return (
+        time.monotonic() - began,
+        {name: seconds for name, seconds in spent.items() if name},
+        changed,
+    )
 
 
 def main():
     """Measure and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--plain", action="store_true", help="begin with a bare Debian")
     kind = "plain" if parser.parse_args().plain else "prepared"
-    topology = json.loads((LAB / "topology.json").read_text()) | ({"image": "plain"} if kind == "plain" else {})
+    topology = json.loads((LAB / "topology.json").read_text()) | (
+        {"image": "plain"} if kind == "plain" else {}
+    )
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(topology, file)
         file.flush()

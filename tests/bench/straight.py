@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain Slurm, to compare with: runs as SlurmUser on the controller and submits the same job again and again.
+"""Plain Slurm, to compare with: runs as SlurmUser on the controller and submits the same job again
+and again.
 
-Standard input is JSON. The guard takes no job of a wallet without a job key, so
-each has one, of contracts that do not exist. Standard output is the Unix time of the first submission.
+Standard input is JSON. The guard takes no job of a wallet without a job key, so each has one, of
+contracts that do not exist. Standard output is the Unix time of the first submission.
 """
 
 import json
@@ -32,7 +33,8 @@ slurm = Slurmrestd(
 submissions = [
     Submission(
         job_key=JobKey(
-            job_id=JobId(chain_id=1, contract=task["contract"], number=number), batch_location_hash="straight"
+            job_id=JobId(chain_id=1, contract=task["contract"], number=number),
+            batch_location_hash="straight",
         ),
         user=GridUser(address=task["address"], uid=task["uid"], gid=task["gid"]),
         resources=Resources(**task["resources"]),

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the time that a workflow's file takes grows with its size: in proportion, whatever is in it.
 
-Each kind of file is read and rendered at a quarter of the largest size and at the whole. It ends with 1 if one takes
-much more than four times as long.
+Each kind of file is read and rendered at a quarter of the largest size and at the whole. It ends
+with 1 if one takes much more than four times as long.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def written(kind, size):
 
 
 def seconds(text):
-    """CPU time that the text takes to be a script or to be refused; very much if very much is said of it."""
+    """CPU time that the text takes to be a script or to be refused; very much if very much is said
+    of it.
+    """
     started = time.process_time()
     try:
         render(parse_workflow(text))

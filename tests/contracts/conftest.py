@@ -20,12 +20,16 @@ BLOCK_GAS_LIMIT = 30_000_000
 
 
 def _tool(name):
-    """Return the path of a program, this checkout's or the machine's own; without it fail in CI and skip elsewhere."""
+    """Return the path of a program, this checkout's or the machine's own; without it fail in CI and
+    skip elsewhere.
+    """
     found = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
     found += ROOT.glob(f".venv/{name}/bin/{name}")
     path = found[0] if found else shutil.which(name)
     if path is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed (make setup)")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            f"{name} is not installed (make setup)"
+        )
     return Path(path)
 
 
@@ -46,7 +50,9 @@ def slither():
 
 @pytest.fixture(scope="session")
 def forge(forge_path):
-    """Return a function that runs forge in contracts/, with more of an environment, and returns what it did."""
+    """Return a function that runs forge in contracts/, with more of an environment, and returns
+    what it did.
+    """
 
     def run(*arguments, **environment):
         return subprocess.run(
@@ -63,7 +69,9 @@ def forge(forge_path):
 
 @pytest.fixture(scope="session")
 def exceptions():
-    """Return a function that gives the entries of contracts/exceptions.toml that one job key lets pass."""
+    """Return a function that gives the entries of contracts/exceptions.toml that one job key lets
+    pass.
+    """
     document = tomllib.loads((CONTRACTS / "exceptions.toml").read_text())
     assert all(entry["reason"] for entries in document.values() for entry in entries)
 
@@ -102,7 +110,14 @@ def chain():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    arguments = ["--port", str(port), "--chain-id", str(CHAIN_ID), "--gas-limit", str(BLOCK_GAS_LIMIT)]
+    arguments = [
+        "--port",
+        str(port),
+        "--chain-id",
+        str(CHAIN_ID),
+        "--gas-limit",
+        str(BLOCK_GAS_LIMIT),
+    ]
     anvil = subprocess.Popen([_tool("anvil"), "--silent", "--prune-history", *arguments])
     web3 = Web3(HTTPProvider(f"http://127.0.0.1:{port}", request_kwargs={"timeout": 30}))
     try:

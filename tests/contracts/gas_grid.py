@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts' calls cost on a real chain: every figure is the gas that a receipt says was used.
+"""What the contracts' calls cost on a real chain: every figure is the gas that a receipt says was
+used.
 
-Rule: a figure depends on the contracts alone, so what a call carries is fixed: addresses of anvil's own accounts, a
-script's id of 22 characters, no labels, a record's hash without zero bytes.
+Rule: a figure depends on the contracts alone, so what a call carries is fixed: addresses of anvil's
+own accounts, a script's id of 22 characters, no labels, a record's hash without zero bytes.
 """
 
 from __future__ import annotations
@@ -22,24 +23,31 @@ HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
 EVIDENCE = keccak(text="accounting record")
 STEPS = ("request", "match", "claim", "start", "end")
-# A queue's slot holds four ids, so each fourth entry pays for a new one: a later call is the mean of four.
+# A queue's slot holds four ids, so each fourth entry pays for a new one: a later call is the mean
+# of four.
 LATER = 4
 
 Figures = dict[str, int]
 
 
 class GasGrid:
-    """A set of contracts on a fresh chain: an admin, a matcher, and customers and providers that have done nothing."""
+    """A set of contracts on a fresh chain: an admin, a matcher, and customers and providers that
+    have done nothing.
+    """
 
     def __init__(self, chain, create) -> None:
         self.chain = chain
-        self.admin, self.matcher, self.customer, self.provider, self.newcomer, self.candidate = chain.eth.accounts[:6]
+        self.admin, self.matcher, self.customer, self.provider, self.newcomer, self.candidate = (
+            chain.eth.accounts[:6]
+        )
         self.credit = create("Credit", 10**6 * 10**18)
         self.providers = create("ProviderManager")
         self.jobs = create("JobRepository")
         self.queues = create("ProviderJobQueues", self.jobs.address)
         others = (create("Constants"), self.providers, self.queues, self.jobs)
-        self.contract = create("MetaScheduler", self.credit.address, *(other.address for other in others))
+        self.contract = create(
+            "MetaScheduler", self.credit.address, *(other.address for other in others)
+        )
         self.meta = self.contract.functions
         self._connect()
 
@@ -58,7 +66,9 @@ class GasGrid:
 
     def spend(self, sender: str, call) -> int:
         """Mine a call in a block of its own and return the gas used."""
-        receipt = self.chain.eth.wait_for_transaction_receipt(call.transact({"from": sender, "gas": 20_000_000}))
+        receipt = self.chain.eth.wait_for_transaction_receipt(
+            call.transact({"from": sender, "gas": 20_000_000})
+        )
         assert receipt.status == 1
         return receipt.gasUsed
 
@@ -95,12 +105,16 @@ class GasGrid:
 
     def start(self) -> int:
         """Return the gas of saying that it runs."""
-        return self.spend(self.provider, self.meta.providerSetJobStatus(self.newest()[0], RUNNING, 0, "", 0))
+        return self.spend(
+            self.provider, self.meta.providerSetJobStatus(self.newest()[0], RUNNING, 0, "", 0)
+        )
 
     def end(self) -> int:
         """Return the gas of settling it after a minute."""
         self.pass_time(60)
-        return self.spend(self.provider, self.meta.providerSetJobStatus(self.newest()[0], FINISHED, 1, "", 0))
+        return self.spend(
+            self.provider, self.meta.providerSetJobStatus(self.newest()[0], FINISHED, 1, "", 0)
+        )
 
     def take_to(self, step: str) -> bytes:
         """Take a new job as far as a step, the step included, and return its id."""
@@ -123,7 +137,9 @@ class GasGrid:
         kinds_of_domain = ("string", "string", "uint256", "address")
         document = {
             "types": {
-                "EIP712Domain": [{"name": n, "type": k} for n, k in zip(domain, kinds_of_domain, strict=True)],
+                "EIP712Domain": [
+                    {"name": n, "type": k} for n, k in zip(domain, kinds_of_domain, strict=True)
+                ],
                 "Permit": [{"name": n, "type": k} for n, k in zip(names, kinds, strict=True)],
             },
             "primaryType": "Permit",
@@ -136,7 +152,9 @@ class GasGrid:
 
 
 def measure_life(grid: GasGrid) -> tuple[Figures, Figures]:
-    """Return the gas of each step of a life: of the first job of a customer and a provider, and of a later one."""
+    """Return the gas of each step of a life: of the first job of a customer and a provider, and of
+    a later one.
+    """
     lives = [{step: getattr(grid, step)() for step in STEPS} for _ in range(1 + LATER)]
     later = {step: sum(life[step] for life in lives[1:]) // LATER for step in STEPS}
     return lives[0], later
@@ -148,7 +166,9 @@ def measure_batches(grid: GasGrid) -> Figures:
     ids = grid.newest(BATCH)
     meta, provider = grid.meta, grid.provider
     gas = {"request": requests}
-    gas["match"] = grid.spend(grid.matcher, meta.metaScheduleMany([(job, provider, UNLIMITED) for job in ids]))
+    gas["match"] = grid.spend(
+        grid.matcher, meta.metaScheduleMany([(job, provider, UNLIMITED) for job in ids])
+    )
     gas["claim"] = grid.spend(provider, meta.claimJobs(BATCH))
     now = grid.now()
     gas["start"] = grid.spend(provider, meta.setRunningMany([(job, now) for job in ids]))
@@ -160,7 +180,9 @@ def measure_batches(grid: GasGrid) -> Figures:
 
 
 def measure_others(grid: GasGrid) -> Figures:
-    """Return the gas of calls that are not part of every life: the mean of four after a first, where there are more."""
+    """Return the gas of calls that are not part of every life: the mean of four after a first,
+    where there are more.
+    """
     return {name: _measure_later(grid, measure) for name, measure in OTHERS.items()} | {
         name: measure(grid) for name, measure in ONCE.items()
     }
@@ -173,7 +195,10 @@ def _measure_later(grid: GasGrid, measure: Callable[[GasGrid], int]) -> int:
 def _permit(grid: GasGrid) -> int:
     deadline = grid.now() + 3600
     signed = grid.sign_permit(grid.newcomer, deadline)
-    return grid.spend(grid.newcomer, grid.meta.requestNewJobWithPermit(DEFINITION, LOCK, NAME, True, deadline, *signed))
+    return grid.spend(
+        grid.newcomer,
+        grid.meta.requestNewJobWithPermit(DEFINITION, LOCK, NAME, True, deadline, *signed),
+    )
 
 
 def _on_job(step: str, sender: str, call: str, *arguments: object) -> Callable[[GasGrid], int]:
@@ -245,7 +270,9 @@ OTHERS: dict[str, Callable[[GasGrid], int]] = {
     "topUpJob": _on_job("start", "customer", "topUpJob", LOCK),
     "claimNextTopUpJob": _claim_of("claimNextTopUpJob"),
     "topUpJobDelegate": _delegated_top_up,
-    "setDelegateSpendingAuthority": _on_job("request", "customer", "setDelegateSpendingAuthority", False),
+    "setDelegateSpendingAuthority": _on_job(
+        "request", "customer", "setDelegateSpendingAuthority", False
+    ),
     "refuseJob, claimed": _on_job("claim", "provider", "refuseJob"),
     "timeoutJob, claimed": _on_job("claim", "matcher", "timeoutJob"),
     "panicJob, running": _on_job("start", "matcher", "panicJob", "node lost"),

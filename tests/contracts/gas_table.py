@@ -4,7 +4,13 @@
 from __future__ import annotations
 
 # What the contracts of DeepSquare 1.2 use on the same path; the last is an estimate.
-REFERENCE = {"request": 635_000, "match": 293_000, "claim": 205_000, "start": 360_000, "end": 400_000}
+REFERENCE = {
+    "request": 635_000,
+    "match": 293_000,
+    "claim": 205_000,
+    "start": 360_000,
+    "end": 400_000,
+}
 CALLS = {
     "request": ("requestNewJob", "requestNewJob"),
     "match": ("metaSchedule", "metaScheduleMany"),
@@ -36,28 +42,45 @@ OTHERS_HEAD = """
 Table = dict[str, tuple[int, ...]]
 
 
-def render(first: dict[str, int], later: dict[str, int], batched: dict[str, int], others: dict[str, int]) -> str:
+def render(
+    first: dict[str, int], later: dict[str, int], batched: dict[str, int], others: dict[str, int]
+) -> str:
     """Return the page."""
     columns = (REFERENCE, first, later, batched)
     rows = [
-        _row(step, f"`{old}` or `{new}`" if old != new else f"`{old}`", *(column[step] for column in columns))
+        _row(
+            step,
+            f"`{old}` or `{new}`" if old != new else f"`{old}`",
+            *(column[step] for column in columns),
+        )
         for step, (old, new) in CALLS.items()
     ]
     sums = _row("**sum**", "", *(sum(column.values()) for column in columns))
     bars = _row("bar", "", "", "", *BARS.values())
-    return HEAD + "".join([*rows, sums, bars]) + OTHERS_HEAD + "".join(_row(*one) for one in others.items())
+    return (
+        HEAD
+        + "".join([*rows, sums, bars])
+        + OTHERS_HEAD
+        + "".join(_row(*one) for one in others.items())
+    )
 
 
 def parse(page: str) -> Table:
-    """Return the figures of each row of a page, by the row's name; without those of the other contracts."""
+    """Return the figures of each row of a page, by the row's name; without those of the other
+    contracts.
+    """
     table = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        numbers = tuple(int(cell.replace(",", "")) for cell in cells if cell.replace(",", "").isdigit())
+        numbers = tuple(
+            int(cell.replace(",", "")) for cell in cells if cell.replace(",", "").isdigit()
+        )
         if numbers:
             table[cells[0]] = numbers[1:] if len(numbers) > len(BARS) else numbers
     return table
 
 
 def _row(*cells: str | int) -> str:
-    return "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else cell for cell in cells) + " |\n"
+    return (
+        "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else cell for cell in cells) + " |\n"
+    )

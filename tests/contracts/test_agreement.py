@@ -56,7 +56,9 @@ def expected_refusal(from_state, to_state):
 
 
 @pytest.mark.parametrize("from_state", JobState)
-def test_the_contract_refuses_exactly_the_illegal_moves_with_the_most_telling_error(solidity, from_state):
+def test_the_contract_refuses_exactly_the_illegal_moves_with_the_most_telling_error(
+    solidity, from_state
+):
     for to_state in JobState:
         if is_legal(from_state, to_state):
             solidity.check(from_state, to_state).call()
@@ -64,7 +66,9 @@ def test_the_contract_refuses_exactly_the_illegal_moves_with_the_most_telling_er
         with pytest.raises(ContractLogicError) as refused:
             solidity.check(from_state, to_state).call()
 
-        assert reason(bytes.fromhex(refused.value.data[2:])) == expected_refusal(from_state, to_state)
+        assert reason(bytes.fromhex(refused.value.data[2:])) == expected_refusal(
+            from_state, to_state
+        )
 
 
 def test_a_cost_is_the_same(solidity, numbers):
@@ -88,7 +92,11 @@ def test_a_price_is_the_same(solidity, numbers):
 
 def test_a_bill_is_divided_the_same_way(solidity, numbers):
     for _ in range(SAMPLES):
-        lock, seconds, price = any_number(numbers, 128), any_number(numbers, 32), any_number(numbers, 96)
+        lock, seconds, price = (
+            any_number(numbers, 128),
+            any_number(numbers, 32),
+            any_number(numbers, 96),
+        )
         cut = numbers.randint(0, 100)
 
         bill = settle(lock=lock, seconds=seconds, price_per_min=price, fee_percent=cut)
@@ -120,7 +128,9 @@ def test_the_seconds_of_a_lock_are_the_same(solidity, numbers):
 
 
 def around(numbers, bound):
-    return numbers.choice([0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, any_number(numbers, 64)])
+    return numbers.choice(
+        [0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, any_number(numbers, 64)]
+    )
 
 
 def test_the_same_resources_are_valid(solidity, numbers):
@@ -131,6 +141,9 @@ def test_the_same_resources_are_valid(solidity, numbers):
         memory = around(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
         resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
 
-        assert resources.is_valid == solidity.isValid((gpus, memory, cpus, tasks, "", 0, [], [])).call()
+        assert (
+            resources.is_valid
+            == solidity.isValid((gpus, memory, cpus, tasks, "", 0, [], [])).call()
+        )
         seen.add(resources.is_valid)
     assert seen == {True, False}

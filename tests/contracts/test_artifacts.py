@@ -7,7 +7,14 @@ import sys
 
 from tests.modules import load
 
-NAMES = ("Constants", "Credit", "JobRepository", "MetaScheduler", "ProviderJobQueues", "ProviderManager")
+NAMES = (
+    "Constants",
+    "Credit",
+    "JobRepository",
+    "MetaScheduler",
+    "ProviderJobQueues",
+    "ProviderManager",
+)
 EIP_170_LIMIT = 24_576
 
 
@@ -21,7 +28,10 @@ def test_every_artifact_carries_the_hash_of_the_sources(artifact, contracts_dir)
 
 def test_compiling_the_sources_gives_the_artifacts(compiled, contracts_dir):
     done = subprocess.run(
-        [sys.executable, contracts_dir / "build-artifacts.py", "--check"], capture_output=True, text=True, check=False
+        [sys.executable, contracts_dir / "build-artifacts.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert (done.returncode, done.stdout) == (0, "")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forge tests reach all of contracts/src: every line, and at least 98 % of the branches.
 
-What they do not reach stands in contracts/exceptions.toml with its reason, as the file and the text of the line.
+What they do not reach stands in contracts/exceptions.toml with its reason, as the file and the text
+of the line.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,9 @@ def coverage(forge, contracts_dir, tmp_path_factory):
         elif kind in {"DA", "BRDA"} and file.startswith("src/"):
             number, *_, taken = value.split(",")
             reached = 0 if taken == "-" else int(taken)
-            (lines if kind == "DA" else branches).append(((file, text[int(number) - 1].strip()), reached))
+            (lines if kind == "DA" else branches).append(
+                ((file, text[int(number) - 1].strip()), reached)
+            )
     return Coverage(tuple(lines), tuple(branches))
 
 

@@ -21,7 +21,12 @@ def figures(chain, deploy, artifact):
 
     grid = GasGrid(chain, create)
     first, later = measure_life(grid)
-    return {"first": first, "later": later, "batched": measure_batches(grid), "others": measure_others(grid)}
+    return {
+        "first": first,
+        "later": later,
+        "batched": measure_batches(grid),
+        "others": measure_others(grid),
+    }
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ledger in plain Python and the contracts agree on every call of random sequences, to the wei.
 
-``GRIDSTEAD_LEDGER_SEQUENCES`` says how many sequences are played (100), ``GRIDSTEAD_LEDGER_SEED`` which is the first:
-a failure names the seed that plays its sequence alone.
+``GRIDSTEAD_LEDGER_SEQUENCES`` says how many sequences are played (100), ``GRIDSTEAD_LEDGER_SEED``
+which is the first: a failure names the seed that plays its sequence alone.
 """
 
 from __future__ import annotations
@@ -54,22 +54,36 @@ def test_the_ledger_and_the_contracts_agree_on_every_call(campaign):
     _play(campaign, SEQUENCES)
 
     replay = campaign.replay
-    print(f"{SEQUENCES} sequences from seed {SEED}: {replay.calls} calls, {replay.refusals.total()} refusals")
+    print(
+        f"{SEQUENCES} sequences from seed {SEED}: {replay.calls} calls, {replay.refusals.total()} refusals"
+    )
     if SEQUENCES >= ENOUGH_FOR_COVERAGE:
         assert gaps(replay) == {}
 
 
 WRONG_RULES = {
     "a fee is rounded up": (steps, "divide", _with_fee_rounded_up),
-    "a deadline is rounded down": (steps, "paid_seconds_ceil", lambda lock, price: paid_seconds_ceil(lock, price) - 1),
+    "a deadline is rounded down": (
+        steps,
+        "paid_seconds_ceil",
+        lambda lock, price: paid_seconds_ceil(lock, price) - 1,
+    ),
     "a cancelled job may run to its paid end": (
         steps,
         "awaited_end",
         lambda job: job.started_at + paid_seconds_ceil(job.lock, job.price),
     ),
     "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
-    "a banned provider may claim": (providers, "is_joined", lambda model, one: providers.standing(model, one).approved),
-    "a cancelled job spends its customer's credits": (meta_scheduler, "may_spend", lambda job: job.delegates),
+    "a banned provider may claim": (
+        providers,
+        "is_joined",
+        lambda model, one: providers.standing(model, one).approved,
+    ),
+    "a cancelled job spends its customer's credits": (
+        meta_scheduler,
+        "may_spend",
+        lambda job: job.delegates,
+    ),
     "a lock need not pay a minute": (meta_scheduler, "pays_a_minute", lambda *_: True),
     "a queue skips nothing": (records, "is_live", lambda *_: True),
 }

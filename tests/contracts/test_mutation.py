@@ -23,7 +23,11 @@ def mutate(body, head=""):
     source = FRAME % (head, body)
     before, after = source.split(body, maxsplit=1)
     changed = [mutant.apply(source) for mutant in mutants_of(source)]
-    return {one.removeprefix(before).removesuffix(after).strip() for one in changed if one.startswith(before)}
+    return {
+        one.removeprefix(before).removesuffix(after).strip()
+        for one in changed
+        if one.startswith(before)
+    }
 
 
 @pytest.mark.parametrize(
@@ -37,7 +41,10 @@ def mutate(body, head=""):
         ("x = JobStatus.PANICKED;", {"", "x = JobStatus.PENDING;"}),
         ("x = Kind.TOP_UP;", {"", "x = Kind.CLAIMABLE;"}),
         ("if (a) return;", {"if (true) return;", "if (false) return;"}),
-        ("if (a) g(); else h();", {"if (true) g(); else h();", "if (false) g(); else h();", "if (a) g(); else {}"}),
+        (
+            "if (a) g(); else h();",
+            {"if (true) g(); else h();", "if (false) g(); else h();", "if (a) g(); else {}"},
+        ),
         ("g(a, h(b));", {"", "g(h(b), a);"}),
         ("x = a ? g : h;", {"", "x = a ? h : g;"}),
         ('require(a, "b < c");', {"", 'require("b < c", a);'}),
@@ -52,7 +59,9 @@ def test_each_mistake_is_made(body, mistakes):
 def test_a_modifier_is_forgotten():
     source = FRAME % (" onlyOwner", "        g();")
 
-    assert source.replace(" onlyOwner", " ") in {mutant.apply(source) for mutant in mutants_of(source)}
+    assert source.replace(" onlyOwner", " ") in {
+        mutant.apply(source) for mutant in mutants_of(source)
+    }
 
 
 def test_a_change_is_told_by_its_lines():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of DeepSquare 1.2 call, read and decode is there, under the same selectors, topics and shapes."""
+"""What clients of DeepSquare 1.2 call, read and decode is there, under the same selectors, topics
+and shapes.
+"""
 
 from pathlib import Path
 
@@ -7,7 +9,14 @@ import pytest
 from eth_utils import keccak
 
 TABLE = Path(__file__).with_name("published_abi.txt")
-EVERY_CONTRACT = ("Constants", "Credit", "JobRepository", "MetaScheduler", "ProviderJobQueues", "ProviderManager")
+EVERY_CONTRACT = (
+    "Constants",
+    "Credit",
+    "JobRepository",
+    "MetaScheduler",
+    "ProviderJobQueues",
+    "ProviderManager",
+)
 # Errors of the library Tools: our contracts raise them where the library did.
 RAISED_BY = {"Tools": ("JobRepository",)}
 

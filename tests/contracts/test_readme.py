@@ -18,16 +18,24 @@ def invariants(contracts_dir):
 
 
 def test_every_test_that_the_page_names_exists(contracts_dir):
-    named = set(re.findall(r"`((?:test|testFuzz|invariant)_\w+)`", (contracts_dir / "README.md").read_text()))
+    named = set(
+        re.findall(
+            r"`((?:test|testFuzz|invariant)_\w+)`", (contracts_dir / "README.md").read_text()
+        )
+    )
 
     assert sorted(named - written(contracts_dir)) == []
 
 
 def test_every_file_that_the_page_names_exists(contracts_dir):
-    named = set(re.findall(r"`((?:src|test|tests)/[\w/.]+)`", (contracts_dir / "README.md").read_text()))
+    named = set(
+        re.findall(r"`((?:src|test|tests)/[\w/.]+)`", (contracts_dir / "README.md").read_text())
+    )
     places = (contracts_dir, contracts_dir.parent)
 
-    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+    assert [
+        name for name in sorted(named) if not any((place / name).exists() for place in places)
+    ] == []
 
 
 def test_the_invariants_are_numbered_and_each_names_a_test(contracts_dir):
@@ -35,7 +43,11 @@ def test_the_invariants_are_numbered_and_each_names_a_test(contracts_dir):
 
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= LEAST
-    assert [text for _, text in invariants(contracts_dir) if not re.search(r"`(test|testFuzz|invariant)_", text)] == []
+    assert [
+        text
+        for _, text in invariants(contracts_dir)
+        if not re.search(r"`(test|testFuzz|invariant)_", text)
+    ] == []
 
 
 def test_every_campaign_holds_an_invariant(contracts_dir):
@@ -47,7 +59,9 @@ def test_every_campaign_holds_an_invariant(contracts_dir):
 
 
 def test_every_mended_point_names_a_test(contracts_dir):
-    rows = re.findall(r"^\| (\d+) [^|]+\| (.+) \|$", (contracts_dir / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) [^|]+\| (.+) \|$", (contracts_dir / "README.md").read_text(), re.MULTILINE
+    )
 
     assert [int(number) for number, _ in rows] == list(range(1, MENDED + 1))
     assert [number for number, tests in rows if not re.search(r"`(test|testFuzz)_", tests)] == []

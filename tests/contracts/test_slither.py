@@ -15,8 +15,8 @@ SERIOUS = ("High", "Medium")
 def findings(slither, contracts_dir, forge_path, tmp_path_factory):
     """Return what slither finds, as pairs of detector and element.
 
-    It works on a copy of the sources alone, because it begins with `forge clean` and its path filter hides more than
-    the tests.
+    It works on a copy of the sources alone, because it begins with `forge clean` and its path
+    filter hides more than the tests.
     """
     copy = tmp_path_factory.mktemp("slither")
     for name in ("src", "bin"):
@@ -34,12 +34,20 @@ def findings(slither, contracts_dir, forge_path, tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     results = json.loads(report.read_text())["results"]["detectors"]
-    return {(found["check"], found["description"].split(" (")[0]) for found in results if found["impact"] in SERIOUS}
+    return {
+        (found["check"], found["description"].split(" (")[0])
+        for found in results
+        if found["impact"] in SERIOUS
+    }
 
 
 def test_every_serious_finding_has_a_written_reason(findings, exceptions):
-    assert findings - {(entry["check"], entry["element"]) for entry in exceptions("slither")} == set()
+    assert (
+        findings - {(entry["check"], entry["element"]) for entry in exceptions("slither")} == set()
+    )
 
 
 def test_no_reason_outlives_its_finding(findings, exceptions):
-    assert {(entry["check"], entry["element"]) for entry in exceptions("slither")} - findings == set()
+    assert {
+        (entry["check"], entry["element"]) for entry in exceptions("slither")
+    } - findings == set()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Beside each forge test lies a tree of its cases, and the two say the same.
 
-Rule 1: a leaf is the name of a test in words: ``a job is settled once`` is ``test_a_job_is_settled_once``, or that name
-with ``testFuzz_`` or ``invariant_`` before it. Every leaf has its test and every test its leaf.
+Rule 1: a leaf is the name of a test in words: ``a job is settled once`` is
+``test_a_job_is_settled_once``, or that name with ``testFuzz_`` or ``invariant_`` before it. Every
+leaf has its test and every test its leaf.
 Rule 2: where a function refuses something, the cases of refusal come first.
 """
 
@@ -36,7 +37,9 @@ def read(tree):
 
 def leaves(nodes):
     following = [*nodes[1:], (0, "")]
-    return [text for (depth, text), (below, _) in zip(nodes, following, strict=True) if below <= depth]
+    return [
+        text for (depth, text), (below, _) in zip(nodes, following, strict=True) if below <= depth
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -62,4 +65,8 @@ def test_cases_of_refusal_come_first(path):
 
 
 def test_there_is_no_tree_without_tests():
-    assert [tree.name for tree in sorted(TESTS.rglob("*.tree")) if tree not in {tree_of(path) for path in FILES}] == []
+    assert [
+        tree.name
+        for tree in sorted(TESTS.rglob("*.tree"))
+        if tree not in {tree_of(path) for path in FILES}
+    ] == []

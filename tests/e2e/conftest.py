@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A standing lab and the grid on it, as fixtures.
 
-The lab is the one that $GRIDSTEAD_LAB_NAME names, else the default one; site.yml has run on it. Tests leave it as they
-found it: what a test breaks it mends, also when it fails.
+The lab is the one that $GRIDSTEAD_LAB_NAME names, else the default one; site.yml has run on it.
+Tests leave it as they found it: what a test breaks it mends, also when it fails.
 """
 
 import contextlib
@@ -27,9 +27,11 @@ import lab_users  # noqa: E402
 
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
-SLOWER = 3  # a machine that its own host lends to others: how much longer than by itself it may take
-# What may be left of a Slurm job on a node: files, sockets, mounts, processes. An empty control group of version 1
-# sometimes stays when Slurm has removed those in it; nothing is in it.
+SLOWER = (
+    3  # a machine that its own host lends to others: how much longer than by itself it may take
+)
+# What may be left of a Slurm job on a node: files, sockets, mounts, processes. An empty control
+# group of version 1 sometimes stays when Slurm has removed those in it; nothing is in it.
 TRACES = """
 find /tmp /dev/shm -maxdepth 1 -name '*{name}*' -o -name 'gridstead.*'
 find /var/lib/slurm -maxdepth 3 -regextype posix-extended -regex '.*/(job0*|[a-z0-9_]+_)?{id}([.].*)?'
@@ -37,9 +39,7 @@ grep -E 'job_container/[^/]+/{id}(/| )' /proc/self/mounts || test $? = 1
 grep -lsE '/job_{id}/' /proc/[0-9]*/cgroup || test $? -le 2
 grep -lszx SLURM_JOB_ID={id} /proc/[0-9]*/environ || test $? -le 2
 """
-FOLDERS = (
-    "find /opt/cache/shared -maxdepth 2 -name '*{name}*'"  # where the shared storage is: it hides them from nodes' root
-)
+FOLDERS = "find /opt/cache/shared -maxdepth 2 -name '*{name}*'"  # where the shared storage is: it hides them from nodes' root
 
 # Why a job did not get where it should: what the cluster has of it, and what was last done for it.
 STORY = """
@@ -82,11 +82,22 @@ class Lab:
 
     def run(self, host, *argv, check=True, input=None, timeout=120):  # noqa: A002 - as subprocess.run has it
         """Run a command on a host."""
-        ssh = ["ssh", "-F", str(self.folder / "ssh_config"), "-o", "ControlMaster=auto", "-o", "ControlPersist=60"]
+        ssh = [
+            "ssh",
+            "-F",
+            str(self.folder / "ssh_config"),
+            "-o",
+            "ControlMaster=auto",
+            "-o",
+            "ControlPersist=60",
+        ]
         ssh += ["-o", f"ControlPath={self.folder}/e2e-%C", host, shlex.join(argv)]
-        # Not our own input, which ssh would make one that does not block, as Ansible beside it refuses.
+        # Not our own input, which ssh would make one that does not block, as Ansible beside it
+        # refuses.
         fed = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
-        return subprocess.run(ssh, check=check, capture_output=True, text=True, timeout=timeout, **fed)
+        return subprocess.run(
+            ssh, check=check, capture_output=True, text=True, timeout=timeout, **fed
+        )
 
     def sh(self, host, script, **options):
         """Run a shell script on a host and return what it prints."""
@@ -94,7 +105,12 @@ class Lab:
 
     def tool(self, *argv):
         """Run the lab's own tool: kill HOST, start HOST, status."""
-        subprocess.run([str(CHECKOUT / "molecule/lab/lab.py"), *argv], check=True, capture_output=True, text=True)
+        subprocess.run(
+            [str(CHECKOUT / "molecule/lab/lab.py"), *argv],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
 
     def sacct(self, name):
         """Return slurmdbd's records under a job name, duplicates included, as dictionaries."""
@@ -103,7 +119,9 @@ class Lab:
             self.controller,
             f"TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 -S now-1days --name={name} -o {fields}",
         )
-        return [dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()]
+        return [
+            dict(zip(fields.split(","), line.split("|"), strict=True)) for line in text.splitlines()
+        ]
 
     def check_nothing_is_left(self, number, *, timeout=20):
         """Assert that nothing of an ended job is on the compute nodes, a moment after its end."""
@@ -111,25 +129,37 @@ class Lab:
         script = TRACES.format(name=name, id=self.sacct(name)[-1]["jobid"])
         end = time.monotonic() + SLOWER * timeout
         folders = FOLDERS.format(name=name)
-        while found := self.sh("compute1", script) + self.sh("compute2", script) + self.sh("infra", folders):
+        while (
+            found := self.sh("compute1", script)
+            + self.sh("compute2", script)
+            + self.sh("infra", folders)
+        ):
             assert time.monotonic() < end, found
             time.sleep(0.5)
 
     def worth(self, record):
-        """Return the seconds that an ended record is billed: what slurmdbd has, less if the node saw its end sooner."""
+        """Return the seconds that an ended record is billed: what slurmdbd has, less if the node
+        saw its end sooner.
+        """
         query = "SELECT MAX(at) FROM report WHERE event = 'end' AND slurm_job_id = ? AND at BETWEEN ? AND ?"
         opened = "sqlite3.connect('file:/var/lib/gridstead/agent/reports.db?mode=ro', uri=True)"
         script = f"import sqlite3, sys; print({opened}.execute({query!r}, sys.argv[1:]).fetchone()[0] or '')"
         start, end = record["start"], record["end"]
         if not start.isdigit():
             return 0
-        seen = self.run(self.controller, "python3", "-c", script, record["jobid"], start, end).stdout.strip()
+        seen = self.run(
+            self.controller, "python3", "-c", script, record["jobid"], start, end
+        ).stdout.strip()
         return min(int(record["elapsedraw"]), int(seen or end) - int(start))
 
     def wait_ended(self, name, *, timeout=60):
         """Return slurmdbd's ended records of a job name, once there is one."""
         return wait_until(
-            lambda: [r for r in self.sacct(name) if r["end"].isdigit() and r["state"] not in {"RUNNING", "PENDING"}],
+            lambda: [
+                r
+                for r in self.sacct(name)
+                if r["end"].isdigit() and r["state"] not in {"RUNNING", "PENDING"}
+            ],
             timeout=timeout,
         )
 
@@ -165,7 +195,9 @@ class Grid:
             member.close()
 
     def _as(self, who):
-        """Return a person connected to the grid: a command for each question would take more than the grid does."""
+        """Return a person connected to the grid: a command for each question would take more than
+        the grid does.
+        """
         settings = who.settings.read_text()
         if settings not in self._connected:
             self._connected[settings] = many_customers.join(who)
@@ -177,7 +209,9 @@ class Grid:
 
     def submit(self, who, command, *, credits_=100, tasks=1, cpus=1, memory_mb=64, logging=False):
         """Submit a one-step workflow and return the job's number."""
-        workflow = many_customers.one_step(command, memory_mb=memory_mb, cpus=cpus) | {"enableLogging": logging}
+        workflow = many_customers.one_step(command, memory_mb=memory_mb, cpus=cpus) | {
+            "enableLogging": logging
+        }
         workflow["resources"]["tasks"] = tasks
         (number,) = self._as(who).submit([workflow], credits_=credits_)
         return number
@@ -188,19 +222,25 @@ class Grid:
         return to_json(ledger.jobs([number], at_block=ledger.head())[number])
 
     def wait(self, who, number, *states, timeout=90):
-        """Wait until the job is in one of these states and return it; a cold state that is not asked for fails."""
+        """Wait until the job is in one of these states and return it; a cold state that is not
+        asked for fails.
+        """
 
         def reached():
             job = self.job(who, number)
             if job["state"] in states:
                 return job
-            assert job["state"] not in COLD, f"job {number} ended as {job['state']}: {job['last_error']}"
+            assert job["state"] not in COLD, (
+                f"job {number} ended as {job['state']}: {job['last_error']}"
+            )
             return None
 
         try:
             return wait_until(reached, timeout=timeout)
         except AssertionError as error:
-            error.add_note(self.lab.sh(self.lab.controller, STORY.format(name=f"0x{number:064x}"), check=False))
+            error.add_note(
+                self.lab.sh(self.lab.controller, STORY.format(name=f"0x{number:064x}"), check=False)
+            )
             raise
 
     def history(self, who, number):
@@ -208,7 +248,8 @@ class Grid:
         return [to_record(step) for step in self._as(who).customer.job_history(number)]
 
     def check_money(self, who, number, *, seconds=None):
-        """Assert that a cold job's bill is right: by Slurm's own start and end, and divided without rest.
+        """Assert that a cold job's bill is right: by Slurm's own start and end, and divided without
+        rest.
 
         Args:
             seconds: What must be billed; what the last accounting record is worth if None.
@@ -232,7 +273,9 @@ class Grid:
 
 
 def wait_until(probe, *, timeout, every=0.5):
-    """Return the probe's first true answer; fail when there is none in what a machine by itself takes at most, s."""
+    """Return the probe's first true answer; fail when there is none in what a machine by itself
+    takes at most, s.
+    """
     end = time.monotonic() + SLOWER * timeout
     while True:
         answer = probe()
@@ -248,8 +291,12 @@ def pytest_runtest_makereport(item):
     report = yield
     if report.failed and (lab := item.funcargs.get("lab")):
         for node in lab.group("slurm_compute"):
-            with contextlib.suppress(subprocess.TimeoutExpired):  # a silent host may be what has failed
-                report.sections.append((f"complaints on {node}", lab.sh(node, COMPLAINTS, check=False, timeout=20)))
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # a silent host may be what has failed
+                report.sections.append(
+                    (f"complaints on {node}", lab.sh(node, COMPLAINTS, check=False, timeout=20))
+                )
     return report
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a paid job tries that it must not: it runs on a compute node, as a wallet's user, with Slurm's tools.
+"""What a paid job tries that it must not: it runs on a compute node, as a wallet's user, with
+Slurm's tools.
 
     hostile_job.py VICTIM HOME OUTPUT
 
-VICTIM is the Slurm id of another customer's running job, HOME that customer's home. OUTPUT gets a JSON object:
-"attempts", what came of each, either "refused: ..." with the words that refused it or "done: ..." with what it got; and
-"forged_end_at", the time of an end that the job reported of itself.
+VICTIM is the Slurm id of another customer's running job, HOME that customer's home. OUTPUT gets a
+JSON object: "attempts", what came of each, either "refused: ..." with the words that refused it or
+"done: ..." with what it got; and "forged_end_at", the time of an end that the job reported of
+itself.
 """
 
 import json
@@ -28,11 +30,21 @@ SCRIPT = "#!/bin/sh\ntrue\n"
 
 def tool(*argv, text=""):
     """Run one of Slurm's tools as a user at a shell would, outside of the job's own allocation."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM_", "SBATCH_"))
+    }
     environment["LDAPTLS_CACERT"] = "/etc/gridstead/pki/ca.crt"
     try:
         done = subprocess.run(
-            argv, input=text, env=environment, check=False, capture_output=True, text=True, timeout=TIMEOUT_S
+            argv,
+            input=text,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
         return f"done: {argv[0]} still waits after {TIMEOUT_S} s"
@@ -50,7 +62,9 @@ def forge_end():
     """Tell the agent, under our own seal, that this job has ended; return when."""
     now = int(time.time())
     report = f"gridstead1 end {OWN} {os.getuid()} batch {socket.gethostname()} {now} {now}"
-    sealed = subprocess.run(["munge", "--ttl=60"], input=report.encode(), check=True, capture_output=True).stdout
+    sealed = subprocess.run(
+        ["munge", "--ttl=60"], input=report.encode(), check=True, capture_output=True
+    ).stdout
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
         wire.sendto(sealed.strip(), ("controller", 6831))
     return now
@@ -102,7 +116,9 @@ def read(path):
 
 
 def fill(directory):
-    """Take more of the storage than the lab lets a directory have (inventory/lab), chunk after chunk of MooseFS."""
+    """Take more of the storage than the lab lets a directory have (inventory/lab), chunk after
+    chunk of MooseFS.
+    """
     hoard = Path(directory) / "hoard"
     try:
         with hoard.open("wb", buffering=0) as file:
@@ -126,7 +142,10 @@ def attempts(victim, victims_home):
     yield "srun in another's job", tool("srun", f"--jobid={victim}", "--overlap", "true")
     yield "scrontab", tool("scrontab", "-", text="@hourly true\n")
     yield "more time for itself", tool("scontrol", "update", f"jobid={OWN}", "timelimit=+600")
-    yield "another job key for itself", tool("scontrol", "update", f"jobid={OWN}", "admincomment=1/0x0/0x0/x")
+    yield (
+        "another job key for itself",
+        tool("scontrol", "update", f"jobid={OWN}", "admincomment=1/0x0/0x0/x"),
+    )
     yield "another name for itself", tool("scontrol", "update", f"jobid={OWN}", "name=0x1")
     yield "requeue itself", tool("scontrol", "requeue", OWN)
     yield "less time for another", tool("scontrol", "update", f"jobid={victim}", "timelimit=1")

@@ -40,7 +40,9 @@ class Member:
         """Let go of the chain."""
         self.chain.node.close()
 
-    def submit(self, workflows: Sequence[dict[str, object]], *, credits_: int = 100) -> tuple[int, ...]:
+    def submit(
+        self, workflows: Sequence[dict[str, object]], *, credits_: int = 100
+    ) -> tuple[int, ...]:
         """Store the scripts, ask for all the jobs at once and return their numbers, in order."""
         with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
             stored = list(pool.map(self._store, workflows))
@@ -48,7 +50,9 @@ class Member:
         if self.customer.allowance() < escrow * len(workflows):
             self.customer.allow(escrow * len(workflows))
         asked = zip(workflows, stored, strict=True)
-        return self.customer.request_jobs([_request(workflow, script, escrow) for workflow, script in asked])
+        return self.customer.request_jobs(
+            [_request(workflow, script, escrow) for workflow, script in asked]
+        )
 
     def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
         """Return the jobs by number, once none of them is hot any more."""
@@ -63,7 +67,11 @@ class Member:
 
     def ends(self, number: int) -> list[HistoryEvent]:
         """Return the settlements and refunds of a job."""
-        return [step for step in self.customer.job_history(number) if step.event in {"JobSettled", "JobRefunded"}]
+        return [
+            step
+            for step in self.customer.job_history(number)
+            if step.event in {"JobSettled", "JobRefunded"}
+        ]
 
     def _store(self, workflow: dict[str, object]) -> str:
         checked = from_graphql(workflow).to_graphql()
@@ -74,7 +82,9 @@ def join(person) -> Member:
     """Return a person of the lab as a member of a crowd."""
     settings = load(ClientSettings, person.settings)
     chain, wallet = open_chain(settings.chain), open_wallet(settings.wallet)
-    return Member(settings=settings, chain=chain, customer=Customer(chain.node, chain.contracts, wallet))
+    return Member(
+        settings=settings, chain=chain, customer=Customer(chain.node, chain.contracts, wallet)
+    )
 
 
 def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str, int]:
@@ -98,7 +108,11 @@ def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
 def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, object]:
     """Return a workflow of one command."""
     resources = {"tasks": 1, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
-    return {"enableLogging": False, "resources": resources, "steps": [{"run": {"command": command}}]}
+    return {
+        "enableLogging": False,
+        "resources": resources,
+        "steps": [{"run": {"command": command}}],
+    }
 
 
 def _request(workflow: dict[str, object], script: str, escrow: int) -> JobRequest:

@@ -21,9 +21,14 @@ class Names(socketserver.BaseRequestHandler):
         asked, back = self.request
         question = asked[12 : asked.index(b"\0", 12) + 5]
         found = question[-4:-2] == b"\0\1" and NAME.split(".", maxsplit=1)[0].encode() in question
-        answer = b"\xc0\x0c\0\1\0\1" + struct.pack(">IH", 60, 4) + socket.inet_aton(ANSWER) if found else b""
+        answer = (
+            b"\xc0\x0c\0\1\0\1" + struct.pack(">IH", 60, 4) + socket.inet_aton(ANSWER)
+            if found
+            else b""
+        )
         back.sendto(
-            asked[:2] + b"\x81\x80" + struct.pack(">4H", 1, found, 0, 0) + question + answer, self.client_address
+            asked[:2] + b"\x81\x80" + struct.pack(">4H", 1, found, 0, 0) + question + answer,
+            self.client_address,
         )
 
 

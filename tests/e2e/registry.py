@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registries of container images on the machine's end of the lab's network; the lab's authority vouches for them."""
+"""Registries of container images on the machine's end of the lab's network; the lab's authority
+vouches for them.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,20 @@ import httpx
 
 USER, PASSWORD = "somebody", "wrong'$(x)\"horse"
 IMAGE = "tests/small:1"
-PROGRAMS = ("/bin/sh", "/bin/cat", "/usr/bin/id", "/usr/bin/env", "/bin/ls", "/bin/echo", "/bin/sleep")
+PROGRAMS = (
+    "/bin/sh",
+    "/bin/cat",
+    "/usr/bin/id",
+    "/usr/bin/env",
+    "/bin/ls",
+    "/bin/echo",
+    "/bin/sleep",
+)
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
-PART = "application/vnd.docker.container.image.v1+json", "application/vnd.docker.image.rootfs.diff.tar.gzip"
+PART = (
+    "application/vnd.docker.container.image.v1+json",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip",
+)
 STARTS_WITHIN_S = 15
 
 
@@ -46,7 +59,9 @@ class Registry:
 
 
 def certify(lab, folder: Path) -> tuple[Path, Path]:
-    """Return a certificate for this machine's address in the lab's network, by the lab's authority, and its key."""
+    """Return a certificate for this machine's address in the lab's network, by the lab's authority,
+    and its key.
+    """
     pki, certificate, key = lab.secrets / "pki", folder / "server.crt", folder / "server.key"
     subprocess.run(
         ["openssl", "req", "-x509", "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key", "-newkey", "ec", "-pkeyopt",
@@ -75,13 +90,18 @@ def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
     log = folder / "log"
     with log.open("wb") as said:
         process = subprocess.Popen(
-            ["docker-registry", "serve", folder / "settings.yml"], stdout=said, stderr=said, stdin=subprocess.DEVNULL
+            ["docker-registry", "serve", folder / "settings.yml"],
+            stdout=said,
+            stderr=said,
+            stdin=subprocess.DEVNULL,
         )
     try:
         registry = Registry(host=f"{lab.gateway}:{_port(process, log)}", log=log)
         auth = (USER, PASSWORD) if locked else None
         trusted = ssl.create_default_context(cafile=str(lab.secrets / "pki/ca.crt"))
-        with httpx.Client(base_url=f"https://{registry.host}/v2", auth=auth, verify=trusted) as client:
+        with httpx.Client(
+            base_url=f"https://{registry.host}/v2", auth=auth, verify=trusted
+        ) as client:
             _push(client)
         yield registry
     finally:
@@ -113,9 +133,15 @@ def _push(client: httpx.Client) -> None:
         query = {**httpx.URL(place).params, "digest": _digest(part)}
         client.put(place, params=query, content=part).raise_for_status()
     described = [
-        {"mediaType": kind, "size": len(part), "digest": _digest(part)} for kind, part in zip(PART, parts, strict=True)
+        {"mediaType": kind, "size": len(part), "digest": _digest(part)}
+        for kind, part in zip(PART, parts, strict=True)
     ]
-    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described[0], "layers": described[1:]}
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": described[0],
+        "layers": described[1:],
+    }
     client.put(
         f"/{name}/manifests/{tag}", content=json.dumps(manifest), headers={"content-type": MANIFEST}
     ).raise_for_status()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hunt for secrets on a lab's hosts: in their processes while it goes on, in files and in what commands print.
+"""A hunt for secrets on a lab's hosts: in their processes while it goes on, in files and in what
+commands print.
 
-A secret is looked for as it is, in base64 at each of its three places, URL-escaped and in hex. The hosts' processes are
-the machine's own, so that one look at /proc sees all of them.
+A secret is looked for as it is, in base64 at each of its three places, URL-escaped and in hex. The
+hosts' processes are the machine's own, so that one look at /proc sees all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ def forms(secret: str) -> Iterator[bytes]:
     yield raw.hex().encode()
     yield raw.hex().upper().encode()
     yield quote(secret, safe="").encode()
-    for lead, start in ((0, 0), (1, 2), (2, 3)):  # characters before `start` depend on what stands before
+    for lead, start in (
+        (0, 0),
+        (1, 2),
+        (2, 3),
+    ):  # characters before `start` depend on what stands before
         text = base64.b64encode(bytes(lead) + raw)[start : (len(raw) + lead) * 8 // 6]
         yield text
         yield text.translate(bytes.maketrans(b"+/", b"-_"))
@@ -94,7 +99,9 @@ class Hunt:
     def look_at(self, kind: str, host: str, script: str) -> None:
         """Look at what a shell script prints on a host. The secrets go there by its input alone."""
         search = '| { grep -aohF -f <(printf %s "$needles") || (($? == 1)); } | sort -u'
-        found = self._lab.sh(host, f"needles=$(cat); {{ {script}; }} {search}", input=self._needles().decode())
+        found = self._lab.sh(
+            host, f"needles=$(cat); {{ {script}; }} {search}", input=self._needles().decode()
+        )
         self._note(found.encode().splitlines(), kind, host)
 
     def look_at_files(self) -> None:
@@ -107,11 +114,17 @@ class Hunt:
             for place in places:
                 search = ["grep", "-raoF", "--null", "-f", "-", "--devices=skip", str(place)]
                 done = subprocess.run(
-                    search, input=self._needles(), check=False, capture_output=True, env={"LC_ALL": "C"}
+                    search,
+                    input=self._needles(),
+                    check=False,
+                    capture_output=True,
+                    env={"LC_ALL": "C"},
                 )
                 for line in done.stdout.splitlines():
                     path, _, form = line.partition(b"\0")
-                    self._note([form], "file", host, path.decode(errors="replace").removeprefix(str(place)))
+                    self._note(
+                        [form], "file", host, path.decode(errors="replace").removeprefix(str(place))
+                    )
 
     def _needles(self) -> bytes:
         return b"\n".join(self._names)
@@ -125,7 +138,15 @@ class Hunt:
         for process in PROC.glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 host = self._host.search((process / "cgroup").read_text())
-                if host and (process / "status").read_text().partition("NSpid:")[2].split("\n")[0].split()[-1] == "1":
+                if (
+                    host
+                    and (process / "status")
+                    .read_text()
+                    .partition("NSpid:")[2]
+                    .split("\n")[0]
+                    .split()[-1]
+                    == "1"
+                ):
                     hosts[host[1]] = process.name
         return hosts
 
@@ -141,7 +162,9 @@ class Hunt:
                         strangers.add(process.name)
 
     def _look_at_process(self, process: Path, known: dict[tuple[str, str], bytes]) -> bool:
-        """Look at a process if it is a host's, and return whether it is; what has not changed is left out."""
+        """Look at a process if it is a host's, and return whether it is; what has not changed is
+        left out.
+        """
         cgroup = ""
         for kind in ("environ", "cmdline"):
             text = (process / kind).read_bytes()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A customer who signs a request for a job ahead of time, so that a test says in which block it is made."""
+"""A customer who signs a request for a job ahead of time, so that a test says in which block it is
+made.
+"""
 
 from tests.e2e.many_customers import CREDIT
 
@@ -32,10 +34,16 @@ class Signer:
         self.chain = open_chain(self._settings.chain)
 
     def request(self, workflow, *, credits_):
-        """Store a one-step workflow, allow the credits, and return a signed request for its job, hexadecimal."""
+        """Store a one-step workflow, allow the credits, and return a signed request for its job,
+        hexadecimal.
+        """
         Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
-        script = submit_workflow(self._settings.job_definitions_url, workflow, ca=self._settings.ca_file)
-        request = JobRequest(resources=RESOURCES, batch_location_hash=script, escrow=credits_ * CREDIT, name="signed")
+        script = submit_workflow(
+            self._settings.job_definitions_url, workflow, ca=self._settings.ca_file
+        )
+        request = JobRequest(
+            resources=RESOURCES, batch_location_hash=script, escrow=credits_ * CREDIT, name="signed"
+        )
         contracts = self.chain.contracts
         data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(request))
         nonce = int(self.chain.node.ask("eth_getTransactionCount", self.address, "latest"), 16)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows as scripts in the lab's Slurm, where the chain adds nothing: as a mapped user, with secrets beside them."""
+"""Workflows as scripts in the lab's Slurm, where the chain adds nothing: as a mapped user, with
+secrets beside them.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,21 @@ LdapDirectory(access).ensure_users([sys.argv[1]])
 
 
 def operator(lab, folder: Path) -> SshAccess:
-    """Return the operator's way in: the lab's own key opens the account; the host's key is pinned under its address."""
+    """Return the operator's way in: the lab's own key opens the account; the host's key is pinned
+    under its address.
+    """
     login = lab.address("login")
-    pinned = [line for line in (lab.folder / "known_hosts").read_text().splitlines() if login in line]
+    pinned = [
+        line for line in (lab.folder / "known_hosts").read_text().splitlines() if login in line
+    ]
     known_hosts, key = folder / "known_hosts", lab.folder / "id_ed25519"
     known_hosts.write_text("".join(f"{login} {' '.join(line.split()[1:])}\n" for line in pinned))
-    return SshAccess(endpoint=f"{login}:22", user="gridstead-operator", key_file=key, known_hosts_file=known_hosts)
+    return SshAccess(
+        endpoint=f"{login}:22",
+        user="gridstead-operator",
+        key_file=key,
+        known_hosts_file=known_hosts,
+    )
 
 
 def make_user(lab, scheduler, address: str) -> GridUser:
@@ -86,14 +97,18 @@ class SlurmJobs:
         self.lab.run("controller", "scancel", f"--user={self.user.address}")
         self.scheduler.close()
 
-    def submit(self, *steps, nodes: str = "compute1", tasks: int = 2, minutes: int = 5, **fields) -> Running:
+    def submit(
+        self, *steps, nodes: str = "compute1", tasks: int = 2, minutes: int = 5, **fields
+    ) -> Running:
         """Submit a workflow of these steps to nodes of the cluster."""
         resources = {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": MEMORY_MB, "gpus": 0}
         workflow = from_graphql({"resources": resources, "steps": steps, **fields})
         first, rest = render(workflow).split("\n", 1)
         wanted = f"#SBATCH --nodelist={nodes} --nodes={nodes.count(',') + 1}"  # a list alone may grow by busier nodes
         text = f"{first}\n{wanted}\n{rest}"
-        job_id = JobId(chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256))
+        job_id = JobId(
+            chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256)
+        )
         job_key = JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
         submission = Submission(
             job_key=job_key,
@@ -114,7 +129,9 @@ class SlurmJobs:
                 break
             assert time.monotonic() < until, f"{job} is {found}"
             time.sleep(0.3)
-        output = self.lab.run("infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_name}.out").stdout
+        output = self.lab.run(
+            "infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_name}.out"
+        ).stdout
         return Ended(code=os.waitstatus_to_exitcode(found.exit_code), output=output)
 
     def cancel(self, job: Running) -> None:
@@ -122,7 +139,9 @@ class SlurmJobs:
         self.scheduler.cancel(job.slurm_job_id, job_key=str(job.job_key))
 
     def left(self) -> str:
-        """Return what is left once all jobs have ended: the customer's processes, and folders of jobs."""
+        """Return what is left once all jobs have ended: the customer's processes, and folders of
+        jobs.
+        """
         uid = self.user.uid
         # pgrep ends with 1 where it finds nobody, and higher where it could not look.
         script = f"pgrep -u {uid} -a || (($? == 1)); find /tmp -maxdepth 1 -name 'gridstead.*'"

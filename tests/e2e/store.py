@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web server and an S3 store for jobs of the lab, in this process.
 
-They listen on the machine's end of the lab's network. moto is the S3 store; it refuses what its user did not sign, and
-keeps its state per process: one store at a time.
+They listen on the machine's end of the lab's network. moto is the S3 store; it refuses what its
+user did not sign, and keeps its state per process: one store at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from werkzeug import Request, Response
 from werkzeug.serving import make_server
 
 REGION, BUCKET, USER = "lab-1", "bucket", "customer"
-POLICY = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}}
+POLICY = {
+    "Version": "2012-10-17",
+    "Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"},
+}
 
 
 class Store:
@@ -35,7 +38,9 @@ class Store:
         pair = iam.create_access_key(UserName=USER)["AccessKey"]
         self.key, self.secret = pair["AccessKeyId"], pair["SecretAccessKey"]
         self._bucket = self.client("s3", self.key, self.secret)
-        self._bucket.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        self._bucket.create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
 
     def client(self, service: str, key: str, secret: str) -> BaseClient:
         """Return a client of the store with a pair of keys."""
@@ -52,7 +57,12 @@ class Store:
 
     def s3(self, path: str) -> dict[str, object]:
         """Return a place in the bucket as a workflow names it."""
-        place = {"region": REGION, "bucketUrl": f"s3://{BUCKET}", "path": path, "endpointUrl": self.endpoint}
+        place = {
+            "region": REGION,
+            "bucketUrl": f"s3://{BUCKET}",
+            "path": path,
+            "endpointUrl": self.endpoint,
+        }
         return {"s3": {**place, "accessKeyId": self.key, "secretAccessKey": self.secret}}
 
 

@@ -29,15 +29,21 @@ def poor(grid):
 def run(person, *arguments, text="", settings=None):
     environment = person.environment | ({"GRIDSTEAD_CONFIG": str(settings)} if settings else {})
     return subprocess.run(
-        person.command(*arguments), env=environment, input=text, check=False, capture_output=True, text=True, timeout=60
+        person.command(*arguments),
+        env=environment,
+        input=text,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
 def everything(lab, grid, *people):
-    """Return what a submission could have changed: people's jobs, credits and transactions, and stored scripts."""
-    count = (
-        f"import sqlite3; print(sqlite3.connect('{SCRIPTS}').execute('SELECT COUNT(*) FROM definitions').fetchone()[0])"
-    )
+    """Return what a submission could have changed: people's jobs, credits and transactions, and
+    stored scripts.
+    """
+    count = f"import sqlite3; print(sqlite3.connect('{SCRIPTS}').execute('SELECT COUNT(*) FROM definitions').fetchone()[0])"
     states = [lab.run("control", "python3", "-c", count).stdout]
     for person in people:
         member = many_customers.join(person)
@@ -70,14 +76,26 @@ def test_bad_input_is_told_and_changes_nothing_anywhere(lab, grid, someone, poor
     submit = ("submit", "-", "--credits", "100")
     long_name = json.dumps(GOOD | {"steps": [{"name": "x" * 2**20, "run": {"command": "true"}}]})
     attempts = [
-        (INPUT, "is not a known field", run(someone, *submit, text=good.replace("memPerCpu", "memPerCpus"))),
-        (INPUT, "must be at least 1, not -1", run(someone, *submit, text=good.replace('"tasks": 1', '"tasks": -1'))),
+        (
+            INPUT,
+            "is not a known field",
+            run(someone, *submit, text=good.replace("memPerCpu", "memPerCpus")),
+        ),
+        (
+            INPUT,
+            "must be at least 1, not -1",
+            run(someone, *submit, text=good.replace('"tasks": 1', '"tasks": -1')),
+        ),
         (INPUT, "is larger than 256 KiB", run(someone, *submit, text=long_name)),
         (INPUT, "33 bytes of 32", run(someone, *submit, "--name", "x" * 33, text=good)),
         (INPUT, "is not valid YAML", run(someone, *submit, text=good + "]")),
         (INPUT, "has 0 credits", run(poor, *submit, text=good)),
         (CONFIG, "cannot open wallet", run(someone, *submit, text=good, settings=keys)),
-        (CONFIG, "confirmation: unknown key, did you mean", run(someone, *submit, text=good, settings=typo)),
+        (
+            CONFIG,
+            "confirmation: unknown key, did you mean",
+            run(someone, *submit, text=good, settings=typo),
+        ),
     ]
 
     for code, told, done in attempts:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain that is away, and one that changes its mind: everything catches up by itself and nothing is done twice."""
+"""A chain that is away, and one that changes its mind: everything catches up by itself and nothing
+is done twice.
+"""
 
 import contextlib
 import time
@@ -70,7 +72,9 @@ def signer(grid):
 
 def restarts(lab):
     return {
-        name: lab.run("control", "systemctl", "show", "-P", "NRestarts", f"gridstead-{name}").stdout.strip()
+        name: lab.run(
+            "control", "systemctl", "show", "-P", "NRestarts", f"gridstead-{name}"
+        ).stdout.strip()
         for name in FOLLOWERS
     }
 
@@ -83,7 +87,11 @@ def ended_record(lab, name, address, *, timeout=60):
     """Return the one record of a customer's job, once it has ended."""
 
     def ended():
-        return [r for r in records_of(lab, name, address) if r["end"].isdigit() and r["state"] != "RUNNING"]
+        return [
+            r
+            for r in records_of(lab, name, address)
+            if r["end"].isdigit() and r["state"] != "RUNNING"
+        ]
 
     (record,) = wait_until(ended, timeout=timeout)
     return record
@@ -111,7 +119,9 @@ def test_a_job_that_ends_while_the_chain_is_gone_is_settled_afterwards(grid, lab
 
 
 def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer, by_hand):
-    """Five blocks go, and with them a request, its match and its claim, while the job runs in Slurm already."""
+    """Five blocks go, and with them a request, its match and its claim, while the job runs in Slurm
+    already.
+    """
     first, second = (signer(name) for name in ("loser", "winner"))
     dropped = first.request(one_step("sleep 300"), credits_=100)
     kept = second.request(one_step("sleep 2"), credits_=100)
@@ -129,7 +139,9 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
         for _ in ("match", "claim"):
             wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)
             node.ask("evm_mine")
-        wait_until(lambda: "RUNNING" in lab.sh("controller", f"squeue -h -n {name} -o %T"), timeout=60)
+        wait_until(
+            lambda: "RUNNING" in lab.sh("controller", f"squeue -h -n {name} -o %T"), timeout=60
+        )
         node.ask("anvil_reorg", REORG_BLOCKS, [[kept, REORG_BLOCKS - 1]])
     assert node.ask("eth_getTransactionReceipt", request) is None
 
@@ -139,7 +151,11 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
     job = grid.wait(second.person, number, "FINISHED")
     won = ended_record(lab, name, second.address)
     assert won["state"] == "COMPLETED"
-    assert won["admincomment"].split("/")[-1] == job["batch_location_hash"] != lost["admincomment"].split("/")[-1]
+    assert (
+        won["admincomment"].split("/")[-1]
+        == job["batch_location_hash"]
+        != lost["admincomment"].split("/")[-1]
+    )
     grid.check_money(second.person, number, seconds=lab.worth(won))
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]

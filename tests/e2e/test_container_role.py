@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role container_runtime with what the lab itself does without: a mirror for Apptainer, and packages of Enroot.
+"""Role container_runtime with what the lab itself does without: a mirror for Apptainer, and
+packages of Enroot.
 
-It runs on the login host, whose Apptainer goes and comes again from a mirror there, made of what the host has.
+It runs on the login host, whose Apptainer goes and comes again from a mirror there, made of what
+the host has.
 """
 
 import base64
@@ -25,7 +27,8 @@ PLAY = """\
     - ansible.builtin.import_role: {name: container_runtime, tasks_from: install}
 """
 
-# Packs Apptainer as it is installed; curl of a version that nobody should want; and something for Enroot.
+# Packs Apptainer as it is installed; curl of a version that nobody should want; and something for
+# Enroot.
 PACK = r"""
 mkdir -p "$1"/debian/{pool,dists/sid/main/binary-amd64} "$1"/{apptainer,curl,enroot}/DEBIAN; cd "$1"
 dpkg -L apptainer | while read -r file; do
@@ -68,7 +71,11 @@ def signed(text, folder):
 
     def gpg(*words, **options):
         return subprocess.run(
-            ["gpg", "--batch", "--quiet", *words], env=environment, check=True, capture_output=True, **options
+            ["gpg", "--batch", "--quiet", *words],
+            env=environment,
+            check=True,
+            capture_output=True,
+            **options,
         ).stdout
 
     gpg("--passphrase", "", "--quick-generate-key", "tests <tests@x>", "ed25519", "sign")
@@ -111,9 +118,16 @@ def role(mirror, tmp_path_factory):
     play.write_text(PLAY)
 
     def run(packages):
-        words = {"container_runtime_mirror": mirror.url, "container_runtime_enroot_packages": packages}
+        words = {
+            "container_runtime_mirror": mirror.url,
+            "container_runtime_enroot_packages": packages,
+        }
         done = subprocess.run(
-            ["ansible-playbook", play, "-e", repr(words)], cwd=CHECKOUT, capture_output=True, text=True, check=False
+            ["ansible-playbook", play, "-e", repr(words)],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.returncode, done.stdout
 
@@ -123,7 +137,9 @@ def role(mirror, tmp_path_factory):
 def wanted(lab, package):
     """Return which version of a package is installed and which one an upgrade would take."""
     found = re.findall(
-        r"^  (?:Installed|Candidate): (\S+)", lab.sh("login", f"apt-cache policy {package}"), re.MULTILINE
+        r"^  (?:Installed|Candidate): (\S+)",
+        lab.sh("login", f"apt-cache policy {package}"),
+        re.MULTILINE,
     )
     return tuple(found)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps in containers on the lab's Slurm: images of a registry and of the node, and what a container sees.
+"""Steps in containers on the lab's Slurm: images of a registry and of the node, and what a
+container sees.
 
-Host compute1 has Apptainer, as the role left it. While these tests run, compute2 has a stand-in for Enroot, which runs
-the command without a container and keeps what it was told, and no Apptainer.
+Host compute1 has Apptainer, as the role left it. While these tests run, compute2 has a stand-in for
+Enroot, which runs the command without a container and keeps what it was told, and no Apptainer.
 """
 
 import json
@@ -50,7 +51,9 @@ def jobs(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trusted(lab):
-    """The nodes believe whom the lab's authority vouches for, as they would at a site with registries of its own."""
+    """The nodes believe whom the lab's authority vouches for, as they would at a site with
+    registries of its own.
+    """
     for host in NODES:
         lab.run(host, "cp", "/etc/gridstead/pki/ca.crt", "/etc/ssl/certs/tests.pem")
     yield
@@ -61,7 +64,9 @@ def trusted(lab):
 @pytest.fixture(scope="module")
 def runtimes(lab):
     """What the nodes run containers with, and an image that lies unpacked on them."""
-    lab.run("compute2", "install", "-m", "755", "/dev/stdin", "/usr/local/bin/enroot", input=ENROOT_HERE)
+    lab.run(
+        "compute2", "install", "-m", "755", "/dev/stdin", "/usr/local/bin/enroot", input=ENROOT_HERE
+    )
     lab.sh("compute2", "mv /usr/bin/apptainer /usr/bin/apptainer.away")
     lab.run("compute1", "bash", "-euc", UNPACKED, "bash", HOSTED)
     yield
@@ -77,7 +82,9 @@ def registry(lab, trusted, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def locked(lab, trusted, tmp_path_factory):
-    with registries.running(lab, tmp_path_factory.mktemp("locked") / "registry", locked=True) as one:
+    with registries.running(
+        lab, tmp_path_factory.mktemp("locked") / "registry", locked=True
+    ) as one:
         yield one
 
 
@@ -136,7 +143,9 @@ def started(jobs, runtimes, registry, locked):
 def said(ended):
     """What the steps of a job said."""
     lines = ended.output.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith(("gridstead: fetching", "srun: error")))
+    return "".join(
+        line for line in lines if not line.startswith(("gridstead: fetching", "srun: error"))
+    )
 
 
 def test_a_container_of_a_registry_sees_what_it_should(jobs, started):
@@ -169,12 +178,22 @@ def test_a_node_with_enroot_uses_it(lab, jobs, started, locked):
     ended = jobs.wait(started["enroot"])
 
     assert (ended.code, said(ended)) == (0, "/usr a,b 'c' $d\n")
-    told = [json.loads(line) for line in lab.run("infra", "cat", f"{jobs.home}/enroot").stdout.splitlines()]
+    told = [
+        json.loads(line)
+        for line in lab.run("infra", "cat", f"{jobs.home}/enroot").stdout.splitlines()
+    ]
     fetched = next(one for one in told if locked.host in one["words"][-1])
     assert fetched["words"][-1] == f"docker://{registries.USER}@{locked.host}#{registries.IMAGE}"
     machine = locked.host.partition(":")[0]
-    assert fetched["access"] == f"machine {machine} login {registries.USER} password {registries.PASSWORD}\n"
-    start = next(one["words"] for one in told if one["words"][0] == "start" and "/etc:/mnt:ro" in one["words"])
+    assert (
+        fetched["access"]
+        == f"machine {machine} login {registries.USER} password {registries.PASSWORD}\n"
+    )
+    start = next(
+        one["words"]
+        for one in told
+        if one["words"][0] == "start" and "/etc:/mnt:ro" in one["words"]
+    )
     assert "--rw" in start
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm's controller killed or stopped under paid jobs.
 
-What is promised: each job runs to its end at least once, is settled once, as finished, and for no more time than one of
-its runs took by the job's own clock, and waited for slurmctld to make its step. What is not: that a job runs only once.
-slurmctld writes its state some seconds late, so after a kill it may have forgotten a job that ran or even ended; Slurm
-itself or the supervisor then runs it again. The earlier runs are the provider's loss. A node must not be drained by it.
+What is promised: each job runs to its end at least once, is settled once, as finished, and for no
+more time than one of its runs took by the job's own clock, and waited for slurmctld to make its
+step. What is not: that a job runs only once. slurmctld writes its state some seconds late, so after
+a kill it may have forgotten a job that ran or even ended; Slurm itself or the supervisor then runs
+it again. The earlier runs are the provider's loss. A node must not be drained by it.
 """
 
 import contextlib
@@ -17,7 +18,9 @@ from tests import billing_oracle
 from tests.e2e.conftest import wait_until
 
 DOWN_S = 8
-ROUNDING_S = 2  # Slurm counts whole seconds at both ends, and starts a job a moment before its script
+ROUNDING_S = (
+    2  # Slurm counts whole seconds at both ends, and starts a job a moment before its script
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class Controller:
         """Wait until slurmctld has taken all these jobs."""
         names = ",".join(run.name for run in runs)
         count = f"squeue -h --states=all -n {names} | wc -l"
-        wait_until(lambda: int(self.lab.sh("controller", count)) == len(runs), timeout=60, every=0.1)
+        wait_until(
+            lambda: int(self.lab.sh("controller", count)) == len(runs), timeout=60, every=0.1
+        )
 
     def wait_started(self, run):
         """Wait until a job has written its start."""
@@ -89,7 +94,9 @@ class Controller:
 
     def drained(self):
         """Return the nodes that take no jobs any more."""
-        return self.lab.run("controller", "sinfo", "--noheader", "--states=drain", "--format=%n").stdout.split()
+        return self.lab.run(
+            "controller", "sinfo", "--noheader", "--states=drain", "--format=%n"
+        ).stdout.split()
 
     def times(self, run):
         """Return what a job has written: word and Unix seconds, oldest first."""
@@ -107,7 +114,9 @@ class Controller:
         return found
 
     def waited(self, run):
-        """Return how long a job had its node, at most, before its step, which Slurm makes when slurmctld is there."""
+        """Return how long a job had its node, at most, before its step, which Slurm makes when
+        slurmctld is there.
+        """
         ask = f"SLURM_TIME_FORMAT=%s sacct -a -n -D --parsable2 -S now-1days --name={run.name} -o jobid,start"
         rows = [line.split("|") for line in self.lab.sh("controller", ask).splitlines()]
         began = [int(at) for name, at in rows if name.isdigit() and at.isdigit()]
@@ -125,8 +134,11 @@ class Controller:
         billed_s = billing_oracle.billed_seconds(job["cost_wei"], job["price_per_min_wei"])
         assert min(durations) <= billed_s <= max(durations) + self.waited(run) + ROUNDING_S
 
-        # A run that slurmctld had forgotten to be over was cancelled after it was paid; its record says so now.
-        ended = [record for record in self.lab.wait_ended(run.name) if record["state"] == "COMPLETED"]
+        # A run that slurmctld had forgotten to be over was cancelled after it was paid; its record
+        # says so now.
+        ended = [
+            record for record in self.lab.wait_ended(run.name) if record["state"] == "COMPLETED"
+        ]
         worth = [self.lab.worth(record) for record in ended]
         costs = [billing_oracle.cost(seconds, job["price_per_min_wei"]) for seconds in worth]
         assert job["cost_wei"] in costs or not ended
@@ -158,7 +170,9 @@ def test_a_job_that_ends_while_the_controller_is_down_is_not_billed_for_that(con
 
     (record,) = controller.check(run)
     (duration,) = controller.durations(run)
-    assert int(record["elapsedraw"]) > duration + ROUNDING_S, "slurmctld knew the end, so nothing was tested"
+    assert int(record["elapsedraw"]) > duration + ROUNDING_S, (
+        "slurmctld knew the end, so nothing was tested"
+    )
 
 
 def test_a_controller_killed_while_a_job_ends_does_not_raise_its_bill(controller):
@@ -174,7 +188,9 @@ def test_a_controller_killed_while_a_job_ends_does_not_raise_its_bill(controller
     assert controller.drained() == []
 
 
-def test_a_controller_that_forgot_a_customer_while_accounting_was_down_is_told_again(lab, grid, controller):
+def test_a_controller_that_forgot_a_customer_while_accounting_was_down_is_told_again(
+    lab, grid, controller
+):
     state = "/var/lib/slurm/slurmctld/assoc_mgr_state"
     lab.run("controller", "cp", "--preserve", state, f"{state}.earlier")
     someone = grid.customer("forgotten")
@@ -183,7 +199,9 @@ def test_a_controller_that_forgot_a_customer_while_accounting_was_down_is_told_a
 
     with controller.without_accounting():
         lab.run("controller", "systemctl", "stop", "slurmctld")
-        lab.run("controller", "mv", f"{state}.earlier", state)  # as a power cut leaves it, up to five minutes old
+        lab.run(
+            "controller", "mv", f"{state}.earlier", state
+        )  # as a power cut leaves it, up to five minutes old
         lab.run("controller", "systemctl", "start", "slurmctld")
 
     grid.wait(someone, grid.submit(someone, "true"), "FINISHED", timeout=120)

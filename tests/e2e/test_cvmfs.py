@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Software that a publisher signed: a replica on infra, a mount on a compute node, a job from an image in it.
+"""Software that a publisher signed: a replica on infra, a mount on a compute node, a job from an
+image in it.
 
 The publisher is on this machine. What role cvmfs made is removed again at the end.
 """
@@ -82,10 +83,22 @@ class Software:
             "cvmfs_snapshot_every_s": 1,
             "cvmfs_look_every_s": 1,
         }
-        words = ["ansible-playbook", "playbooks/software.yml", "--limit", ",".join(HOSTS), "-e", json.dumps(wanted)]
-        done = subprocess.run([*words, *options], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        words = [
+            "ansible-playbook",
+            "playbooks/software.yml",
+            "--limit",
+            ",".join(HOSTS),
+            "-e",
+            json.dumps(wanted),
+        ]
+        done = subprocess.run(
+            [*words, *options], cwd=CHECKOUT, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout[-3000:]
-        return {host: int(count) for host, count in re.findall(r"^(\S+) +: .*changed=(\d+)", done.stdout, re.MULTILINE)}
+        return {
+            host: int(count)
+            for host, count in re.findall(r"^(\S+) +: .*changed=(\d+)", done.stdout, re.MULTILINE)
+        }
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +114,9 @@ def software(lab, image, tmp_path_factory):
 def offered(lab, software):
     """What the runs of the role changed: in check mode on hosts without it, then in truth."""
     counts = [software.offer("--check"), software.offer()]
-    wait_until(lambda: lab.run(NODE, "findmnt", f"/cvmfs/{NAME}", check=False).returncode == 0, timeout=60)
+    wait_until(
+        lambda: lab.run(NODE, "findmnt", f"/cvmfs/{NAME}", check=False).returncode == 0, timeout=60
+    )
     return counts
 
 
@@ -121,18 +136,28 @@ def test_the_role_tells_beforehand_what_it_changes_and_then_nothing(software, of
 
 
 def test_who_talks_to_servers_has_no_rights(lab, offered):
-    assert lab.run(NODE, "findmnt", "-no", "FSTYPE", f"/cvmfs/{NAME}").stdout == "fuse.gridstead-cvmfs\n"
-    rights = lab.sh(NODE, "pgrep -u gridstead-cvmfs -f 'cvmfs mount' | xargs -I{} grep CapEff /proc/{}/status")
+    assert (
+        lab.run(NODE, "findmnt", "-no", "FSTYPE", f"/cvmfs/{NAME}").stdout
+        == "fuse.gridstead-cvmfs\n"
+    )
+    rights = lab.sh(
+        NODE, "pgrep -u gridstead-cvmfs -f 'cvmfs mount' | xargs -I{} grep CapEff /proc/{}/status"
+    )
     assert rights.split() == ["CapEff:", "0" * 16]
 
 
-def test_a_job_runs_from_an_image_that_was_signed_and_from_its_next_revision(lab, software, offered, jobs):
+def test_a_job_runs_from_an_image_that_was_signed_and_from_its_next_revision(
+    lab, software, offered, jobs
+):
     assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
 
     path = "/".join((f"/cvmfs/{NAME}", *PLACE, "etc/hosted"))
     software.publish("signed again")
     wait_until(lambda: lab.run(NODE, "cat", path).stdout == "signed again\n", timeout=30)
-    seen, written = jobs.submit(GREET), jobs.submit(run(f"echo mine 2>&- >{path} || echo only to read"))
+    seen, written = (
+        jobs.submit(GREET),
+        jobs.submit(run(f"echo mine 2>&- >{path} || echo only to read")),
+    )
 
     assert jobs.wait(seen) == (0, "signed again\n")
     assert jobs.wait(written) == (0, "only to read\n")

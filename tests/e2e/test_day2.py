@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster's days after the first: what changes of Slurm's configuration cost, a node that comes, nodes that drain.
+"""A cluster's days after the first: what changes of Slurm's configuration cost, a node that comes,
+nodes that drain.
 
 A job runs through all the changes. The new node is a host that the lab gets for it and loses again.
 """
@@ -31,7 +32,8 @@ CONTROLLER = """\
     - ansible.builtin.import_role: {name: slurm}
       vars: {slurm_components: [controller]}
 """
-# What site.yml does where add_node.yml has told of the new node; the other compute hosts have not heard of it.
+# What site.yml does where add_node.yml has told of the new node; the other compute hosts have not
+# heard of it.
 FORGET = """\
 - hosts: all:!slurm_compute
   gather_subset: [min]
@@ -51,7 +53,9 @@ FORGET = """\
 def play(*words, check=True, **variables):
     """Run a playbook and return what it says; its recap is the last part."""
     argv = ["ansible-playbook", *words, "-e", json.dumps(variables)]
-    done = subprocess.run(argv, cwd=CHECKOUT, check=False, capture_output=True, text=True, env=os.environ)
+    done = subprocess.run(
+        argv, cwd=CHECKOUT, check=False, capture_output=True, text=True, env=os.environ
+    )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -77,9 +81,15 @@ class Daemons:
 
     def starts(self):
         """Return which start of its unit each daemon is of. A reconfigure is no start."""
-        units = [("controller", "slurmctld"), *((host, "slurmd") for host in OLD), ("login", "sackd")]
+        units = [
+            ("controller", "slurmctld"),
+            *((host, "slurmd") for host in OLD),
+            ("login", "sackd"),
+        ]
         show = "systemctl show --property InvocationID --value"
-        return {unit + "@" + host: self.lab.sh(host, f"{show} {unit}").strip() for host, unit in units}
+        return {
+            unit + "@" + host: self.lab.sh(host, f"{show} {unit}").strip() for host, unit in units
+        }
 
     def setting(self, host, key):
         """Return a setting as the daemons say it, with all hosts' copies."""
@@ -96,7 +106,9 @@ class Daemons:
 
     def show(self, node, key):
         """Return what slurmctld says of a node."""
-        return re.search(rf"\b{key}=(\S+)", self.lab.sh("controller", f"scontrol show node {node}"))[1]
+        return re.search(
+            rf"\b{key}=(\S+)", self.lab.sh("controller", f"scontrol show node {node}")
+        )[1]
 
 
 @pytest.fixture(scope="module")
@@ -113,12 +125,18 @@ def jobs(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def running(lab, jobs):
-    """A job on the old nodes that runs until a file tells it to end; what it says proves that it was begun once."""
+    """A job on the old nodes that runs until a file tells it to end; what it says proves that it
+    was begun once.
+    """
     command = 'echo $$ "$(hostname)"; until test -e "$HOME/enough"; do sleep 0.5; done; echo end'
     lab.run("infra", "rm", "-f", f"{jobs.home}/enough")
-    job = jobs.submit({"run": {"command": command, "resources": {"tasks": 2}}}, nodes=",".join(OLD), minutes=60)
+    job = jobs.submit(
+        {"run": {"command": command, "resources": {"tasks": 2}}}, nodes=",".join(OLD), minutes=60
+    )
     started = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
-    wait_until(lambda: lab.run("infra", "sh", "-c", started, check=False).stdout.strip() == "2", timeout=60)
+    wait_until(
+        lambda: lab.run("infra", "sh", "-c", started, check=False).stdout.strip() == "2", timeout=60
+    )
     return job
 
 
@@ -148,13 +166,23 @@ def test_parameters_limits_and_nodes_cost_a_reconfigure(lab, daemons, running, c
     before = daemons.starts()
     node = {"CPUs": 64, "RealMemory": 2400, "Gres": "gpu:2"}
     partitions = {
-        "main": {"Nodes": "ALL", "Default": "YES", "DefaultTime": "10", "MaxTime": "6-00:00:00", "State": "UP"}
+        "main": {
+            "Nodes": "ALL",
+            "Default": "YES",
+            "DefaultTime": "10",
+            "MaxTime": "6-00:00:00",
+            "State": "UP",
+        }
     }
 
-    said = configure(slurm_node=node, slurm_partitions=partitions, slurm_config_site=SITE | {"KillWait": 7})
+    said = configure(
+        slurm_node=node, slurm_partitions=partitions, slurm_config_site=SITE | {"KillWait": 7}
+    )
 
     assert "KillWait, node compute1, node compute2, partition main: reconfigure" in said
-    assert [daemons.setting(host, "KillWait") for host in ("controller", "login", *OLD)] == ["7 sec"] * 4
+    assert [daemons.setting(host, "KillWait") for host in ("controller", "login", *OLD)] == [
+        "7 sec"
+    ] * 4
     assert daemons.show("compute1", "RealMemory") == "2400"
     assert set(daemons.nodes().values()) == {"mixed"}
     assert daemons.starts() == before
@@ -195,17 +223,28 @@ def test_an_unfit_node_takes_no_jobs_until_it_is_fit(lab, daemons, running):
         lab.run("compute2", "touch", fit)
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
     finally:
-        lab.sh("compute2", f"rm -f {fit}; cat >{checks} <<'EOF'\n{json.dumps(known, indent=4)}\nEOF")
+        lab.sh(
+            "compute2", f"rm -f {fit}; cat >{checks} <<'EOF'\n{json.dumps(known, indent=4)}\nEOF"
+        )
 
 
-def test_a_node_that_was_drained_for_a_job_that_did_not_end_comes_back_without_it(lab, daemons, running):
+def test_a_node_that_was_drained_for_a_job_that_did_not_end_comes_back_without_it(
+    lab, daemons, running
+):
     job, notes = running.slurm_job_id, "/run/gridstead-check-node/unkillable"
-    (program,) = re.findall(r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config"))
+    (program,) = re.findall(
+        r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config")
+    )
     try:
         lab.sh("compute2", f"SLURM_JOB_ID={job} {program}")  # as slurmstepd runs it
-        lab.sh("controller", "scontrol update nodename=compute2 state=drain reason='Kill task failed'")
+        lab.sh(
+            "controller", "scontrol update nodename=compute2 state=drain reason='Kill task failed'"
+        )
         wait_until(
-            lambda: daemons.reason("compute2") == f"unfit: job {job} does not end though it was killed", timeout=60
+            lambda: (
+                daemons.reason("compute2") == f"unfit: job {job} does not end though it was killed"
+            ),
+            timeout=60,
         )
 
         lab.sh("compute2", f"mv {notes}/{job} {notes}/{LONG_GONE}")
@@ -228,7 +267,9 @@ def test_a_new_node_joins_and_the_others_are_left_alone(daemons, running, jobs, 
     assert jobs.wait(jobs.submit(HOSTNAME, nodes=NEW)).output.split()[-2:] == [NEW, NEW]
     assert (
         jobs.wait(
-            jobs.submit({"run": {"command": "hostname", "resources": {"tasks": 2}}}, nodes=f"compute1,{NEW}")
+            jobs.submit(
+                {"run": {"command": "hostname", "resources": {"tasks": 2}}}, nodes=f"compute1,{NEW}"
+            )
         ).code
         == 0
     )
@@ -239,10 +280,14 @@ def test_nodes_drain_and_resume(daemons, jobs, new_node):
     job = jobs.submit({"run": {"command": "sleep 8; echo done"}}, nodes=NEW, tasks=1)
     wait_until(lambda: daemons.nodes()[NEW] != "idle", timeout=30)
 
-    refused = play("playbooks/drain.yml", nodes="compute9,compute[1-2]", reason="new disks", check=False)
+    refused = play(
+        "playbooks/drain.yml", nodes="compute9,compute[1-2]", reason="new disks", check=False
+    )
     drained = play("playbooks/drain.yml", "-e", f"nodes={NEW} reason='new disks'", wait_s=60)
 
-    assert "Slurm has no compute9. Its nodes are compute1, compute2, compute3." in " ".join(refused.split())
+    assert "Slurm has no compute9. Its nodes are compute1, compute2, compute3." in " ".join(
+        refused.split()
+    )
     assert "changed=1" in drained
     assert daemons.nodes()[NEW] == "drained"
     assert daemons.reason(NEW) == "new disks"
@@ -254,8 +299,12 @@ def test_nodes_drain_and_resume(daemons, jobs, new_node):
     assert daemons.nodes()[NEW] == "idle"
 
 
-def test_waiting_for_jobs_has_an_end_and_the_job_that_saw_it_all_was_begun_once(lab, daemons, jobs, running):
-    said = play("playbooks/drain.yml", nodes=",".join(OLD), reason="new disks", wait_s=1, check=False)
+def test_waiting_for_jobs_has_an_end_and_the_job_that_saw_it_all_was_begun_once(
+    lab, daemons, jobs, running
+):
+    said = play(
+        "playbooks/drain.yml", nodes=",".join(OLD), reason="new disks", wait_s=1, check=False
+    )
 
     assert f"1 jobs still run after 1 s: {running.slurm_job_id} of" in " ".join(said.split())
     assert {daemons.nodes()[host] for host in OLD} == {"draining"}
@@ -265,5 +314,7 @@ def test_waiting_for_jobs_has_an_end_and_the_job_that_saw_it_all_was_begun_once(
 
     ended = jobs.wait(running)
     assert ended.code == 0
-    assert sorted(word for line in ended.output.splitlines() for word in line.split()[1:]) == list(OLD)
+    assert sorted(word for line in ended.output.splitlines() for word in line.split()[1:]) == list(
+        OLD
+    )
     assert ended.output.count("end") == 2

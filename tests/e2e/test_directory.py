@@ -15,7 +15,8 @@ PEOPLE = f"ou=people,{SUFFIX}"
 MANAGER = ["-QY", "EXTERNAL", "-H", "ldapi://%2Frun%2Fslapd-gridstead.socket"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1nG2n0aXU0c0pGl5nWm3cO4m5yqj1lG8kq0m3o2c7P test"
 
-# Runs on the directory's host: does one thing as one account, prints "done", the values found, or the error's name.
+# Runs on the directory's host: does one thing as one account, prints "done", the values found, or
+# the error's name.
 PROBE = """
 import json, sys
 import ldap
@@ -57,20 +58,32 @@ class Account:
         self._lab = lab
         self._uri = uri
         self._dn = f"uid={name},ou=services,{SUFFIX}" if name else ""
-        self._password = (Path(lab.secrets) / f"directory-{name}").read_text().strip() if name else ""
+        self._password = (
+            (Path(lab.secrets) / f"directory-{name}").read_text().strip() if name else ""
+        )
 
     def do(self, *action):
         """Return what the directory answers to one action."""
         task = json.dumps({"uri": self._uri, "account": self._dn, "do": action})
-        # The program is no secret and may stand on the command line; the password comes over standard input.
+        # The program is no secret and may stand on the command line; the password comes over
+        # standard input.
         answer = self._lab.run(SERVER, "python3", "-c", PROBE, task, input=self._password)
         return json.loads(answer.stdout)
 
 
 def user(address, **changed):
-    """Return the attributes of a user as the connector writes them, with some changed; None removes one."""
+    """Return the attributes of a user as the connector writes them, with some changed; None removes
+    one.
+    """
     attributes = {
-        "objectClass": ["top", "nsPerson", "nsAccount", "nsOrgPerson", "posixAccount", "ldapPublicKey"],
+        "objectClass": [
+            "top",
+            "nsPerson",
+            "nsAccount",
+            "nsOrgPerson",
+            "posixAccount",
+            "ldapPublicKey",
+        ],
         "uid": [address],
         "cn": [address],
         "displayName": [address],
@@ -98,7 +111,9 @@ def reader(lab):
 
 @pytest.fixture
 def address(lab):
-    """A wallet that nobody has asked for yet. Its entry, if a test makes one, is removed afterwards."""
+    """A wallet that nobody has asked for yet. Its entry, if a test makes one, is removed
+    afterwards.
+    """
     chosen = f"0x{secrets.token_hex(20)}"
     yield chosen
     lab.run(SERVER, "ldapdelete", *MANAGER, dn(chosen), check=False)
@@ -115,7 +130,10 @@ ANOTHER = "0x" + "b" * 40
 ACCOUNT_ONLY = ("gidNumber", "homeDirectory", "loginShell")
 OTHER_ENTRIES = {
     "root": ("uid=root,{people}", {"uid": ["root"], "homeDirectory": ["/root"]}),
-    "a short name": ("uid=alice,{people}", {"uid": ["alice"], "homeDirectory": ["/home/ldap-users/alice"]}),
+    "a short name": (
+        "uid=alice,{people}",
+        {"uid": ["alice"], "homeDirectory": ["/home/ldap-users/alice"]},
+    ),
     "a second name": (None, {"uid": ["{address}", "slurm"]}),
     "another wallet's name": (None, {"uid": ["{address}", ANOTHER, "root"]}),
     "user number 0": (None, {"uidNumber": ["0"]}),
@@ -127,13 +145,27 @@ OTHER_ENTRIES = {
     "home elsewhere": (None, {"homeDirectory": ["/home/{address}"]}),
     "home of a name": (None, {"homeDirectory": ["/home/ldap-users/alice"]}),
     "a password": (None, {"userPassword": ["secret-of-mine"]}),
-    "an access rule": (None, {"aci": ['(targetattr="*")(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)']}),
-    "no account": (None, {"objectClass": ["nsPerson", "ldapPublicKey"], **dict.fromkeys(ACCOUNT_ONLY)}),
-    "any attribute": (None, {"objectClass": ["nsPerson", "posixAccount", "ldapPublicKey", "extensibleObject"]}),
+    "an access rule": (
+        None,
+        {"aci": ['(targetattr="*")(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)']},
+    ),
+    "no account": (
+        None,
+        {"objectClass": ["nsPerson", "ldapPublicKey"], **dict.fromkeys(ACCOUNT_ONLY)},
+    ),
+    "any attribute": (
+        None,
+        {"objectClass": ["nsPerson", "posixAccount", "ldapPublicKey", "extensibleObject"]},
+    ),
     "a template for other entries": (
         None,
         {
-            "objectClass": ["nsPerson", "posixAccount", "cosSuperDefinition", "cosPointerDefinition"],
+            "objectClass": [
+                "nsPerson",
+                "posixAccount",
+                "cosSuperDefinition",
+                "cosPointerDefinition",
+            ],
             "cosTemplateDn": ["{dn}"],
             "cosAttribute": ["homeDirectory override"],
             "sshPublicKey": None,
@@ -141,7 +173,10 @@ OTHER_ENTRIES = {
     ),
     "the service branch": ("uid={address},ou=services,{suffix}", {}),
     "the group branch": ("uid={address},ou=groups,{suffix}", {}),
-    "a branch of its own": ("ou=mine,{people}", {"objectClass": ["organizationalUnit"], "ou": ["mine"]}),
+    "a branch of its own": (
+        "ou=mine,{people}",
+        {"objectClass": ["organizationalUnit"], "ou": ["mine"]},
+    ),
     "the root": ("uid={address},{suffix}", {}),
     "below another user": ("uid={address},uid=0xabc,{people}", {}),
 }
@@ -152,7 +187,10 @@ def test_connector_cannot_add_an_entry_with(connector, address, case):
     pattern, changed = OTHER_ENTRIES[case]
     words = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn(address)}
     name = (pattern or dn("{address}")).format(**words)
-    changed = {key: values and [value.format(**words) for value in values] for key, values in changed.items()}
+    changed = {
+        key: values and [value.format(**words) for value in values]
+        for key, values in changed.items()
+    }
 
     answer = connector.do("add", name, user(address, **changed))
 
@@ -169,7 +207,11 @@ CHANGES = {
     "no key": ("MOD_DELETE", "sshPublicKey", []),
     "second name": ("MOD_ADD", "uid", ["root"]),
     "password": ("MOD_ADD", "userPassword", ["secret-of-mine"]),
-    "access rule": ("MOD_ADD", "aci", ['(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)']),
+    "access rule": (
+        "MOD_ADD",
+        "aci",
+        ['(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)'],
+    ),
     "class": ("MOD_ADD", "objectClass", ["inetUser"]),
 }
 
@@ -221,11 +263,16 @@ def test_nobody_reads_without_an_account(lab):
 
 
 def test_port_without_tls_is_closed(lab):
-    assert Account(lab, None, f"ldap://{SERVER}").do("search", SUFFIX, "(objectClass=*)", ["*"]) == "SERVER_DOWN"
+    assert (
+        Account(lab, None, f"ldap://{SERVER}").do("search", SUFFIX, "(objectClass=*)", ["*"])
+        == "SERVER_DOWN"
+    )
 
 
 def test_server_numbers_a_new_user(connector, known):
-    (found,) = connector.do("search", PEOPLE, f"(uid={known})", ["uidNumber", "gidNumber", "sshPublicKey"])
+    (found,) = connector.do(
+        "search", PEOPLE, f"(uid={known})", ["uidNumber", "gidNumber", "sshPublicKey"]
+    )
 
     assert 200001 <= int(found["uidNumber"][0]) <= 999999
     assert (found["gidNumber"], found["sshPublicKey"]) == (["100000"], [KEY])
@@ -236,11 +283,17 @@ def test_second_entry_of_a_wallet_is_refused_in_any_spelling(connector, known):
 
     assert connector.do("add", dn(known), user(known)) == "ALREADY_EXISTS"
     assert connector.do("add", dn(shouted), user(shouted)) == "ALREADY_EXISTS"
-    assert connector.do("add", dn(ANOTHER), user(ANOTHER, uid=[ANOTHER, known])) == "CONSTRAINT_VIOLATION"
+    assert (
+        connector.do("add", dn(ANOTHER), user(ANOTHER, uid=[ANOTHER, known]))
+        == "CONSTRAINT_VIOLATION"
+    )
 
 
 def test_new_user_is_known_on_every_host_at_once(lab, known):
-    answers = {host: lab.run(host, "getent", "passwd", known, check=False).stdout.strip() for host in CLIENTS}
+    answers = {
+        host: lab.run(host, "getent", "passwd", known, check=False).stdout.strip()
+        for host in CLIENTS
+    }
 
     assert len(set(answers.values())) == 1, answers
     name, _, uid, gid, _, home, shell = answers["login"].split(":")
@@ -254,7 +307,10 @@ def test_user_asked_for_too_early_is_known_soon_after(lab, connector, address):
 
     connector.do("add", dn(address), user(address))
 
-    wait_until(lambda: lab.run("login", "getent", "passwd", address, check=False).returncode == 0, timeout=5)
+    wait_until(
+        lambda: lab.run("login", "getent", "passwd", address, check=False).returncode == 0,
+        timeout=5,
+    )
 
 
 def test_key_of_a_user_reaches_sshd(lab, known):
@@ -263,7 +319,9 @@ def test_key_of_a_user_reaches_sshd(lab, known):
 
 def test_password_of_the_directory_is_readable_by_root_alone(lab):
     for host in CLIENTS:
-        answer = lab.run(host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False)
+        answer = lab.run(
+            host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False
+        )
         assert answer.returncode != 0
 
 
@@ -274,4 +332,7 @@ def test_the_server_backs_itself_up_while_it_serves(lab):
     lab.run(SERVER, "systemctl", "start", "gridstead-directory-backup.service")
 
     (made,) = set(lab.run(SERVER, "ls", folder).stdout.split()) - before
-    assert lab.run(SERVER, "stat", "--format=%U", f"{folder}/{made}/data.mdb").stdout.strip() == "dirsrv"
+    assert (
+        lab.run(SERVER, "stat", "--format=%U", f"{folder}/{made}/data.mdb").stdout.strip()
+        == "dirsrv"
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes from host to host is under TLS, but for the flows that say in the table why they are not."""
+"""What goes from host to host is under TLS, but for the flows that say in the table why they are
+not.
+"""
 
 import ipaddress
 import json
@@ -41,7 +43,9 @@ def open_ports(lab):
     """The ports at which programs of each host wait for others, by host: protocol, number, program."""
 
     def ports(host):
-        lines = lab.sh(host, "ss --no-header --tcp --udp --listening --numeric --processes").splitlines()
+        lines = lab.sh(
+            host, "ss --no-header --tcp --udp --listening --numeric --processes"
+        ).splitlines()
         found = set()
         for protocol, _, _, _, local, _, *program in map(str.split, lines):
             at, _, port = local.rpartition(":")
@@ -79,7 +83,9 @@ def test_what_a_host_reaches_of_another_is_under_tls_or_declared(lab, table, ope
             (host, port)
             for host, ports in open_ports.items()
             for protocol, port, _ in ports
-            if host != source and protocol == "tcp" and not is_plain(lab, table, source, host, port, "tcp")
+            if host != source
+            and protocol == "tcp"
+            and not is_plain(lab, table, source, host, port, "tcp")
         ]
         greeted = shaken(lab, table, source, places)
         expected = {"TLSv1.3", "TLSv1.2", "closed"}
@@ -90,7 +96,17 @@ def test_what_a_host_reaches_of_another_is_under_tls_or_declared(lab, table, ope
         found = dict(zip((*lab.hosts, None), pool.map(wrong, (*lab.hosts, None)), strict=True))
 
     assert {source: bad for source, (bad, _) in found.items() if bad} == {}
-    assert set.union(*(seen for _, seen in found.values())) >= {443, 636, 6830, 8443, 8444, 8445, 8446, 8447, 9443}
+    assert set.union(*(seen for _, seen in found.values())) >= {
+        443,
+        636,
+        6830,
+        8443,
+        8444,
+        8445,
+        8446,
+        8447,
+        9443,
+    }
 
 
 def test_datagrams_come_in_only_where_the_table_says_why_they_are_safe(lab, table, open_ports):

@@ -50,14 +50,23 @@ def table(lab, tmp_path_factory):
 
 
 def is_listed(lab, table, source, host, port):
-    """Return whether the table lets a host, or None for somebody outside, come to a port of another host."""
+    """Return whether the table lets a host, or None for somebody outside, come to a port of another
+    host.
+    """
     return flows.listed(lab, table, source, host, port) != []
 
 
 @pytest.fixture(scope="module")
 def ports(lab, table):
-    """Every port that the table speaks of, the ends of its ranges, and some more; all hosts listen at all of them."""
-    ends = {int(end) for flow in table["flows"] for ports in flow.get("tcp", []) for end in str(ports).split("-")}
+    """Every port that the table speaks of, the ends of its ranges, and some more; all hosts listen
+    at all of them.
+    """
+    ends = {
+        int(end)
+        for flow in table["flows"]
+        for ports in flow.get("tcp", [])
+        for end in str(ports).split("-")
+    }
     found = sorted(ends | {*UNLISTED})
     for host in lab.hosts:
         argv = ["python3", "-c", LISTEN, lab.address(host), *map(str, found)]
@@ -72,11 +81,15 @@ def ports(lab, table):
 def places(lab, table, source, ports):
     """Return where somebody may try to go: host, port, whether it is listed."""
     others = [host for host in lab.hosts if host != source]
-    return [(host, port, is_listed(lab, table, source, host, port)) for host in others for port in ports]
+    return [
+        (host, port, is_listed(lab, table, source, host, port)) for host in others for port in ports
+    ]
 
 
 def asked(lab, tries):
-    return json.dumps([(lab.address(host), port, 15 if listed else 1.5) for host, port, listed in tries])
+    return json.dumps(
+        [(lab.address(host), port, 15 if listed else 1.5) for host, port, listed in tries]
+    )
 
 
 def wrong(tries, reached):
@@ -101,7 +114,13 @@ def test_hosts_reach_what_is_listed_and_nothing_else(lab, table, ports):
 def test_somebody_outside_reaches_what_is_for_anyone_and_nothing_else(lab, table, ports):
     tries = places(lab, table, None, ports)
 
-    told = subprocess.run(["python3", "-c", REACH], input=asked(lab, tries), capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        ["python3", "-c", REACH],
+        input=asked(lab, tries),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
     assert wrong(tries, told.stdout) == []
     assert {port for _, port, listed in tries if listed} >= {22, 443, 8443}
@@ -112,19 +131,32 @@ def test_rules_that_ansible_does_not_come_back_through_are_taken_away(lab):
     """The connection that brings them stays open all the while; only our own table goes."""
     lab.sh("db", f"cp -a {RULES} /run/firewall.nft; nft add table inet somebody")
     lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDOING, input=SOONER)
-    argv = ["ansible-playbook", "playbooks/hosts.yml", "--limit=db", "--tags=base_configure", "--timeout=5"]
+    argv = [
+        "ansible-playbook",
+        "playbooks/hosts.yml",
+        "--limit=db",
+        "--tags=base_configure",
+        "--timeout=5",
+    ]
     argv += ["--extra-vars", json.dumps({"gridstead_ssh_from": ["192.0.2.9"]})]
     try:
         told = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-        wait_until(lambda: lab.run("db", "test", "-e", RULES, check=False).returncode == 1, timeout=30)
+        wait_until(
+            lambda: lab.run("db", "test", "-e", RULES, check=False).returncode == 1, timeout=30
+        )
 
         assert "Stop the firewall's undoing" in told.stdout
         assert "unreachable=1" in told.stdout
         assert lab.sh("db", "nft list tables").splitlines() == ["table inet somebody"]
     finally:
-        lab.sh("db", f"systemctl revert {UNDOING}; mv /run/firewall.nft {RULES}; systemctl restart gridstead-firewall")
+        lab.sh(
+            "db",
+            f"systemctl revert {UNDOING}; mv /run/firewall.nft {RULES}; systemctl restart gridstead-firewall",
+        )
 
-    assert "policy drop" in lab.sh("db", "nft list chain inet gridstead input; nft delete table inet somebody")
+    assert "policy drop" in lab.sh(
+        "db", "nft list chain inet gridstead input; nft delete table inet somebody"
+    )
 
 
 def test_the_firewall_stands_again_after_a_flush_by_the_distributions_own(lab):

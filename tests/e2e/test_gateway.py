@@ -24,7 +24,8 @@ DOMAIN = "gridstead.internal"
 HTTPS, GRPC, LDAPS, METRICS, API = 443, 9443, 636, 8082, 8081
 SECURITY = 2.0  # systemd's own measure; 10 is a service that may do anything
 
-# Run on a host of the site, with the services' own Python: who am I, asks one of the directory; the other, which keys.
+# Run on a host of the site, with the services' own Python: who am I, asks one of the directory; the
+# other, which keys.
 SEARCH = f"""
 import ssl, sys
 from ldap3 import Connection, Server, Tls
@@ -58,7 +59,9 @@ class Gateway:
         """Return a TLS connection to a port of the gateway, under a name."""
         plain = socket.create_connection((self.address, port), timeout=10)
         try:
-            return ssl.create_default_context(cafile=self.ca).wrap_socket(plain, server_hostname=name)
+            return ssl.create_default_context(cafile=self.ca).wrap_socket(
+                plain, server_hostname=name
+            )
         except OSError:
             plain.close()
             raise
@@ -86,7 +89,10 @@ def gateway(lab):
 
 def test_workflows_are_asked_for_by_graphql(gateway):
     status, text = gateway.ask(
-        "POST", f"job-definitions.{DOMAIN}", "/graphql", json.dumps({"query": "{ __schema { queryType { name } } }"})
+        "POST",
+        f"job-definitions.{DOMAIN}",
+        "/graphql",
+        json.dumps({"query": "{ __schema { queryType { name } } }"}),
     )
 
     assert status == 200
@@ -102,7 +108,10 @@ def test_the_logger_itself_refuses_a_reader_without_a_signature(gateway):
     with gateway.channel(f"logger.{DOMAIN}") as channel, pytest.raises(grpc.RpcError) as refusal:
         list(LoggerAPIStub(channel).Read(ReadRequest(), timeout=10))
 
-    assert refusal.value.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED}
+    assert refusal.value.code() in {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.UNAUTHENTICATED,
+    }
 
 
 def test_the_queue_is_shown(gateway):
@@ -145,7 +154,10 @@ def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gatewa
     """This machine is no host of the site."""
     with pytest.raises(OSError, match=r"EOF|reset"):
         gateway.shake(LDAPS, f"ldap.{DOMAIN}")
-    with gateway.channel(f"supervisor.{DOMAIN}") as channel, pytest.raises(grpc.RpcError) as refusal:
+    with (
+        gateway.channel(f"supervisor.{DOMAIN}") as channel,
+        pytest.raises(grpc.RpcError) as refusal,
+    ):
         SshAPIStub(channel).FetchAuthorizedKeys(FetchAuthorizedKeysRequest(), timeout=10)
 
     assert refusal.value.code() == grpc.StatusCode.PERMISSION_DENIED
@@ -160,7 +172,12 @@ def test_what_a_service_tells_its_operator_has_no_route(gateway):
 
 def test_the_gateways_metrics_count_its_requests(lab):
     text = lab.run(
-        HOST, "curl", "-sS", "--cacert", "/etc/gridstead/pki/ca.crt", f"https://{HOST}:{METRICS}/metrics"
+        HOST,
+        "curl",
+        "-sS",
+        "--cacert",
+        "/etc/gridstead/pki/ca.crt",
+        f"https://{HOST}:{METRICS}/metrics",
     ).stdout
 
     assert 'router="job-definitions@file"' in text
@@ -171,14 +188,23 @@ def test_the_gateway_has_one_right_and_no_more(lab):
     measured = lab.sh(HOST, "systemd-analyze security --no-pager traefik.service | tail -n 1")
 
     assert "CapEff:\t0000000000000400" in process  # CAP_NET_BIND_SERVICE
-    assert lab.sh(HOST, "stat -c %U /proc/$(systemctl show --property=MainPID --value traefik)").strip() == "traefik"
+    assert (
+        lab.sh(
+            HOST, "stat -c %U /proc/$(systemctl show --property=MainPID --value traefik)"
+        ).strip()
+        == "traefik"
+    )
     assert float(measured.partition("traefik.service:")[2].split()[0]) <= SECURITY, measured
 
 
 def play(host, *tasks, folder, variables):
-    """Run tasks on one host; return how that ended, and what was said. A text is an entry point of the role."""
+    """Run tasks on one host; return how that ended, and what was said. A text is an entry point of
+    the role.
+    """
     listed = [
-        {"ansible.builtin.import_role": {"name": "traefik", "tasks_from": task}} if isinstance(task, str) else task
+        {"ansible.builtin.import_role": {"name": "traefik", "tasks_from": task}}
+        if isinstance(task, str)
+        else task
         for task in tasks
     ]
     file = folder / "play.yml"
@@ -193,7 +219,10 @@ def test_a_key_that_traefik_would_ignore_stops_the_role_before_it_writes(lab, tm
     before = lab.sh(HOST, files)
 
     code, said = play(
-        HOST, "configure", folder=tmp_path, variables={"traefik_config": {"entryPoint": {"web": {"address": ":81"}}}}
+        HOST,
+        "configure",
+        folder=tmp_path,
+        variables={"traefik_config": {"entryPoint": {"web": {"address": ":81"}}}},
     )
 
     assert code != 0

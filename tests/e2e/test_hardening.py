@@ -26,7 +26,9 @@ def test_no_service_of_ours_is_exposed_more_than_its_budget(lab):
     def exposed(host):
         found = {line.split()[0] for line in lab.run(host, *LIST).stdout.splitlines()}
         units = (found | EVERYWHERE | EXPECTED.get(host, set())) - MOUNTS
-        return sorted(unit for unit in units if lab.run(host, *LOOK, unit, check=False).returncode != 0)
+        return sorted(
+            unit for unit in units if lab.run(host, *LOOK, unit, check=False).returncode != 0
+        )
 
     with ThreadPoolExecutor() as pool:
         found = dict(zip(lab.hosts, pool.map(exposed, lab.hosts), strict=True))

@@ -21,13 +21,19 @@ def attacker(grid):
 
 
 def slurm_id(lab, number):
-    return lab.run("controller", "squeue", "-h", "-t", "all", "-n", f"0x{number:064x}", "-o", "%i").stdout.strip()
+    return lab.run(
+        "controller", "squeue", "-h", "-t", "all", "-n", f"0x{number:064x}", "-o", "%i"
+    ).stdout.strip()
 
 
 def limits(lab, number):
     """Return what Slurm itself holds of a job that its owner pays for."""
     shown = lab.run("controller", "scontrol", "show", "job", slurm_id(lab, number)).stdout.split()
-    return [word for word in shown if word.split("=")[0] in {"TimeLimit", "AdminComment", "Priority", "Partition"}]
+    return [
+        word
+        for word in shown
+        if word.split("=")[0] in {"TimeLimit", "AdminComment", "Priority", "Partition"}
+    ]
 
 
 def reported_ends(lab, number):
@@ -50,16 +56,24 @@ def test_a_hostile_job_gets_nowhere_and_harms_nobody(grid, lab, victim, attacker
     grid.wait(attacker, attacks, "FINISHED", timeout=180)
 
     told = json.loads(lab.run("infra", "cat", f"{homes[attacker.address]}/{tag}.json").stdout)
-    assert {name: came for name, came in told["attempts"].items() if not came.startswith("refused")} == {}
+    assert {
+        name: came for name, came in told["attempts"].items() if not came.startswith("refused")
+    } == {}
     assert "Anonymous access is not allowed" in told["attempts"]["directory without credentials"]
     assert told["forged_end_at"] not in reported_ends(lab, attacks)
     assert limits(lab, suffers) == before
-    assert lab.sh("controller", "scontrol ping; sinfo -h -o %t").split()[-1] in {"idle", "mix", "alloc"}
+    assert lab.sh("controller", "scontrol ping; sinfo -h -o %t").split()[-1] in {
+        "idle",
+        "mix",
+        "alloc",
+    }
     lab.run("infra", "touch", f"{homes[victim.address]}/{tag}")
     grid.wait(victim, suffers, "FINISHED")
     for who, number in ((attacker, attacks), (victim, suffers)):
         grid.check_money(who, number)
         (record,) = lab.sacct(f"0x{number:064x}")
         assert (record["state"], record["user"]) == ("COMPLETED", who.address)
-    theirs = lab.run("controller", "sacct", "-X", "-n", "-P", "-u", attacker.address, "-o", "jobname").stdout.split()
+    theirs = lab.run(
+        "controller", "sacct", "-X", "-n", "-P", "-u", attacker.address, "-o", "jobname"
+    ).stdout.split()
     assert all(name.startswith("0x") for name in theirs), theirs

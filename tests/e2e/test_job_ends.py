@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other run together."""
+"""Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other
+run together.
+"""
 
 import base64
 import re
@@ -12,7 +14,8 @@ from tests.e2e import secret_search as hunts
 from tests.e2e import store as stores
 
 REGISTRY = "192.0.2.1:5000"  # answers nobody
-# The one place for secrets beside the job's own: slurmctld's file of the environment of a job that it knows.
+# The one place for secrets beside the job's own: slurmctld's file of the environment of a job that
+# it knows.
 ENVIRONMENT = re.compile(r"/var/lib/slurm/slurmctld/hash\.\d/job\.(\d+)/environment")
 TOKEN = r"tr '\0' '\n' </var/lib/slurm/slurmctld/hash.*/job.{0}/environment | sed -n 's/^GRIDSTEAD_LOG_[T]OKEN=//p'"
 DATABASE = "mariadb-dump --single-transaction slurm_acct_db"
@@ -32,10 +35,16 @@ def store(lab):
 
 @pytest.fixture(scope="module")
 def secret(store):
-    """Secrets of every kind that a workflow has, by name, and one that a careless job tells everybody."""
+    """Secrets of every kind that a workflow has, by name, and one that a careless job tells
+    everybody.
+    """
     keys = {name: base64.b64encode(secrets.token_bytes(32)).decode() for name in ("tunnel", "peer")}
-    words = {name: secrets.token_urlsafe(24) for name in ("registry user", "registry password", "told")}
-    keys["log token"] = "GRIDSTEAD_LOG_TOKEN="  # in processes; the tokens themselves are known once the jobs are
+    words = {
+        name: secrets.token_urlsafe(24) for name in ("registry user", "registry password", "told")
+    }
+    keys["log token"] = (
+        "GRIDSTEAD_LOG_TOKEN="  # in processes; the tokens themselves are known once the jobs are
+    )
     return {"store key": store.key, "store secret": store.secret, **keys, **words}
 
 
@@ -53,8 +62,13 @@ def step(command, **fields):
 
 def with_secrets(store, secret, name, command):
     """Return a workflow that has a secret of every kind, and ends as its last step does."""
-    peer = {"publicKey": base64.b64encode(secrets.token_bytes(32)).decode(), "preSharedKey": secret["peer"]}
-    tunnel = {"wireguard": {"privateKey": secret["tunnel"], "address": ["10.9.0.1/24"], "peers": [peer]}}
+    peer = {
+        "publicKey": base64.b64encode(secrets.token_bytes(32)).decode(),
+        "preSharedKey": secret["peer"],
+    }
+    tunnel = {
+        "wireguard": {"privateKey": secret["tunnel"], "address": ["10.9.0.1/24"], "peers": [peer]}
+    }
     image = {"image": "private/image", "registry": REGISTRY, "apptainer": True}
     image |= {"username": secret["registry user"], "password": secret["registry password"]}
     done = [step("true")]
@@ -73,7 +87,10 @@ def with_secrets(store, secret, name, command):
 def careless(secret):
     """Return a workflow that shows its secret wherever it can."""
     command = """printf %s "$TOLD" | base64 >~/told; logger -- "$TOLD"; /bin/sh -c 'sleep 2; :' "$TOLD" """
-    return {"env": [{"key": "TOLD", "value": secret["told"]}], "steps": [step(command, name=secret["told"])]}
+    return {
+        "env": [{"key": "TOLD", "value": secret["told"]}],
+        "steps": [step(command, name=secret["told"])],
+    }
 
 
 def in_a_launch():
@@ -106,7 +123,9 @@ def started(someone, store, secret, secret_search):
 
 
 def sized(workflow, *, tasks=1, cpus=1, memory_mb=256):
-    return workflow | {"resources": {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}}
+    return workflow | {
+        "resources": {"tasks": tasks, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
+    }
 
 
 def wait_for(lab, who, name):
@@ -119,7 +138,9 @@ def wait_for(lab, who, name):
 
 def in_home(lab, who, name):
     """Return whether a job has left a file in its customer's home."""
-    return not lab.run("infra", "test", "-e", f"/home/ldap-users/{who.address}/{name}", check=False).returncode
+    return not lab.run(
+        "infra", "test", "-e", f"/home/ldap-users/{who.address}/{name}", check=False
+    ).returncode
 
 
 def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone, started, store):
@@ -136,7 +157,9 @@ def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone
     assert store.get("cancelled/word") == b"hello"
 
 
-def test_what_comes_last_in_a_launch_runs_to_its_end_in_a_cancelled_job(grid, lab, someone, started):
+def test_what_comes_last_in_a_launch_runs_to_its_end_in_a_cancelled_job(
+    grid, lab, someone, started
+):
     number = started["cancelled beside"]
     wait_for(lab, someone, "beside.started")
     someone.run("job", "cancel", str(number))
@@ -159,7 +182,8 @@ def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store
 def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
     job = grid.wait(someone, started["too much memory"], "FAILED")
 
-    # The step is what the kernel ends; the batch script fails with it, and which of the two Slurm names is a race.
+    # The step is what the kernel ends; the batch script fails with it, and which of the two Slurm
+    # names is a race.
     assert job["last_error"] in {"Slurm says OUT_OF_MEMORY", "Slurm says FAILED"}
     grid.check_money(someone, started["too much memory"])
 
@@ -179,7 +203,8 @@ def test_a_job_that_slurm_has_to_kill_leaves_nothing(grid, lab, someone, started
 
     job = grid.wait(someone, number, "CANCELLED")
 
-    # At the end of such a job slurmstepd may wait for itself (24.11.5) for UnkillableStepTimeout, 150 s on any machine.
+    # At the end of such a job slurmstepd may wait for itself (24.11.5) for UnkillableStepTimeout,
+    # 150 s on any machine.
     lab.check_nothing_is_left(job["number"], timeout=70)
 
 
@@ -195,8 +220,12 @@ def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started,
     assert store.get("late/word") == b"hello"
 
 
-def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started, secret, secret_search):
-    """The careless job's secret is found in every kind of place, so that one that is not found is not there."""
+def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(
+    lab, someone, started, secret, secret_search
+):
+    """The careless job's secret is found in every kind of place, so that one that is not found is
+    not there.
+    """
     for name in ("cancelled", "heeds nobody"):
         someone.run("job", "cancel", str(started[name]), check=False)  # unless that was done before
     member = many_customers.join(someone)
@@ -216,13 +245,21 @@ def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(lab, someone, started
 
     told = {one.kind for one in secret_search.sightings if one.secret == "told"}
     assert told == {"environ", "cmdline", "script", "journal", "database", "file"}
-    kept = {one.secret for one in secret_search.sightings if one.kind == "file" and ENVIRONMENT.fullmatch(one.place)}
+    kept = {
+        one.secret
+        for one in secret_search.sightings
+        if one.kind == "file" and ENVIRONMENT.fullmatch(one.place)
+    }
     assert kept >= secret.keys() - {"told"}
-    assert [one for one in sorted(secret_search.sightings) if one.secret != "told" and not may_be(one)] == []
+    assert [
+        one for one in sorted(secret_search.sightings) if one.secret != "told" and not may_be(one)
+    ] == []
 
 
 def may_be(one):
-    """Return whether a secret has to be there: in what slurmctld will start, and in what it has started of that."""
+    """Return whether a secret has to be there: in what slurmctld will start, and in what it has
+    started of that.
+    """
     if one.kind == "environ":
         return one.place.endswith("/batch")
     return one.host == "controller" and bool(ENVIRONMENT.fullmatch(one.place))
@@ -235,7 +272,8 @@ def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someon
     number = grid.submit(someone, "sleep 300", **whole_cluster)
     grid.wait(someone, number, "SCHEDULED")
     lab.sh(
-        "controller", f"for i in $(seq 60); do squeue -h -n 0x{number:064x} | grep . && exit; sleep 0.5; done; exit 1"
+        "controller",
+        f"for i in $(seq 60); do squeue -h -n 0x{number:064x} | grep . && exit; sleep 0.5; done; exit 1",
     )
     someone.run("job", "cancel", str(number))
     someone.run("job", "cancel", str(blocker))

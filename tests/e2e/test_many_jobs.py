@@ -22,7 +22,9 @@ SPOOL = "/var/spool/gridstead"
 @pytest.fixture(scope="module")
 def members(grid):
     names = ("first-of-crowd", "second-of-crowd")
-    joined = [many_customers.join(grid.customer(name, credits_=3 * JOBS_EACH * CREDITS)) for name in names]
+    joined = [
+        many_customers.join(grid.customer(name, credits_=3 * JOBS_EACH * CREDITS)) for name in names
+    ]
     yield joined
     for member in joined:
         member.close()
@@ -43,17 +45,23 @@ def balances(grid, members):
 
 
 def run_crowd(members):
-    """Submit everybody's jobs at once; return folder of their traces and, by member, the cold jobs by number."""
+    """Submit everybody's jobs at once; return folder of their traces and, by member, the cold jobs
+    by number.
+    """
     folder = f"crowd-{secrets.token_hex(4)}"
     trace = f"mkdir -p ~/{folder}; echo $SLURM_JOB_ID >>~/{folder}/"
-    workflows = [many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)]
+    workflows = [
+        many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)
+    ]
     numbers = [member.submit(workflows, credits_=CREDITS) for member in members]
     asked = zip(members, numbers, strict=True)
     return folder, [member.wait_cold(mine, timeout=SETTLED_WITHIN_S) for member, mine in asked]
 
 
 def check_runs(lab, member, jobs, folder):
-    """Each job has one attempt in the accounting, as the wallet's user, and left one trace in its home."""
+    """Each job has one attempt in the accounting, as the wallet's user, and left one trace in its
+    home.
+    """
     user = member.customer.address
     ran = {}
     for number, attempts in many_customers.records_of(lab, jobs).items():
@@ -66,7 +74,9 @@ def check_runs(lab, member, jobs, folder):
 
 
 def check_money(lab, member, jobs, ran):
-    """Each job is settled once, by Slurm's own start and end; return what all of them cost and the fees, wei."""
+    """Each job is settled once, by Slurm's own start and end; return what all of them cost and the
+    fees, wei.
+    """
     total = fees = 0
     for number, job in jobs.items():
         (end,) = member.ends(number)
@@ -74,7 +84,11 @@ def check_money(lab, member, jobs, ran):
         assert (job.state.name, job.exit_code) == ("FINISHED", 0)
         if cost != bill(job, int(ran[number]["elapsedraw"])):
             assert cost == bill(job, lab.worth(ran[number]))
-        assert (end.event, end.numbers["cost"], fee) == ("JobSettled", cost, billing_oracle.fee(cost))
+        assert (end.event, end.numbers["cost"], fee) == (
+            "JobSettled",
+            cost,
+            billing_oracle.fee(cost),
+        )
         total, fees = total + cost, fees + fee
     assert total > 0
     return total, fees
@@ -94,10 +108,16 @@ def check_crowd(lab, grid, members):
         check_money(lab, member, jobs, check_runs(lab, member, jobs, folder))
         for member, jobs in zip(members, outcomes, strict=True)
     ]
-    gained = {address: after[address] - before[address] for address in before if after[address] != before[address]}
+    gained = {
+        address: after[address] - before[address]
+        for address in before
+        if after[address] != before[address]
+    }
     meta_scheduler = grid.where.contract
     costs, fees = (sum(column) for column in zip(*paid, strict=True))
-    expected = {member.customer.address: -cost for member, (cost, _) in zip(members, paid, strict=True)}
+    expected = {
+        member.customer.address: -cost for member, (cost, _) in zip(members, paid, strict=True)
+    }
     assert gained == expected | {grid.provider: costs - fees, meta_scheduler: fees}
     assert sum(gained.values()) == 0
 
@@ -105,14 +125,30 @@ def check_crowd(lab, grid, members):
 def reports(lab):
     """Return how many reports the agent has ever stored, and what is in the spool of ended jobs."""
     count = f"import sqlite3; print(sqlite3.connect('{REPORTS}').execute('SELECT seq FROM sqlite_sequence').fetchone())"
-    return lab.run("controller", "python3", "-c", count).stdout, lab.run("controller", "ls", "-l", SPOOL).stdout
+    return lab.run("controller", "python3", "-c", count).stdout, lab.run(
+        "controller", "ls", "-l", SPOOL
+    ).stdout
 
 
 def apply_role(*, reports_come):
-    """Have the roles put the plugins' reports in, or take them out; the nodes hear of it from the controller."""
-    # The login hosts' operator is not touched here, so its key, which the control host has, need not be known.
-    wanted = json.dumps({"slurm_plugins_reports": reports_come, "slurm_operator_authorized_key": ""})
-    command = ["ansible-playbook", "playbooks/scheduler.yml", "--limit", "controller", "--tags", TAGS, "-e", wanted]
+    """Have the roles put the plugins' reports in, or take them out; the nodes hear of it from the
+    controller.
+    """
+    # The login hosts' operator is not touched here, so its key, which the control host has, need
+    # not be known.
+    wanted = json.dumps(
+        {"slurm_plugins_reports": reports_come, "slurm_operator_authorized_key": ""}
+    )
+    command = [
+        "ansible-playbook",
+        "playbooks/scheduler.yml",
+        "--limit",
+        "controller",
+        "--tags",
+        TAGS,
+        "-e",
+        wanted,
+    ]
     done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps out of modules, which the grid's Job Definition service fetches from a git server on this machine."""
+"""Steps out of modules, which the grid's Job Definition service fetches from a git server on this
+machine.
+"""
 
 import json
 import re
@@ -73,10 +75,14 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def source(lab, tmp_path_factory):
-    """A git server with repositories ``me/count``, ``me/around`` and ``me/greet``; what a source begins with."""
+    """A git server with repositories ``me/count``, ``me/around`` and ``me/greet``; what a source
+    begins with.
+    """
     root = tmp_path_factory.mktemp("git")
     certificate, key = certify(lab, root)
-    server = GitServer(root, TlsFiles(certificate=certificate, key=key), address=lab.gateway, port=PORT)
+    server = GitServer(
+        root, TlsFiles(certificate=certificate, key=key), address=lab.gateway, port=PORT
+    )
     count = Repository(root, "me/count", {"module.yaml": COUNT, "deep/module.yaml": COUNT})
     count.commit({}, tag=TAG)
     count.commit({}, tag=f"deep/{TAG}")
@@ -122,14 +128,22 @@ def test_template_of_init_runs_with_a_module_of_ours(grid, someone, source, tmp_
     text = re.sub(r"source: \S+", f"source: {source}/greet@{TAG}", file.read_text())
     file.write_text(text)
 
-    number = json.loads(someone.run("submit", str(file), "--credits", "100", "--json").stdout)["number"]
+    number = json.loads(someone.run("submit", str(file), "--credits", "100", "--json").stdout)[
+        "number"
+    ]
 
     grid.wait(someone, number, "FINISHED")
     assert someone.run("job", "logs", str(number)).stdout == "hello me\n"
 
 
 def test_modules_that_cannot_be_used_are_told_all_at_once(someone, source):
-    names = (f"{source}/count@{TAG}", f"{source}/count", f"{source}/count@v9", f"{source}/none", "github.com/me/count")
+    names = (
+        f"{source}/count@{TAG}",
+        f"{source}/count",
+        f"{source}/count@v9",
+        f"{source}/none",
+        "github.com/me/count",
+    )
 
     done = submit(someone, *({"use": {"source": each}} for each in names), tasks=1)
 

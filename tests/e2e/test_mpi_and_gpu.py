@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paid jobs whose processes speak to each other over two nodes, and paid jobs with GPUs.
 
-The lab's GPUs are names that Slurm counts; no device belongs to them. The jobs run side by side, and each step leaves
-what it saw in its customer's home.
+The lab's GPUs are names that Slurm counts; no device belongs to them. The jobs run side by side,
+and each step leaves what it saw in its customer's home.
 """
 
 import json
@@ -38,7 +38,8 @@ mpi.MPI_Allreduce(ctypes.byref(own), ctypes.byref(total), 1, integer, add, world
 print(rank.value, size.value, socket.gethostname(), total.value)
 mpi.MPI_Finalize()
 """
-# Both nodes are hosts of one machine, and what shares memory with the other would think that it can.
+# Both nodes are hosts of one machine, and what shares memory with the other would think that it
+# can.
 OVER_TCP = {"UCX_TLS": "tcp", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
 TWO_NODES = {"tasks": 2, "cpusPerTask": 40, "memPerCpu": 16, "gpus": 0}  # a node has 64 threads
 NODES = {"compute1", "compute2"}
@@ -116,7 +117,10 @@ def test_processes_on_two_nodes_add_up_by_pmix_and_by_pmi2(grid, lab, someone, s
 
     for kind in ("pmix_v4", "pmi2"):
         lines = [line.split() for line in left(lab, someone, f"{kind}.0", f"{kind}.1").splitlines()]
-        assert [(rank, size, total) for rank, size, _, total in lines] == [("0", "2", "3"), ("1", "2", "3")], kind
+        assert [(rank, size, total) for rank, size, _, total in lines] == [
+            ("0", "2", "3"),
+            ("1", "2", "3"),
+        ], kind
         assert {host for _, _, host, _ in lines} == NODES, kind
     alone = [line.split() for line in left(lab, someone, "none.0", "none.1").splitlines()]
     assert [(rank, size, total) for rank, size, _, total in alone] == [("0", "1", "1")] * 2
@@ -129,13 +133,24 @@ def test_a_job_and_its_steps_get_what_they_ask_for(grid, lab, someone, started):
         return fields(left(lab, someone, name))
 
     job, environment = said("whole.job"), said("whole.env")
-    assert [job[name] for name in ("NumTasks", "CPUs/Task", "NumCPUs", "MinMemoryCPU")] == ["2", "2", "4", "60M"]
-    assert (said("whole.step")["Tasks"], said("whole.step")["TRES"]) == ("2", "cpu=4,mem=240M,node=1")
+    assert [job[name] for name in ("NumTasks", "CPUs/Task", "NumCPUs", "MinMemoryCPU")] == [
+        "2",
+        "2",
+        "4",
+        "60M",
+    ]
+    assert (said("whole.step")["Tasks"], said("whole.step")["TRES"]) == (
+        "2",
+        "cpu=4,mem=240M,node=1",
+    )
     assert (said("part.step")["Tasks"], said("part.step")["TRES"]) == ("1", "cpu=1,mem=40M,node=1")
     names = ("NTASKS", "CPUS_PER_TASK", "MEM_PER_CPU", "GPUS", "CPUS", "MEM")
     assert [environment[name] for name in names] == ["2", "2", "60", "0", "4", "240"]
     assert [environment[name] for name in ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK")] == ["2", "2"]
-    assert (environment["SLURM_CPU_BIND_TYPE"], said("free.env")["SLURM_CPU_BIND_TYPE"]) == ("mask_cpu:", "none")
+    assert (environment["SLURM_CPU_BIND_TYPE"], said("free.env")["SLURM_CPU_BIND_TYPE"]) == (
+        "mask_cpu:",
+        "none",
+    )
     assert left(lab, someone, "place").split() == ["/tmp/made/here", "0", "7"]
 
 
@@ -148,13 +163,18 @@ def test_a_job_with_gpus_gets_and_pays_them(grid, lab, someone, started):
     assert "gres/gpu=2" in fields(left(lab, someone, "gpu.step"))["TRES"].split(",")
     names = ("GPUS", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES")
     assert [given[name] for name in names] == ["3", "2", "0,1", "0,1"]
-    assert not fields(left(lab, someone, "none.env")).keys() & {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES"}
+    assert not fields(left(lab, someone, "none.env")).keys() & {
+        "SLURM_STEP_GPUS",
+        "CUDA_VISIBLE_DEVICES",
+    }
     job = grid.check_money(someone, started["gpus"])
     resources = Resources(gpus=3, tasks=2, cpus_per_task=1, memory_per_cpu_mb=60)
     assert job["price_per_min_wei"] == billing_oracle.price(resources, PRICES)
 
 
-def test_a_job_with_more_gpus_than_there_are_waits_says_why_and_costs_nothing(grid, someone, started):
+def test_a_job_with_more_gpus_than_there_are_waits_says_why_and_costs_nothing(
+    grid, someone, started
+):
     number = started["too many gpus"]
 
     def reason():

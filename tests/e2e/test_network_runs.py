@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps with networks of their own on the lab's Slurm: ways out, name servers, tunnels, and networks among steps.
+"""Steps with networks of their own on the lab's Slurm: ways out, name servers, tunnels, and
+networks among steps.
 
-Tunnels are wireguard-go's where the kernel has none. The servers outside, that of bore among them, are of this process.
+Tunnels are wireguard-go's where the kernel has none. The servers outside, that of bore among them,
+are of this process.
 """
 
 import re
@@ -36,7 +38,12 @@ http.server.HTTPServer(("localhost", 8080), Page).handle_request()
 
 
 def run(command, network="pasta", *interfaces, **fields):
-    words = {"network": network, "customNetworkInterfaces": list(interfaces), "shell": "/bin/bash", **fields}
+    words = {
+        "network": network,
+        "customNetworkInterfaces": list(interfaces),
+        "shell": "/bin/bash",
+        **fields,
+    }
     return {"run": {"command": command, **words}}
 
 
@@ -82,9 +89,16 @@ def tunnel(lab):
         systemd-run --quiet --unit=wg-web --working-directory=/run/wg-web \\
           python3 -m http.server --bind 10.8.0.1 8000""",
     )
-    private, public, shared = lab.sh("login", "cd /run; cat wg-there.key wg-here.pub wg.psk").split()
+    private, public, shared = lab.sh(
+        "login", "cd /run; cat wg-there.key wg-here.pub wg.psk"
+    ).split()
     endpoint = f"{lab.address('login')}:51999"
-    peer = {"publicKey": public, "preSharedKey": shared, "allowedIPs": ["10.8.0.0/24"], "endpoint": endpoint}
+    peer = {
+        "publicKey": public,
+        "preSharedKey": shared,
+        "allowedIPs": ["10.8.0.0/24"],
+        "endpoint": endpoint,
+    }
     yield {"wireguard": {"privateKey": private, "address": ["10.8.0.2/24"], "peers": [peer]}}
     lab.sh("login", "systemctl stop wg-web; ip link delete wgtest; rm -r /run/wg*")
 
@@ -97,14 +111,24 @@ def started(lab, jobs, web, names, bore, tunnel):
     resolve = f"RES_OPTIONS=timeout:1 getent hosts {name_server.NAME}; cat /etc/resolv.conf"
     route = {"boreAddress": f"{lab.gateway}:{bore.port}", "targetPort": 8080, "secret": TOKEN}
     ends = [{"vnet": {"name": "ours", "address": f"10.9.0.{number}/24"}} for number in (2, 3)]
-    meeting = {"nodes": "compute1,compute2", "virtualNetworks": [{"name": "ours", "gatewayAddress": "10.9.0.1/24"}]}
+    meeting = {
+        "nodes": "compute1,compute2",
+        "virtualNetworks": [{"name": "ours", "gatewayAddress": "10.9.0.1/24"}],
+    }
     return {
-        **{kind: jobs.submit(run(look, kind), run(resolve, kind, dns=[silent, names])) for kind in KINDS},
         **{
-            f"tunnel by {kind}": jobs.submit(run(f"{INTERFACES}; {POLL % 'http://10.8.0.1:8000'}", kind, tunnel))
+            kind: jobs.submit(run(look, kind), run(resolve, kind, dns=[silent, names]))
             for kind in KINDS
         },
-        "bore": jobs.submit(run(f"python3 -c {shlex.quote(ONE_PAGE)}", "slirp4netns", {"bore": route})),
+        **{
+            f"tunnel by {kind}": jobs.submit(
+                run(f"{INTERFACES}; {POLL % 'http://10.8.0.1:8000'}", kind, tunnel)
+            )
+            for kind in KINDS
+        },
+        "bore": jobs.submit(
+            run(f"python3 -c {shlex.quote(ONE_PAGE)}", "slirp4netns", {"bore": route})
+        ),
         "container": jobs.submit(
             run(IMAGE, "host"),
             run(
@@ -113,13 +137,21 @@ def started(lab, jobs, web, names, bore, tunnel):
                 shell="/bin/sh",
             ),
         ),
-        "signal": jobs.submit({"launch": {"steps": [run(TRAPPED)], "signalOnParentStepExit": 2}}, run(WAITING, "host")),
+        "signal": jobs.submit(
+            {"launch": {"steps": [run(TRAPPED)], "signalOnParentStepExit": 2}}, run(WAITING, "host")
+        ),
         "met": jobs.submit(
             {"launch": {"steps": [run(SERVE, "pasta", ends[0])]}},
-            run(f'echo "to a step on $SLURMD_NODENAME"; {POLL % "http://10.9.0.2:8000"}', "slirp4netns", ends[1]),
+            run(
+                f'echo "to a step on $SLURMD_NODENAME"; {POLL % "http://10.9.0.2:8000"}',
+                "slirp4netns",
+                ends[1],
+            ),
             **meeting,
         ),
-        "cancelled": jobs.submit(run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", ends[0], tunnel), **meeting),
+        "cancelled": jobs.submit(
+            run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", ends[0], tunnel), **meeting
+        ),
     }
 
 
@@ -169,7 +201,10 @@ def test_steps_on_two_nodes_meet_in_a_virtual_network(jobs, started):
 
 
 def test_nothing_is_left_not_of_a_cancelled_job_either(lab, jobs, started):
-    wait_until(lambda: lab.run("infra", "test", "-e", f"{jobs.home}/runs", check=False).returncode == 0, timeout=60)
+    wait_until(
+        lambda: lab.run("infra", "test", "-e", f"{jobs.home}/runs", check=False).returncode == 0,
+        timeout=60,
+    )
 
     jobs.cancel(started["cancelled"])
 

@@ -35,7 +35,9 @@ def open_agent(lab, tmp_path_factory):
     def opened(host, name):
         certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
         key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
-        peer = GrpcPeer(address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key)
+        peer = GrpcPeer(
+            address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key
+        )
         channels.append(open_channel(peer))
         return AgentClient(channels[-1])
 
@@ -97,7 +99,10 @@ def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
     known_hosts = tmp_path / "known_hosts"
     known_hosts.write_text("")
     impostor = SshAccess(
-        endpoint=access.endpoint, user=access.user, key_file=access.key_file, known_hosts_file=known_hosts
+        endpoint=access.endpoint,
+        user=access.user,
+        key_file=access.key_file,
+        known_hosts_file=known_hosts,
     )
 
     with pytest.raises(SchedulerUnavailable, match="not found in known_hosts"):
@@ -105,6 +110,8 @@ def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
 
 
 def test_the_operator_may_run_nothing_else_as_root(ssh, lab):
-    answer = lab.run("login", "runuser", "-u", "gridstead-operator", "--", "sudo", "-n", "id", check=False)
+    answer = lab.run(
+        "login", "runuser", "-u", "gridstead-operator", "--", "sudo", "-n", "id", check=False
+    )
 
     assert answer.returncode != 0

@@ -6,7 +6,11 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
 from tests.e2e.conftest import CHECKOUT
 
 LINE = 20  # letters that a line of a secret has at least; shorter ones are no secret
@@ -21,8 +25,13 @@ PLAYBOOK = """
     - {role: sssd, when: "inventory_hostname == 'login'"}
     - {role: slurm, slurm_components: [accounting], when: "inventory_hostname == 'db'"}
 """
-CHANGED = (("login", "/etc/munge/munge.key"), ("login", "/etc/sssd/sssd.conf"), ("db", "/etc/slurm/slurmdbd.conf"))
-# Files that anybody on the host may read, everybody's command lines, and the journal, for those that hold a secret.
+CHANGED = (
+    ("login", "/etc/munge/munge.key"),
+    ("login", "/etc/sssd/sssd.conf"),
+    ("db", "/etc/slurm/slurmdbd.conf"),
+)
+# Files that anybody on the host may read, everybody's command lines, and the journal, for those
+# that hold a secret.
 SEARCH = """
 import json, os, subprocess, sys
 from pathlib import Path
@@ -103,7 +112,8 @@ def test_no_secret_is_in_what_a_whole_run_says(lab, secrets):
 def test_no_secret_lies_where_anybody_on_a_host_may_read_it(lab, secrets):
     with ThreadPoolExecutor() as pool:
         told = pool.map(
-            lambda host: lab.run(host, "python3", "-c", SEARCH, input=json.dumps(secrets)).stdout, lab.hosts
+            lambda host: lab.run(host, "python3", "-c", SEARCH, input=json.dumps(secrets)).stdout,
+            lab.hosts,
         )
         found = {host: json.loads(one) for host, one in zip(lab.hosts, told, strict=True)}
 

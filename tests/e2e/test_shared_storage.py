@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared storage of the standing lab: mounted everywhere, root in one place only, closed to users."""
+"""The shared storage of the standing lab: mounted everywhere, root in one place only, closed to
+users.
+"""
 
 import secrets
 import time
@@ -9,7 +11,13 @@ import pytest
 SERVER = "infra"
 CLIENTS = ("controller", "login", "compute1", "compute2", "infra")
 USER_HOSTS = ("login", "compute1")
-PLACES = ("/srv/shared", "/home/ldap-users", "/opt/cache/shared", "/opt/cache/persistent", "/opt/cache/world-tmp")
+PLACES = (
+    "/srv/shared",
+    "/home/ldap-users",
+    "/opt/cache/shared",
+    "/opt/cache/persistent",
+    "/opt/cache/world-tmp",
+)
 PORTS = (9419, 9420, 9421, 9422)
 MOUNTED_BY = (9421, 9422)  # the others are for programs of the server itself
 # The first person who is nobody in particular.
@@ -34,7 +42,9 @@ def connect(lab, host, uid, target, port):
 
 
 def as_user(lab, host, *argv):
-    return lab.run(host, "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *argv, check=False)
+    return lab.run(
+        host, "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *argv, check=False
+    )
 
 
 @pytest.fixture
@@ -45,14 +55,18 @@ def name():
 @pytest.mark.parametrize("place", PLACES)
 def test_storage_is_mounted_everywhere(lab, place):
     for host in CLIENTS:
-        source = lab.run(host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", place).stdout
+        source = lab.run(
+            host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", place
+        ).stdout
         assert source.startswith("mfs#")
         assert "nosuid" in source
         assert "nodev" in source
 
 
 def test_top_directories_belong_to_root(lab):
-    modes = {place: lab.run("login", "stat", "-c", "%U %a", place).stdout.strip() for place in PLACES}
+    modes = {
+        place: lab.run("login", "stat", "-c", "%U %a", place).stdout.strip() for place in PLACES
+    }
 
     assert dict.fromkeys(PLACES, "root 755") | {"/opt/cache/world-tmp": "root 1777"} == modes
 
@@ -62,7 +76,9 @@ def test_file_of_one_host_is_seen_on_all(lab, name):
     as_user(lab, "compute1", "sh", "-c", f"echo hello > {path}")
 
     try:
-        assert {host: lab.run(host, "cat", path).stdout for host in CLIENTS} == dict.fromkeys(CLIENTS, "hello\n")
+        assert {host: lab.run(host, "cat", path).stdout for host in CLIENTS} == dict.fromkeys(
+            CLIENTS, "hello\n"
+        )
     finally:
         lab.run(SERVER, "rm", "-f", path)
 
@@ -83,7 +99,9 @@ def test_root_makes_user_directories_on_the_storage_host_only(lab, name):
 def test_root_of_a_compute_host_reads_no_users_file(lab, name):
     path = f"/home/ldap-users/{name}"
     lab.run(SERVER, "install", "-d", "-m", "0700", "-o", "300001", "-g", "100000", path)
-    lab.run(SERVER, "sh", "-c", f"echo private > {path}/secret && chown 300001:100000 {path}/secret")
+    lab.run(
+        SERVER, "sh", "-c", f"echo private > {path}/secret && chown 300001:100000 {path}/secret"
+    )
 
     try:
         assert lab.run("compute1", "cat", f"{path}/secret", check=False).returncode != 0
@@ -98,13 +116,17 @@ def test_users_cannot_connect_to_the_storage(lab, port):
     assert {host: connect(lab, host, USER, SERVER, port) for host in USER_HOSTS} == dict.fromkeys(
         USER_HOSTS, "ConnectionRefusedError"
     )
-    assert connect(lab, "login", 0, SERVER, port) == ("connected" if port in MOUNTED_BY else "ConnectionRefusedError")
+    assert connect(lab, "login", 0, SERVER, port) == (
+        "connected" if port in MOUNTED_BY else "ConnectionRefusedError"
+    )
 
 
 def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
     """The relay passes commands on with the rights of the mount, for whatever user they name."""
     for host in USER_HOSTS:
-        listening = lab.run(host, "ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes").stdout
+        listening = lab.run(
+            host, "ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"
+        ).stdout
         relays = [line.split()[3] for line in listening.splitlines() if "mfsmount" in line]
         assert relays, f"{host} has no relay: has MooseFS changed?"
         for address, port in (relay.rsplit(":", 1) for relay in relays):
@@ -113,7 +135,9 @@ def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
 
 
 def test_hosts_that_are_no_clients_cannot_connect_at_all(lab):
-    assert [connect(lab, "db", 0, SERVER, port) for port in PORTS] == ["ConnectionRefusedError"] * len(PORTS)
+    assert [connect(lab, "db", 0, SERVER, port) for port in PORTS] == [
+        "ConnectionRefusedError"
+    ] * len(PORTS)
 
 
 def test_passwords_are_readable_by_root_alone(lab):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider verify` and `plan` on the lab's site. Only one daemon of it stops, for a moment."""
+"""`gridstead provider verify` and `plan` on the lab's site. Only one daemon of it stops, for a
+moment.
+"""
 
 import json
 import os
@@ -20,9 +22,16 @@ def provider(tmp_path):
     """Runs `gridstead provider` with arguments; returns exit code and what it says as JSON."""
 
     def run(*arguments):
-        argv = [str(Path(sys.executable).with_name("gridstead")), "provider", *map(str, arguments), "--json"]
+        argv = [
+            str(Path(sys.executable).with_name("gridstead")),
+            "provider",
+            *map(str, arguments),
+            "--json",
+        ]
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-        done = subprocess.run(argv, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
+        )
         return done.returncode, json.loads(done.stdout or done.stderr[done.stderr.index("{") :])
 
     return run
@@ -34,11 +43,19 @@ def inventory(tmp_path):
 
     def changed(**settings):
         folder = tmp_path / "inventory"
-        shutil.copytree(CHECKOUT / "inventory/lab", folder, ignore=shutil.ignore_patterns("00-wiring", "hosts.py"))
+        shutil.copytree(
+            CHECKOUT / "inventory/lab",
+            folder,
+            ignore=shutil.ignore_patterns("00-wiring", "hosts.py"),
+        )
         (folder / "hosts.py").symlink_to(CHECKOUT / "inventory/lab/hosts.py")
         (folder / "group_vars/all/00-wiring").symlink_to(CHECKOUT / "inventory/group_vars/all")
-        known = yaml.safe_load((folder / "group_vars/all/lab.yml").read_text()).get("slurm_config_site", {})
-        (folder / "group_vars/all/zz-test.yml").write_text(yaml.safe_dump({"slurm_config_site": known | settings}))
+        known = yaml.safe_load((folder / "group_vars/all/lab.yml").read_text()).get(
+            "slurm_config_site", {}
+        )
+        (folder / "group_vars/all/zz-test.yml").write_text(
+            yaml.safe_dump({"slurm_config_site": known | settings})
+        )
         return folder
 
     return changed

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way over ssh: the supervisor's own into Slurm, and its key for wallet users on the login host."""
+"""The way over ssh: the supervisor's own into Slurm, and its key for wallet users on the login
+host.
+"""
 
 import subprocess
 
@@ -37,7 +39,9 @@ def wallet_user(grid, lab, someone):
     """A customer who has an account on the login host, because of a job."""
     number = grid.submit(someone, "true")
     grid.wait(someone, number, "FINISHED")
-    wait_until(lambda: lab.run("login", "test", "-s", KEYS, check=False).returncode == 0, timeout=60)
+    wait_until(
+        lambda: lab.run("login", "test", "-s", KEYS, check=False).returncode == 0, timeout=60
+    )
     return someone.address
 
 
@@ -47,7 +51,14 @@ def log_in(lab, user, *command):
     options += ["UserKnownHostsFile=/etc/gridstead/ssh/known_hosts"]
     flags = [word for option in options for word in ("-o", option)]
     return lab.run(
-        "control", "ssh", "-i", "/etc/gridstead/ssh/supervisor", *flags, f"{user}@login", *command, check=False
+        "control",
+        "ssh",
+        "-i",
+        "/etc/gridstead/ssh/supervisor",
+        *flags,
+        f"{user}@login",
+        *command,
+        check=False,
     )
 
 
@@ -63,7 +74,10 @@ def test_a_job_goes_the_whole_way_over_ssh(grid, lab, someone, stopped, over_ssh
         grid.wait(someone, cancelled, "CANCELLED")
 
     job = grid.check_money(someone, finished)
-    assert lab.run("infra", "cat", f"/home/ldap-users/{someone.address}/over-ssh").stdout.strip() == someone.address
+    assert (
+        lab.run("infra", "cat", f"/home/ldap-users/{someone.address}/over-ssh").stdout.strip()
+        == someone.address
+    )
     assert grid.check_money(someone, failed)["exit_code"] == 3
     assert grid.check_money(someone, cancelled)["cost_wei"] > 0
     (record,) = lab.sacct(job["id"])
@@ -90,7 +104,17 @@ def test_a_key_that_a_job_wrote_opens_no_host(grid, lab, someone, tmp_path):
     own = key.with_suffix(".pub").read_text().strip()
     command = f"mkdir -p -m 700 ~/.ssh; (umask 077; echo '{own}' >~/.ssh/authorized_keys); cat ~/.ssh/authorized_keys"
     grid.wait(someone, grid.submit(someone, command), "FINISHED")
-    log_in_as = ["ssh", "-F", lab.folder / "ssh_config", "-i", key, "-o", "BatchMode=yes", "-l", someone.address]
+    log_in_as = [
+        "ssh",
+        "-F",
+        lab.folder / "ssh_config",
+        "-i",
+        key,
+        "-o",
+        "BatchMode=yes",
+        "-l",
+        someone.address,
+    ]
 
     done = {
         host: subprocess.run([*log_in_as, host, "id"], check=False, capture_output=True, text=True)
@@ -98,7 +122,9 @@ def test_a_key_that_a_job_wrote_opens_no_host(grid, lab, someone, tmp_path):
     }
 
     assert {host: one.returncode for host, one in done.items()} == dict.fromkeys(lab.hosts, 255)
-    assert [host for host, one in done.items() if "Permission denied (publickey)" not in one.stderr] == []
+    assert [
+        host for host, one in done.items() if "Permission denied (publickey)" not in one.stderr
+    ] == []
 
 
 def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
@@ -126,4 +152,7 @@ def test_the_timers_service_puts_the_supervisors_key_where_it_was(lab, wallet_us
     lab.run("login", "systemctl", "start", "gridstead-authorized-keys.service")
 
     assert lab.run("login", "cat", KEYS).stdout == expected
-    assert lab.run("login", "systemctl", "is-active", "gridstead-authorized-keys.timer").stdout.strip() == "active"
+    assert (
+        lab.run("login", "systemctl", "is-active", "gridstead-authorized-keys.timer").stdout.strip()
+        == "active"
+    )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A supervisor killed at each boundary of a job's path: the job runs once, is settled once, costs what it should.
+"""A supervisor killed at each boundary of a job's path: the job runs once, is settled once, costs
+what it should.
 
-Each job appends a line to a file in its customer's home when it starts and one when it ends, and waits in between for
-a file to appear there, so a test decides when it ends.
+Each job appends a line to a file in its customer's home when it starts and one when it ends, and
+waits in between for a file to appear there, so a test decides when it ends.
 """
 
 import contextlib
@@ -17,8 +18,20 @@ DROP_IN = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE = "/var/lib/gridstead/supervisor/state.db"
 
 # In this order nothing that an earlier job left to do leads to the boundary of a later one.
-BEFORE_THE_START = ["before_SetRunning", "before_ClaimJobs", "claimed", "before_submit", "submitted"]
-AT_THE_END = ["before_Settle", "transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored"]
+BEFORE_THE_START = [
+    "before_SetRunning",
+    "before_ClaimJobs",
+    "claimed",
+    "before_submit",
+    "submitted",
+]
+AT_THE_END = [
+    "before_Settle",
+    "transaction_stored",
+    "transaction_sent",
+    "receipt_seen",
+    "outcome_stored",
+]
 NEEDS_QUIET = {"receipt_seen", "outcome_stored"}
 
 
@@ -55,7 +68,9 @@ class Crashes:
 
     @contextlib.contextmanager
     def dying_at(self, boundary):
-        """Have the supervisor die at a boundary that the body leads to; it is down after the body, up at the end."""
+        """Have the supervisor die at a boundary that the body leads to; it is down after the body,
+        up at the end.
+        """
         drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={boundary}\n"
         self.lab.sh(
             "control",
@@ -66,19 +81,28 @@ class Crashes:
             yield
             wait_until(self.is_dead, timeout=90, every=0.2)
         finally:
-            self.lab.sh("control", f"rm {DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}")
+            self.lab.sh(
+                "control", f"rm {DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}"
+            )
 
     def is_dead(self):
         """Whether the supervisor was killed and nobody started it again."""
-        shown = self.lab.sh("control", f"systemctl show {UNIT} -p Result -p ActiveState --value").split()
+        shown = self.lab.sh(
+            "control", f"systemctl show {UNIT} -p Result -p ActiveState --value"
+        ).split()
         return sorted(shown) == ["failed", "signal"]
 
     def wait_idle(self):
         """Wait until nothing of the supervisor's is on its way to the chain."""
         query = """SELECT (SELECT count(*) FROM transactions WHERE closed = 0)
             + (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sent', 'mined'))"""
-        script = f"import sqlite3; print(sqlite3.connect({STATE!r}).execute({query!r}).fetchone()[0])"
-        wait_until(lambda: self.lab.run("control", "python3", "-c", script).stdout.strip() == "0", timeout=60)
+        script = (
+            f"import sqlite3; print(sqlite3.connect({STATE!r}).execute({query!r}).fetchone()[0])"
+        )
+        wait_until(
+            lambda: self.lab.run("control", "python3", "-c", script).stdout.strip() == "0",
+            timeout=60,
+        )
 
     def check(self, run):
         """Assert that a job ran once, is settled once, and costs what Slurm's record says."""
@@ -100,7 +124,9 @@ def crashes(lab, grid):
 
 @pytest.fixture(scope="module")
 def running(crashes):
-    """A running job for each boundary at the end of the path, by boundary; nothing of theirs is under way."""
+    """A running job for each boundary at the end of the path, by boundary; nothing of theirs is
+    under way.
+    """
     runs = {boundary: crashes.submit() for boundary in AT_THE_END}
     for run in runs.values():
         crashes.grid.wait(crashes.someone, run.number, "RUNNING")
@@ -120,7 +146,9 @@ def begun(crashes):
 
 
 @pytest.mark.parametrize("boundary", BEFORE_THE_START)
-def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(crashes, begun, boundary):
+def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(
+    crashes, begun, boundary
+):
     crashes.check(begun[boundary])
 
 

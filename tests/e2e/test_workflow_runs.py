@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of step as a paid job on the lab's Slurm: what it does, in which order, and what is left.
+"""Every kind of step as a paid job on the lab's Slurm: what it does, in which order, and what is
+left.
 
-The jobs run side by side. Each tells what it saw by its output, which goes to a store in this process.
+The jobs run side by side. Each tells what it saw by its output, which goes to a store in this
+process.
 """
 
 import io
@@ -40,7 +42,9 @@ def in_container(command, **fields):
 
 
 def signalled(number):
-    """Steps that end a launched one with a signal; it has a trap for it, which srun itself would not let run."""
+    """Steps that end a launched one with a signal; it has a trap for it, which srun itself would
+    not let run.
+    """
     waiting = f"trap 'echo signal {number} {TELL}; exit 0' {number}; touch at.{number}; while true; do sleep 0.1; done"
     launched = {"signalOnParentStepExit": number, "steps": [run(waiting)]}
     return {
@@ -90,7 +94,8 @@ task 0 of 2
 task 1 of 2
 """
 
-# What the output of each template of `gridstead workflow init` has; test_module_runs.py has the module's.
+# What the output of each template of `gridstead workflow init` has; test_module_runs.py has the
+# module's.
 TEMPLATES = {
     "hello-world": ["Hello, world! I am 0x"],
     "for-loop": ["red has 3 letters", "green has 5 letters", "blue has 4 letters"],
@@ -149,7 +154,9 @@ def started(someone, store):
 
 @pytest.fixture(scope="module")
 def templates(someone, store, tmp_path_factory):
-    """Submit every template as it is, but for the store's address and keys, and return the jobs' numbers."""
+    """Submit every template as it is, but for the store's address and keys, and return the jobs'
+    numbers.
+    """
     place = store.s3("")["s3"]
     mine = {"us-east-1": place["region"], "s3://my-bucket": place["bucketUrl"], "MY-KEY": place["accessKeyId"],
             "my/secret/key": place["secretAccessKey"], "https://s3.example.com": place["endpointUrl"]}  # fmt: skip
@@ -174,7 +181,11 @@ def packed(name, content):
 
 
 def workflow(*steps, **fields):
-    return {"resources": {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 256, "gpus": 0}, "steps": steps, **fields}
+    return {
+        "resources": {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 256, "gpus": 0},
+        "steps": steps,
+        **fields,
+    }
 
 
 def test_steps_do_what_the_workflow_says_in_its_order(grid, lab, someone, store, started):
@@ -205,7 +216,14 @@ def test_a_step_that_fails_ends_the_job_after_its_finally(grid, lab, someone, st
 
     assert job["exit_code"] == 5
     lab.run(
-        "login", "runuser", "-u", someone.address, "--", "test", "-e", f"/home/ldap-users/{someone.address}/finally-ran"
+        "login",
+        "runuser",
+        "-u",
+        someone.address,
+        "--",
+        "test",
+        "-e",
+        f"/home/ldap-users/{someone.address}/finally-ran",
     )
     lab.check_nothing_is_left(started["fails"])
 

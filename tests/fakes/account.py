@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port Account on the grid in memory: transactions wait in the ledger's pool until a block takes them."""
+"""Port Account on the grid in memory: transactions wait in the ledger's pool until a block takes
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from gridstead.errors import TransactionReverted
 
 
 class FakeAccount:
-    """A wallet on a fake chain. What it signed is remembered, so raw bytes can be sent by any later one."""
+    """A wallet on a fake chain. What it signed is remembered, so raw bytes can be sent by any later
+    one.
+    """
 
     signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - bytes mean the same to everybody
 
@@ -38,7 +42,9 @@ class FakeAccount:
         found = self._ledger._history[-1][1].receipts
         return {one: found[one] for one in hashes if one in found}
 
-    def gas(self, batches: Sequence[Sequence[Call]], *, room: int) -> tuple[int | TransactionReverted, ...]:
+    def gas(
+        self, batches: Sequence[Sequence[Call]], *, room: int
+    ) -> tuple[int | TransactionReverted, ...]:
         self._ledger._answer()
         return tuple(21_000 + 100_000 * len(calls) for calls in batches)
 

@@ -43,7 +43,9 @@ class FakeSlurm:
         job = self.find(slurm_job_id)
         if job is not None:
             self.limits.append((slurm_job_id, time_limit_min))
-            self._scheduler.extend(slurm_job_id, job_key=str(job.job_key), time_limit_min=time_limit_min)
+            self._scheduler.extend(
+                slurm_job_id, job_key=str(job.job_key), time_limit_min=time_limit_min
+            )
 
     def live(self) -> LiveSample:
         return self._scheduler.live()
@@ -89,7 +91,13 @@ class FakeReportStore:
 
     def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
         return tuple(
-            NodeReport(sequence=n, event=h.event, slurm_job_id=h.slurm_job_id, uid=h.uid, occurred_at=h.occurred_at)
+            NodeReport(
+                sequence=n,
+                event=h.event,
+                slurm_job_id=h.slurm_job_id,
+                uid=h.uid,
+                occurred_at=h.occurred_at,
+            )
             for n, h in enumerate(self.hints, start=1)
             if n > sequence
         )

@@ -47,7 +47,11 @@ class BoreServer(paramiko.ServerInterface):
         return paramiko.AUTH_SUCCESSFUL
 
     def check_channel_request(self, kind, _number):
-        return paramiko.OPEN_SUCCEEDED if kind == "session" else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        return (
+            paramiko.OPEN_SUCCEEDED
+            if kind == "session"
+            else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        )
 
     def check_global_request(self, kind, message):
         if kind != "set-id":
@@ -65,12 +69,16 @@ class BoreServer(paramiko.ServerInterface):
         self.ready.set()
 
     def visit(self):
-        """Somebody comes to the open port, again and again until our side has heard that it is open."""
+        """Somebody comes to the open port, again and again until our side has heard that it is
+        open.
+        """
         assert self.ready.wait(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return self.transports[-1].open_forwarded_tcpip_channel(("192.0.2.1", 1), ("0.0.0.0", PUBLIC_PORT))
+                return self.transports[-1].open_forwarded_tcpip_channel(
+                    ("192.0.2.1", 1), ("0.0.0.0", PUBLIC_PORT)
+                )
             except paramiko.ChannelException:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

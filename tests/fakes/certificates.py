@@ -28,7 +28,9 @@ class Authority:
 
     folder: Path
     name: str = "ca"
-    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+    key: ec.EllipticCurvePrivateKey = field(
+        default_factory=lambda: ec.generate_private_key(ec.SECP256R1())
+    )
 
     def __post_init__(self) -> None:
         own = self._builder(self.name, self.key).add_extension(
@@ -38,21 +40,31 @@ class Authority:
         self._write(self.certificate, own)
 
     def issue(self, common_name: str, *hosts: str) -> TlsFiles:
-        """Return the files of a new certificate with that common name, for localhost and other hosts."""
+        """Return the files of a new certificate with that common name, for localhost and other
+        hosts.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
         names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        builder = self._builder(common_name, key).add_extension(x509.SubjectAlternativeName(names), critical=False)
-        files = TlsFiles(certificate=self.folder / f"{common_name}.crt", key=self.folder / f"{common_name}.key")
+        builder = self._builder(common_name, key).add_extension(
+            x509.SubjectAlternativeName(names), critical=False
+        )
+        files = TlsFiles(
+            certificate=self.folder / f"{common_name}.crt", key=self.folder / f"{common_name}.key"
+        )
         self._write(files.certificate, builder)
         files.key.write_bytes(
             key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
             )
         )
         return files
 
-    def _builder(self, common_name: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, common_name: str, key: ec.EllipticCurvePrivateKey
+    ) -> x509.CertificateBuilder:
         now = dt.datetime.now(dt.UTC)
         return (
             x509.CertificateBuilder()
@@ -65,4 +77,6 @@ class Authority:
         )
 
     def _write(self, path: Path, builder: x509.CertificateBuilder) -> None:
-        path.write_bytes(builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        path.write_bytes(
+            builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        )

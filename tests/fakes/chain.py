@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain in memory: blocks, what each of them left behind, and the transactions that wait for one.
 
-Who extends it says in ``apply`` what a call does to the state, and in ``is_mistaken`` which calls should not be there.
-``reorg(n)`` takes the last n blocks back. Put ``down = True`` to make the endpoint go away.
+Who extends it says in ``apply`` what a call does to the state, and in ``is_mistaken`` which calls
+should not be there. ``reorg(n)`` takes the last n blocks back. Put ``down = True`` to make the
+endpoint go away.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class State:
 
 
 class FakeChain:
-    """Blocks that follow each other. ``mistaken`` holds the calls that were mined and should not have been."""
+    """Blocks that follow each other. ``mistaken`` holds the calls that were mined and should not
+    have been.
+    """
 
     def __init__(self, clock: FakeClock, state: State) -> None:
         self.clock = clock
@@ -51,13 +54,19 @@ class FakeChain:
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         self._at(end)
-        return tuple(event for _, _, events in self._history[first : end.number + 1] for event in events)
+        return tuple(
+            event for _, _, events in self._history[first : end.number + 1] for event in events
+        )
 
     def mine(self, count: int = 1) -> Block:
         for _ in range(count):
             self._include()
             number = len(self._history)
-            block = Block(number=number, hash=f"0x{self._forks:032x}{number:032x}", timestamp=self._next_time())
+            block = Block(
+                number=number,
+                hash=f"0x{self._forks:032x}{number:032x}",
+                timestamp=self._next_time(),
+            )
             self._history.append((block, copy.deepcopy(self._state), tuple(self._events)))
             self._events.clear()
         return self._history[-1][0]
@@ -89,7 +98,9 @@ class FakeChain:
                     skipped |= {job_key.job_id.number: str(error.detail)} if job_key else {}
             number = len(self._history)
             block_hash = f"0x{self._forks:032x}{number:032x}"
-            receipt = Receipt(block=number, block_hash=block_hash, succeeded=succeeded, skipped=skipped)
+            receipt = Receipt(
+                block=number, block_hash=block_hash, succeeded=succeeded, skipped=skipped
+            )
             self._state.receipts[transaction.hash] = receipt
 
     def _next_time(self) -> int:
@@ -99,7 +110,9 @@ class FakeChain:
     def _at(self, block: Block) -> State:
         self._answer()
         if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
-            raise ChainUnavailable(f"could not read block {block.number}", detail="it is not in the chain any more")
+            raise ChainUnavailable(
+                f"could not read block {block.number}", detail="it is not in the chain any more"
+            )
         return self._history[block.number][1]
 
     def _answer(self) -> None:

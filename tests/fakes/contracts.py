@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the grid's contracts over a state in memory: who may do what, what moves, what is told.
+"""The rules of the grid's contracts over a state in memory: who may do what, what moves, what is
+told.
 
-A contract knows the state, the number and the time of the block that it runs in, and nothing else of the chain.
+A contract knows the state, the number and the time of the block that it runs in, and nothing else
+of the chain.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
 
-_SILENT = {ChainEventKind.JOB_REQUESTED: {"provider"}, ChainEventKind.JOB_TRANSITION: {"customer", "provider"}}
+_SILENT = {
+    ChainEventKind.JOB_REQUESTED: {"provider"},
+    ChainEventKind.JOB_TRANSITION: {"customer", "provider"},
+}
 
 
 @dataclass
@@ -90,7 +95,9 @@ class Contracts:
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def ban(self, address: str) -> None:
-        self.state.providers[address] = replace(self.state.providers[address], joined=False, banned=True)
+        self.state.providers[address] = replace(
+            self.state.providers[address], joined=False, banned=True
+        )
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def request(self, job: Job) -> None:
@@ -120,7 +127,12 @@ class Contracts:
     def _register(self, wallet: str, call: Register) -> None:
         labels = tuple(sorted(call.labels, key=lambda label: label.key))
         self.state.waiting[wallet] = Provider(
-            address=wallet, hardware=call.hardware, prices=call.prices, labels=labels, joined=False, waiting=True
+            address=wallet,
+            hardware=call.hardware,
+            prices=call.prices,
+            labels=labels,
+            joined=False,
+            waiting=True,
         )
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=wallet)
 
@@ -161,7 +173,9 @@ class Contracts:
     def _unmatch(self, job: Job) -> None:
         number = job.id.number
         self._emit(ChainEventKind.JOB_REFUSED, job)
-        self.state.jobs[number] = replace(self._to(number, JobState.PENDING), provider="", price_per_min=0)
+        self.state.jobs[number] = replace(
+            self._to(number, JobState.PENDING), provider="", price_per_min=0
+        )
 
     def _expire(self, number: int) -> None:
         job = self.state.jobs[number]
@@ -190,10 +204,14 @@ class Contracts:
         seconds = min(call.seconds, self.now - job.started_at) if billed else 0
         self._end(number, call.state, seconds, exit_code=call.exit_code, error=call.error)
 
-    def _end(self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = "") -> None:
+    def _end(
+        self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = ""
+    ) -> None:
         job = self._to(number, state)
         price = job.price_per_min
-        bill = settle(escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT)
+        bill = settle(
+            escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT
+        )
         if job.provider:
             self._move(ESCROW, job.provider, bill.provider)
         self._move(ESCROW, FEES, bill.fee)
@@ -229,9 +247,13 @@ class Contracts:
         told = {}
         if job is not None:
             told = {"job_number": job.id.number, "customer": job.customer, "provider": job.provider}
-            told = {name: "" if name in _SILENT.get(kind, ()) else value for name, value in told.items()}
+            told = {
+                name: "" if name in _SILENT.get(kind, ()) else value for name, value in told.items()
+            }
         fields = {"provider": provider} | told
-        self.events.append(ChainEvent(kind=kind, block=self.block, index=len(self.events), **fields))
+        self.events.append(
+            ChainEvent(kind=kind, block=self.block, index=len(self.events), **fields)
+        )
 
 
 def _revert(call: str, name: str, *arguments: str) -> TransactionReverted:

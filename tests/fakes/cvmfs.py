@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A publisher of CVMFS repositories: makes real, signed ones, as a Stratum 0 holds them.
 
-A tree is a dictionary: names to bytes (a file), to a dictionary (a directory), or to one of the classes below.
+A tree is a dictionary: names to bytes (a file), to a dictionary (a directory), or to one of the
+classes below.
 """
 
 from __future__ import annotations
@@ -102,14 +103,21 @@ class Nested:
 TREE: Mapping[str, Any] = {
     "README": b"what this is\n",
     "empty": b"",
-    "bin": {"tool": b"\x7fELF" * 400, "alias": Symlink("tool"), "marked": WithAttributes(b"marked\n")},
+    "bin": {
+        "tool": b"\x7fELF" * 400,
+        "alias": Symlink("tool"),
+        "marked": WithAttributes(b"marked\n"),
+    },
     "data": {
         "large": Chunks(bytes(range(256)) * 200),
         "one": HardLink(b"same\n", 1, 2),
         "two": HardLink(b"same\n", 1, 2),
     },
     "v1": Nested(
-        {"lib": {"libm.so": b"m" * 5000}, "deep": Nested({"er": b"deeper\n", "est": Nested({"x": b"deepest\n"})})}
+        {
+            "lib": {"libm.so": b"m" * 5000},
+            "deep": Nested({"er": b"deeper\n", "est": Nested({"x": b"deepest\n"})}),
+        }
     ),
 }
 
@@ -166,13 +174,17 @@ class Publisher:
         self.write_whitelist()
         return self.catalog
 
-    def write_whitelist(self, *, name: str = "", issued: int = NOW, days: int = 30, extra: str = "") -> None:
+    def write_whitelist(
+        self, *, name: str = "", issued: int = NOW, days: int = 30, extra: str = ""
+    ) -> None:
         """Sign a whitelist."""
         lines = f"{_stamp(issued)}\nE{_stamp(issued + days * DAY_S)}\nN{name or self.name}\n{extra}"
         fingerprint = bytes.fromhex(self.digest(self.der)).hex(":").upper() + self.suffix
         text = f"{lines}{fingerprint} # a signer\n".encode()
         hexed = self.hash(text).encode()
-        (self.root / ".cvmfswhitelist").write_bytes(text + b"--\n" + hexed + b"\n" + sign_bare(self.master, hexed))
+        (self.root / ".cvmfswhitelist").write_bytes(
+            text + b"--\n" + hexed + b"\n" + sign_bare(self.master, hexed)
+        )
 
     def write_manifest(self, **fields: str) -> None:
         """Sign a manifest; fields of one letter replace the usual ones."""
@@ -210,7 +222,11 @@ class Publisher:
 
     def objects(self) -> set[str]:
         """Return the paths of all objects, below the repository."""
-        return {str(path.relative_to(self.root)) for path in (self.root / "data").glob("*/*") if path.is_file()}
+        return {
+            str(path.relative_to(self.root))
+            for path in (self.root / "data").glob("*/*")
+            if path.is_file()
+        }
 
     def hash(self, content: bytes) -> str:
         """Return a content's hash as text."""
@@ -229,10 +245,14 @@ class Publisher:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)])
         start = datetime.fromtimestamp(NOW, UTC) - timedelta(days=1)
         builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
-        builder = builder.public_key(self.signer.public_key()).serial_number(x509.random_serial_number())
+        builder = builder.public_key(self.signer.public_key()).serial_number(
+            x509.random_serial_number()
+        )
         builder = builder.not_valid_before(start).not_valid_after(start + timedelta(days=365))
         made = builder.sign(self.signer, hashes.SHA256())
-        return made.public_bytes(serialization.Encoding.PEM), made.public_bytes(serialization.Encoding.DER)
+        return made.public_bytes(serialization.Encoding.PEM), made.public_bytes(
+            serialization.Encoding.DER
+        )
 
     def _catalog(self, tree: Mapping[str, Any], prefix: str) -> str:
         database = sqlite3.connect(":memory:")
@@ -258,7 +278,9 @@ class Publisher:
                 case Plain():
                     digest = bytes.fromhex(self.store(node.content, plain=True)[:40])
                     flags = FILE | PLAIN
-                    self._row(database, path, flags, mode=0o100644, size=len(node.content), digest=digest)
+                    self._row(
+                        database, path, flags, mode=0o100644, size=len(node.content), digest=digest
+                    )
                 case Mode():
                     self._fill(database, {name: node.node}, folder)
                     values = (node.mode, node.uid, node.gid, *_md5(path))
@@ -275,15 +297,34 @@ class Publisher:
                 case Nested():
                     hexed = self._catalog(node.tree, path)
                     size = self.path(hexed, "C").stat().st_size
-                    database.execute("INSERT INTO nested_catalogs VALUES (?, ?, ?)", (path, hexed, size))
-                    self._row(database, path, DIRECTORY | TRANSITION, mode=0o40755, links=_links(node.tree))
+                    database.execute(
+                        "INSERT INTO nested_catalogs VALUES (?, ?, ?)", (path, hexed, size)
+                    )
+                    self._row(
+                        database,
+                        path,
+                        DIRECTORY | TRANSITION,
+                        mode=0o40755,
+                        links=_links(node.tree),
+                    )
                 case _:
                     self._row(database, path, DIRECTORY, mode=0o40755, links=_links(node))
                     self._fill(database, node, path)
 
-    def _file(self, database, path: str, content: bytes, *, links: int = 1, xattr: bytes | None = None) -> None:
+    def _file(
+        self, database, path: str, content: bytes, *, links: int = 1, xattr: bytes | None = None
+    ) -> None:
         digest = bytes.fromhex(self.store(content)[:40])
-        self._row(database, path, FILE, mode=0o100644, size=len(content), digest=digest, links=links, xattr=xattr)
+        self._row(
+            database,
+            path,
+            FILE,
+            mode=0o100644,
+            size=len(content),
+            digest=digest,
+            links=links,
+            xattr=xattr,
+        )
 
     def _chunks(self, database, path: str, content: bytes) -> None:
         self._row(database, path, FILE | CHUNKED, mode=0o100644, size=len(content))
@@ -293,11 +334,37 @@ class Publisher:
             row = (*_md5(path), offset, len(piece), digest)
             database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, ?)", row)
 
-    def _row(self, database, path, flags, *, mode, size=4096, links=1, symlink="", digest=None, xattr=None):
+    def _row(
+        self,
+        database,
+        path,
+        flags,
+        *,
+        mode,
+        size=4096,
+        links=1,
+        symlink="",
+        digest=None,
+        xattr=None,
+    ):
         algorithm = ("", "-rmd160", "-shake128").index(self.suffix) << 8
         parent = _md5(path.rpartition("/")[0]) if path else (0, 0)
         name = path.rpartition("/")[2]
-        row = (*_md5(path), *parent, links, digest, size, mode, NOW, flags | algorithm, name, symlink, 0, 0, xattr)
+        row = (
+            *_md5(path),
+            *parent,
+            links,
+            digest,
+            size,
+            mode,
+            NOW,
+            flags | algorithm,
+            name,
+            symlink,
+            0,
+            0,
+            xattr,
+        )
         database.execute(f"INSERT INTO catalog VALUES ({', '.join('?' * len(row))})", row)
 
     def _history(self) -> str:
@@ -316,7 +383,9 @@ class Publisher:
 
 
 def sign_bare(key: rsa.RSAPrivateKey, text: bytes) -> bytes:
-    """Return an RSA signature of the text itself: PKCS#1 type 1 padding, no name of a hash algorithm."""
+    """Return an RSA signature of the text itself: PKCS#1 type 1 padding, no name of a hash
+    algorithm.
+    """
     numbers = key.private_numbers()
     length = key.key_size // 8
     padded = b"\x00\x01" + b"\xff" * (length - 3 - len(text)) + b"\x00" + text

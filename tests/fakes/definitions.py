@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts and logs in memory, a ledger with one job, and a wallet: what the tests of these services stand on."""
+"""Scripts and logs in memory, a ledger with one job, and a wallet: what the tests of these services
+stand on.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class MemoryScripts:
     def get(self, batch_location_hash: str) -> StoredScript | None:
         if batch_location_hash not in self.records:
             return None
-        return StoredScript(record=self.records[batch_location_hash], owner=self.owners[batch_location_hash])
+        return StoredScript(
+            record=self.records[batch_location_hash], owner=self.owners[batch_location_hash]
+        )
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
         for one in uses:
@@ -133,14 +137,19 @@ class MemoryLogs:
         if chunk.writer and known and chunk.sequence <= max(known):
             return
         if sum(len(one.chunk.data) for one in stored) + len(chunk.data) > self.max_bytes:
-            self._add(stored, Chunk(data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID))
+            self._add(
+                stored,
+                Chunk(data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID),
+            )
             raise LogFull(f"log {log.name} is full")
         self._add(stored, chunk)
 
     def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
         last = stored[-1] if stored else None
         line = last.first_line + last.chunk.lines if last else 1
-        stored.append(StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=line))
+        stored.append(
+            StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=line)
+        )
 
     def sync(self, log: LogId) -> None:
         self.synced[log] = len(self.logs.get(log, []))
@@ -177,7 +186,9 @@ class Wallet:
 
 
 class OneJobLedger:
-    """The part of port Ledger that is asked for one job; a block tells of each job that is put here."""
+    """The part of port Ledger that is asked for one job; a block tells of each job that is put
+    here.
+    """
 
     def __init__(self) -> None:
         self.down = False
@@ -195,7 +206,9 @@ class OneJobLedger:
         self.height += 1
         if job is not None:
             kind = ChainEventKind.JOB_REQUESTED
-            self._events.append(ChainEvent(kind=kind, block=self.height, index=0, job_number=job.id.number))
+            self._events.append(
+                ChainEvent(kind=kind, block=self.height, index=0, job_number=job.id.number)
+            )
 
     def head(self) -> Block:
         if self.down:
@@ -213,12 +226,19 @@ class OneJobLedger:
 
 
 def new_keeper(
-    scripts: ScriptStore, ledger: Ledger, clock: Clock, *, cursor: Cursor | None = None, unused_bytes: int = 10**9
+    scripts: ScriptStore,
+    ledger: Ledger,
+    clock: Clock,
+    *,
+    cursor: Cursor | None = None,
+    unused_bytes: int = 10**9,
 ) -> ScriptKeeper:
     """A keeper that keeps scripts an hour, and a day those that no job names."""
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())
-    return ScriptKeeper(store=scripts, ledger=ledger, follower=follower, clock=clock, retention=retention)
+    return ScriptKeeper(
+        store=scripts, ledger=ledger, follower=follower, clock=clock, retention=retention
+    )
 
 
 def new_service(
@@ -244,7 +264,9 @@ def new_service(
     )
 
 
-def matched_job(customer: str, provider: str, batch_location_hash: str, state: JobState = JobState.SCHEDULED) -> Job:
+def matched_job(
+    customer: str, provider: str, batch_location_hash: str, state: JobState = JobState.SCHEDULED
+) -> Job:
     """A job that the chain has given to the provider."""
     return Job(
         id=JobId(chain_id=179188, contract=CONTRACT, number=5),
@@ -257,4 +279,8 @@ def matched_job(customer: str, provider: str, batch_location_hash: str, state: J
 def wire_workflow(**changes: object) -> dict[str, object]:
     """A small workflow as the wire has it."""
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
-    return {"resources": resources, "steps": [{"name": "hello", "run": {"command": "echo hello"}}], **changes}
+    return {
+        "resources": resources,
+        "steps": [{"name": "hello", "run": {"command": "echo hello"}}],
+        **changes,
+    }

@@ -37,7 +37,13 @@ class DefinitionsProcess:
     """
 
     def __init__(
-        self, folder: Path, devnet: Devnet, *, state_url: str = "", keys: str = KEY, **tables: dict[str, object]
+        self,
+        folder: Path,
+        devnet: Devnet,
+        *,
+        state_url: str = "",
+        keys: str = KEY,
+        **tables: dict[str, object],
     ) -> None:
         self.authority = Authority(folder)
         files = self.authority.issue("job-definitions")
@@ -121,5 +127,8 @@ def _toml(tables: dict[str, dict[str, object]]) -> str:
     lines: list[str] = []
     for name, table in tables.items():
         lines += [f"[{name}]"] if name else []
-        lines += [f"{key} = {value if isinstance(value, int) else repr(value)}" for key, value in table.items()]
+        lines += [
+            f"{key} = {value if isinstance(value, int) else repr(value)}"
+            for key, value in table.items()
+        ]
     return "\n".join(lines) + "\n"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees what code does to the machine: files that it writes, processes and connections that it starts."""
+"""Sees what code does to the machine: files that it writes, processes and connections that it
+starts.
+"""
 
 from __future__ import annotations
 

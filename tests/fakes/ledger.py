@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid's contracts in memory: port Ledger, and what people do with them, without a chain.
 
-Each act mines one block of its own while ``automine`` is True. ``deliver(outbox, wallet)`` does for a service test what
-the sender does for real; tests of the sender itself use ``account.FakeAccount``, whose transactions wait in ``pool``.
-``mistaken`` holds the calls that were mined for a job that their job key does not mean.
+Each act mines one block of its own while ``automine`` is True. ``deliver(outbox, wallet)`` does for
+a service test what the sender does for real; tests of the sender itself use
+``account.FakeAccount``, whose transactions wait in ``pool``. ``mistaken`` holds the calls that were
+mined for a job that their job key does not mean.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ PRICES = Prices(gpu_per_min=10**18, cpu_per_min=10**17, memory_mb_per_min=10**14
 class FakeLedger(FakeChain):
     """A chain with the grid's contracts."""
 
-    def __init__(self, clock: FakeClock | None = None, *, chain_id: int = CHAIN_ID, contract: str = CONTRACT) -> None:
+    def __init__(
+        self, clock: FakeClock | None = None, *, chain_id: int = CHAIN_ID, contract: str = CONTRACT
+    ) -> None:
         super().__init__(clock or FakeClock(), GridState())
         self.chain_id = chain_id
         self.contract = contract
@@ -106,7 +109,9 @@ class FakeLedger(FakeChain):
         """Return whether a call was made for a job that its job key does not mean."""
         job_key = getattr(call, "job_key", None)
         return bool(
-            job_key and job_key.job_id.number in self._state.jobs and self.job(job_key.job_id.number).job_key != job_key
+            job_key
+            and job_key.job_id.number in self._state.jobs
+            and self.job(job_key.job_id.number).job_key != job_key
         )
 
     def _contracts(self) -> Contracts:
@@ -135,7 +140,9 @@ class FakeLedger(FakeChain):
     def balance(self, address: str) -> int:
         return self._state.balances[address]
 
-    def add_provider(self, address: str, hardware: Hardware = HARDWARE, prices: Prices = PRICES, labels=()) -> Provider:
+    def add_provider(
+        self, address: str, hardware: Hardware = HARDWARE, prices: Prices = PRICES, labels=()
+    ) -> Provider:
         self.act(address, Register(hardware=hardware, prices=prices, labels=tuple(labels)))
         self.approve(address)
         return self._state.providers[address]
@@ -149,7 +156,13 @@ class FakeLedger(FakeChain):
         self._done()
 
     def request(
-        self, customer: str, *, escrow: int = 100 * CREDIT, script: str = "", resources: Resources = SMALL, **fields
+        self,
+        customer: str,
+        *,
+        escrow: int = 100 * CREDIT,
+        script: str = "",
+        resources: Resources = SMALL,
+        **fields,
     ) -> Job:
         """Ask for a job; the customer gets the credits for it."""
         number = len(self._state.jobs) + 1
@@ -183,11 +196,23 @@ class FakeLedger(FakeChain):
         self.act(job.provider, SetRunning(job_key=job.job_key, started_at=at))
         return self.job(number)
 
-    def settle(self, number: int, state: JobState = JobState.FINISHED, *, seconds: int = 60, exit_code: int = 0) -> Job:
+    def settle(
+        self,
+        number: int,
+        state: JobState = JobState.FINISHED,
+        *,
+        seconds: int = 60,
+        exit_code: int = 0,
+    ) -> Job:
         job = self.job(number)
         evidence = "0x" + "00" * 32
         call = Settle(
-            job_key=job.job_key, state=state, seconds=seconds, exit_code=exit_code, error="", evidence=evidence
+            job_key=job.job_key,
+            state=state,
+            seconds=seconds,
+            exit_code=exit_code,
+            error="",
+            evidence=evidence,
         )
         self.act(job.provider, call)
         return self.job(number)

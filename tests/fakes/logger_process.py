@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead logger run` as a process of its own, on the loopback, that can be killed and started again."""
+"""`gridstead logger run` as a process of its own, on the loopback, that can be killed and started
+again.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class LoggerProcess:
         return GrpcPeer(address=f"localhost:{self.port}", ca=self.authority.certificate)
 
     def token(self, log: LogId, *, expires_at: int | None = None) -> str:
-        return write_token(self.key, WritePermit(log=log, expires_at=expires_at or int(time.time()) + 3600))
+        return write_token(
+            self.key, WritePermit(log=log, expires_at=expires_at or int(time.time()) + 3600)
+        )
 
     def access_file(self, path: Path, log: LogId) -> Path:
         """What the writer beside a job is given."""

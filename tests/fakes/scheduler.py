@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm in memory, with the faults that a real one cannot be made to show on demand.
 
-Nothing starts or ends by itself: a test says ``start`` and ``end`` and moves the clock. What it copies of Slurm:
-slurmctld forgets an ended job after MinJobAge; slurmdbd hears of every change ``dbd_delay_s`` later, and of the
-AdminComment only with the end; a crash loses what slurmctld did in its last seconds, leaves slurmdbd the rows of the
-lost jobs for ever and gives their ids again.
+Nothing starts or ends by itself: a test says ``start`` and ``end`` and moves the clock. What it
+copies of Slurm: slurmctld forgets an ended job after MinJobAge; slurmdbd hears of every change
+``dbd_delay_s`` later, and of the AdminComment only with the end; a crash loses what slurmctld did
+in its last seconds, leaves slurmdbd the rows of the lost jobs for ever and gives their ids again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gridstead.domain.attempt import END_STATES, AccountingSample, Attempt, LiveSample, NodeReport, check_state
+from gridstead.domain.attempt import (
+    END_STATES,
+    AccountingSample,
+    Attempt,
+    LiveSample,
+    NodeReport,
+    check_state,
+)
 from gridstead.domain.ids import JobKey
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import Gate, GridUser, Submission
@@ -36,10 +43,12 @@ class FakeScheduler:
         dbd_delay_s: How long a change takes to slurmdbd.
         down: While true, every call is SchedulerUnavailable and has no effect.
         reject: While not empty, every submission is refused with this reason.
-        reject_leaves_record: Whether a refusal leaves a FAILED record that never started, as Slurm does when no node
-            can ever hold the job.
-        lose_answers: How many of the next submissions are queued but answered with SchedulerUnavailable.
-        users: The accounts that resolve; ``gate`` makes missing ones unless ``resolve_all`` is false.
+        reject_leaves_record: Whether a refusal leaves a FAILED record that never started, as Slurm
+            does when no node can ever hold the job.
+        lose_answers: How many of the next submissions are queued but answered with
+            SchedulerUnavailable.
+        users: The accounts that resolve; ``gate`` makes missing ones unless ``resolve_all`` is
+            false.
         missing: What the gate lacks, by address.
     """
 
@@ -96,7 +105,9 @@ class FakeScheduler:
         self._answer()
         now = self._clock.now()
         current = (history[-1][1] for history in self._history.values())
-        kept = (job for job in current if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S)
+        kept = (
+            job for job in current if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S
+        )
         return LiveSample(taken_at=now, attempts=tuple(kept))
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
@@ -113,10 +124,14 @@ class FakeScheduler:
     def gate(self, address: str) -> Gate:
         self._answer()
         if self.resolve_all and address not in self.users:
-            self.users[address] = GridUser(address=address, uid=FIRST_UID + len(self.users), gid=GID)
+            self.users[address] = GridUser(
+                address=address, uid=FIRST_UID + len(self.users), gid=GID
+            )
         user = self.users.get(address)
         missing = self.missing.get(address, ())
-        return Gate(user=user, missing=missing if user else (f"user {address} does not resolve", *missing))
+        return Gate(
+            user=user, missing=missing if user else (f"user {address} does not resolve", *missing)
+        )
 
     def hardware(self) -> Hardware:
         self._answer()
@@ -126,9 +141,18 @@ class FakeScheduler:
 
     def start(self, slurm_job_id: int) -> None:
         """Run a queued job from now on."""
-        self._change(replace(self.attempt(slurm_job_id), state="RUNNING", started_at=self._clock.now()))
+        self._change(
+            replace(self.attempt(slurm_job_id), state="RUNNING", started_at=self._clock.now())
+        )
 
-    def end(self, slurm_job_id: int, state: str = "COMPLETED", *, exit_code: int = 0, suspended_s: int = 0) -> None:
+    def end(
+        self,
+        slurm_job_id: int,
+        state: str = "COMPLETED",
+        *,
+        exit_code: int = 0,
+        suspended_s: int = 0,
+    ) -> None:
         """End a job now, in any end state of Slurm; one that never started gets no start."""
         assert check_state(state, source="test") in END_STATES
         ended = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
@@ -139,7 +163,9 @@ class FakeScheduler:
         self._change(replace(self.attempt(slurm_job_id), name=name))
 
     def crash(self) -> None:
-        """Kill slurmctld and start it again: changes of the last seconds are undone, young jobs forgotten."""
+        """Kill slurmctld and start it again: changes of the last seconds are undone, young jobs
+        forgotten.
+        """
         saved_until = self._clock.now() - SAVE_MAX_WAIT_S
         for slurm_job_id, history in list(self._history.items()):
             saved = [entry for entry in history if entry[0] <= saved_until]
@@ -155,7 +181,12 @@ class FakeScheduler:
         self._next_id += 1
         now = self._clock.now()
         job = Attempt(
-            slurm_job_id=slurm_job_id, name=name, job_key=job_key, user=user, state="PENDING", submitted_at=now
+            slurm_job_id=slurm_job_id,
+            name=name,
+            job_key=job_key,
+            user=user,
+            state="PENDING",
+            submitted_at=now,
         )
         self._change(job)
         return slurm_job_id
@@ -219,5 +250,11 @@ class FakeReports:
         """Let a node or slurmctld say something."""
         sequence = len(self._reports) + 1
         self._reports.append(
-            NodeReport(sequence=sequence, event=event, slurm_job_id=slurm_job_id, uid=uid, occurred_at=occurred_at)
+            NodeReport(
+                sequence=sequence,
+                event=event,
+                slurm_job_id=slurm_job_id,
+                uid=uid,
+                occurred_at=occurred_at,
+            )
         )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal, cursor, outbox and transactions in memory, under the same contract tests as the real ones."""
+"""Journal, cursor, outbox and transactions in memory, under the same contract tests as the real
+ones.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,16 @@ class MemoryJournal:
         self.stored.extend(entries)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
-        closed = {entry.job_key: place for place, entry in enumerate(self.stored) if entry.kind is EntryKind.CLOSED}
-        return tuple(entry for place, entry in enumerate(self.stored) if place > closed.get(entry.job_key, -1))
+        closed = {
+            entry.job_key: place
+            for place, entry in enumerate(self.stored)
+            if entry.kind is EntryKind.CLOSED
+        }
+        return tuple(
+            entry
+            for place, entry in enumerate(self.stored)
+            if place > closed.get(entry.job_key, -1)
+        )
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
         return tuple(entry for entry in self.stored if entry.kind is EntryKind.CANCELLED_BY_US)
@@ -74,7 +84,9 @@ class MemoryOutbox:
             return
         entry_id = len(self.stored) + 1
         now = self.clock.now()
-        self.stored.append(OutboxEntry(id=entry_id, key=key, call=call, state=SendState.QUEUED, created_at=now))
+        self.stored.append(
+            OutboxEntry(id=entry_id, key=key, call=call, state=SendState.QUEUED, created_at=now)
+        )
 
     def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
         for key, call in calls:
@@ -89,16 +101,23 @@ class MemoryOutbox:
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         mine = [signed for owner, signed in self.signed if owner == account]
         return tuple(
-            sorted((one for one in mine if (account, one.nonce) not in self.closed), key=lambda one: one.nonce)
+            sorted(
+                (one for one in mine if (account, one.nonce) not in self.closed),
+                key=lambda one: one.nonce,
+            )
         )
 
     def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
         queued = [entry.id for entry in self.stored if entry.state is SendState.QUEUED][:most]
-        return tuple(e for e in self.open_entries() if e.state is not SendState.QUEUED or e.id in queued)
+        return tuple(
+            e for e in self.open_entries() if e.state is not SendState.QUEUED or e.id in queued
+        )
 
     def add(self, account: str, *transactions: Transaction) -> None:
         again = {(account, one.nonce) for one in transactions} & self.closed
-        self.signed = [(owner, one) for owner, one in self.signed if (owner, one.nonce) not in again]
+        self.signed = [
+            (owner, one) for owner, one in self.signed if (owner, one.nonce) not in again
+        ]
         self.closed -= again
         for transaction in transactions:
             self.signed.append((account, transaction))
@@ -109,17 +128,24 @@ class MemoryOutbox:
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
         marked = {(account, one) for one in hashes}
         self.signed = [
-            (owner, replace(one, sent_at=sent_at) if (owner, one.hash) in marked else one) for owner, one in self.signed
+            (owner, replace(one, sent_at=sent_at) if (owner, one.hash) in marked else one)
+            for owner, one in self.signed
         ]
 
     def record(
-        self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
+        self,
+        account: str,
+        *,
+        changes: Iterable[EntryChange],
+        withdrawn: Iterable[int],
+        closed: Iterable[int],
     ) -> None:
         for change in changes:
             self._change(change)
         gone = {(account, nonce) for nonce in withdrawn}
         self.signed = [
-            (owner, replace(one, withdrawn=True) if (owner, one.nonce) in gone else one) for owner, one in self.signed
+            (owner, replace(one, withdrawn=True) if (owner, one.nonce) in gone else one)
+            for owner, one in self.signed
         ]
         self.closed |= {(account, nonce) for nonce in closed}
 

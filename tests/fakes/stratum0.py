@@ -36,7 +36,9 @@ class Stratum0:
 
         Bound.stratum0 = stratum0
         self._server = _Server((host, 0), Bound)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
         self.url = f"http://{host}:{self._server.server_address[1]}/cvmfs/{name}"
 

@@ -31,7 +31,9 @@ class Lab:
         return [sys.executable, str(LAB), words[0], "--lab", self.names.lab, *words[1:]]
 
     def run(self, *words, check=True):
-        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False, env=_clean())
+        done = subprocess.run(
+            self.command(*words), capture_output=True, text=True, check=False, env=_clean()
+        )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 
@@ -41,7 +43,9 @@ class Lab:
     def start_up(self):
         """Start `up` and return at once."""
         words = self.command("up", "--topology", str(self.topology))
-        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_clean())
+        return subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_clean()
+        )
 
     def on(self, host, line):
         return self.run("exec", host, "--", line, check=False)
@@ -69,4 +73,6 @@ def lab(make_lab):
 
 
 def _clean():
-    return {name: value for name, value in os.environ.items() if not name.startswith("GRIDSTEAD_LAB")}
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("GRIDSTEAD_LAB")
+    }

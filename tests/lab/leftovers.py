@@ -7,8 +7,14 @@ from pathlib import Path
 
 
 def traces(mine):
-    """Return everything on this machine that carries a lab's prefix, by other means than the lab's own."""
-    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if mine.prefix in line]
+    """Return everything on this machine that carries a lab's prefix, by other means than the lab's
+    own.
+    """
+    mounts = [
+        line
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        if mine.prefix in line
+    ]
     links = [line for line in _output("ip", "-o", "link").splitlines() if mine.prefix in line]
     spaces = [line for line in _output("ip", "netns").splitlines() if mine.prefix in line]
     rules = [line for line in _output("nft", "list", "tables").splitlines() if mine.prefix in line]

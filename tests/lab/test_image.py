@@ -29,7 +29,8 @@ def _start(lab):
     checkout = lab.names.checkout
     return subprocess.Popen(
         [sys.executable, "-c", BUILD, str(checkout), lab.names.lab, "acl"],
-        env=os.environ | {"PYTHONPATH": f"{checkout}/molecule/lab", "GRIDSTEAD_LAB": lab.names.prefix},
+        env=os.environ
+        | {"PYTHONPATH": f"{checkout}/molecule/lab", "GRIDSTEAD_LAB": lab.names.prefix},
     )
 
 
@@ -60,6 +61,8 @@ def test_a_killed_build_is_not_taken_for_complete_and_leaves_nothing_after_down(
 
 def _works_in(pid, place):
     try:
-        return str(place).encode() in (pid / "cmdline").read_bytes() + (pid / "mountinfo").read_bytes()
+        return (
+            str(place).encode() in (pid / "cmdline").read_bytes() + (pid / "mountinfo").read_bytes()
+        )
     except OSError:
         return False

@@ -46,9 +46,13 @@ def test_up_gives_hosts_that_run_and_know_who_they_are(lab):
     lab.up()
 
     for host in ("left", "right"):
-        done = lab.on(host, "hostname; systemctl is-system-running --wait; stat -c %a /dev/fuse /dev/net/tun")
+        done = lab.on(
+            host, "hostname; systemctl is-system-running --wait; stat -c %a /dev/fuse /dev/net/tun"
+        )
         assert done.stdout.split() == [host, "running", "666", "666"], done.stderr
-    identities = {lab.on(host, "cat /etc/machine-id /etc/ssh/*.pub").stdout for host in ("left", "right")}
+    identities = {
+        lab.on(host, "cat /etc/machine-id /etc/ssh/*.pub").stdout for host in ("left", "right")
+    }
     assert len(identities) == 2
 
 
@@ -61,7 +65,10 @@ def test_a_second_up_does_nothing(lab):
 
     after = json.loads(lab.run("status", "--json").stdout)
     assert before["hosts"].keys() == after["hosts"].keys()
-    assert lab.on("left", "cat /proc/sys/kernel/random/boot_id /proc/1/stat").stdout.split()[23] == boots.split()[23]
+    assert (
+        lab.on("left", "cat /proc/sys/kernel/random/boot_id /proc/1/stat").stdout.split()[23]
+        == boots.split()[23]
+    )
 
 
 def test_an_up_with_other_hosts_is_refused(lab):
@@ -150,7 +157,9 @@ def test_down_leaves_nothing_and_a_second_down_is_silent(lab):
 
 
 def test_down_after_a_kill_of_up_at_any_moment_leaves_nothing(lab):
-    """The moments are spread over the time a whole `up` takes; the seed is printed by pytest on failure."""
+    """The moments are spread over the time a whole `up` takes; the seed is printed by pytest on
+    failure.
+    """
     began = time.monotonic()
     lab.up()
     whole = time.monotonic() - began
@@ -241,8 +250,17 @@ def test_a_lab_that_happens_to_have_our_prefix_is_left_alone(lab):
 def test_down_ends_kept_ssh_connections(lab):
     lab.up()
     lab.names.sockets.mkdir()
-    keep = ("-o", "ControlMaster=yes", "-o", "ControlPersist=60", "-o", f"ControlPath={lab.names.sockets}/kept")
-    subprocess.run(["ssh", "-F", str(lab.names.state / "ssh_config"), *keep, "left", "true"], check=True)
+    keep = (
+        "-o",
+        "ControlMaster=yes",
+        "-o",
+        "ControlPersist=60",
+        "-o",
+        f"ControlPath={lab.names.sockets}/kept",
+    )
+    subprocess.run(
+        ["ssh", "-F", str(lab.names.state / "ssh_config"), *keep, "left", "true"], check=True
+    )
     assert [trace for trace in traces(lab.names) if "ssh: " in trace]
 
     lab.run("down")

@@ -53,7 +53,9 @@ def spank_programs(tool, tmp_path_factory):
 
 def build(tool, directory, *arguments):
     tool("gcc")
-    done = subprocess.run([tool("make"), "-C", directory, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tool("make"), "-C", directory, *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -18,7 +18,9 @@ def keys(plugins_dir, tmp_path):
     def run(*arguments, content=KEY + "\n"):
         if content is not None:
             file.write_text(content)
-        return subprocess.run([program, *arguments, file], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [program, *arguments, file], capture_output=True, text=True, check=False
+        )
 
     return run
 
@@ -94,12 +96,28 @@ def test_last_line_needs_no_newline(keys):
 
 def test_sshd_takes_the_output_for_keys(tool, keys, tmp_path):
     subprocess.run(
-        [tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "supervisor", "-f", tmp_path / "id"], check=True
+        [
+            tool("ssh-keygen"),
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "supervisor",
+            "-f",
+            tmp_path / "id",
+        ],
+        check=True,
     )
 
     done = keys(WALLET, content=(tmp_path / "id.pub").read_text())
     listed = subprocess.run(
-        [tool("ssh-keygen"), "-l", "-f", "-"], input=done.stdout, capture_output=True, text=True, check=True
+        [tool("ssh-keygen"), "-l", "-f", "-"],
+        input=done.stdout,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert "supervisor (ED25519)" in listed.stdout
@@ -108,7 +126,9 @@ def test_sshd_takes_the_output_for_keys(tool, keys, tmp_path):
 def test_program_is_clean_to_shellcheck(tool, plugins_dir):
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
 
-    done = subprocess.run([tool("shellcheck"), program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tool("shellcheck"), program], capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stdout) == (0, "")
 

@@ -35,7 +35,9 @@ def source(plugins_dir):
 
 @pytest.fixture(scope="session")
 def judge(lua, source):
-    """Return the verdict of a call, given as Lua text in which ``request`` is the job's description."""
+    """Return the verdict of a call, given as Lua text in which ``request`` is the job's
+    description.
+    """
 
     def run(call, *, request="{}", prelude="", plugin=source, site=SITE):
         parts = (
@@ -52,7 +54,13 @@ def judge(lua, source):
         for line in lua("\n".join(parts)).splitlines():
             word, _, rest = line.partition(" ")
             told[word] = rest
-        return Verdict(told["code"], told["log_user"], told["log_error"], told["admin_comment"], told["comment"])
+        return Verdict(
+            told["code"],
+            told["log_user"],
+            told["log_error"],
+            told["admin_comment"],
+            told["comment"],
+        )
 
     return run
 
@@ -140,7 +148,9 @@ def test_supervisor_would_not_take_it_for_a_job_key_either(text):
     assert parse_job_key(text) is None
 
 
-@pytest.mark.parametrize("job_key", [JOB_KEY, JOB_KEY + "k" * 22, JOB_KEY.replace("179188", "9" * 20)])
+@pytest.mark.parametrize(
+    "job_key", [JOB_KEY, JOB_KEY + "k" * 22, JOB_KEY.replace("179188", "9" * 20)]
+)
 def test_guard_and_supervisor_take_the_same_job_keys(submit, job_key):
     assert parse_job_key(job_key) is not None
     assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=job_key).code == SUCCESS
@@ -193,7 +203,9 @@ def test_job_key_in_the_comment_becomes_the_admin_comment(submit):
 
 
 def test_site_without_numbers_gets_the_grids_own(submit):
-    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=JOB_KEY, site="").code == SUCCESS
+    assert (
+        submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=JOB_KEY, site="").code == SUCCESS
+    )
     assert submit(caller=SLURM, uid=61000, gid=61001, site="").code == ERROR
 
 
@@ -211,7 +223,14 @@ def test_root_and_slurm_modify(modify, caller):
 
 
 RAISING = 'setmetatable({}, { __index = function(_, name) error("no " .. name) end })'
-STRANGE_REQUESTS = [RAISING, "{}", "nil", "7", '{ user_id = "x" }', "{ user_id = {}, group_id = 100000 }"]
+STRANGE_REQUESTS = [
+    RAISING,
+    "{}",
+    "nil",
+    "7",
+    '{ user_id = "x" }',
+    "{ user_id = {}, group_id = 100000 }",
+]
 
 
 @pytest.mark.parametrize("request_text", STRANGE_REQUESTS)
@@ -236,21 +255,34 @@ def test_missing_arguments_are_an_error(judge, call):
     assert judge(call).code == ERROR
 
 
-@pytest.mark.parametrize("entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"])
+@pytest.mark.parametrize(
+    "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
+)
 def test_raising_log_is_an_error_too(judge, entry):
     raising = 'slurm.log_user = function() error("no log") end\nslurm.log_error = slurm.log_user'
 
     assert judge(entry, request=RAISING, prelude=raising).code == ERROR
 
 
-@pytest.mark.parametrize("entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"])
+@pytest.mark.parametrize(
+    "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
+)
 def test_missing_log_is_an_error_too(judge, entry):
     assert judge(entry, request=RAISING, prelude="slurm = nil").code == ERROR
 
 
 @pytest.mark.parametrize(
     "body",
-    ['error("a bug")', "error()", "error({})", "return", "return nil", "return true", "return 0", "return SUCCESS"],
+    [
+        'error("a bug")',
+        "error()",
+        "error({})",
+        "return",
+        "return nil",
+        "return true",
+        "return 0",
+        "return SUCCESS",
+    ],
 )
 def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
     broken = source
@@ -263,12 +295,22 @@ def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
 
     request = f'{{ user_id = {WALLET}, group_id = {GRID}, admin_comment = "{JOB_KEY}" }}'
     for caller in (ROOT, SLURM, WALLET):
-        assert judge(f"slurm_job_submit(request, nil, {caller})", request=request, plugin=broken).code == ERROR
-        assert judge(f"slurm_job_modify(request, nil, nil, {caller})", request=request, plugin=broken).code == ERROR
+        assert (
+            judge(f"slurm_job_submit(request, nil, {caller})", request=request, plugin=broken).code
+            == ERROR
+        )
+        assert (
+            judge(
+                f"slurm_job_modify(request, nil, nil, {caller})", request=request, plugin=broken
+            ).code
+            == ERROR
+        )
 
 
 def test_endless_recursion_is_an_error(judge, source):
     head = "local function judge_modification(caller_uid)"
-    deep = source.replace(head, f"{head}\n   local function deeper() return 1 + deeper() end\n   deeper()")
+    deep = source.replace(
+        head, f"{head}\n   local function deeper() return 1 + deeper() end\n   deeper()"
+    )
 
     assert judge("slurm_job_modify(nil, nil, nil, 0)", plugin=deep).code == ERROR

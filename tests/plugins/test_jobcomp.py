@@ -69,7 +69,13 @@ def lua_value(value):
         return "nil"
     if isinstance(value, int):
         return f"{value}.0"
-    return '"' + "".join(f"\\{byte:03d}" for byte in (value if isinstance(value, bytes) else value.encode())) + '"'
+    return (
+        '"'
+        + "".join(
+            f"\\{byte:03d}" for byte in (value if isinstance(value, bytes) else value.encode())
+        )
+        + '"'
+    )
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +133,11 @@ def test_full_disk_is_logged(complete):
 
 
 def test_raising_log_is_success_to_slurm(complete, tmp_path):
-    complete(JOB, before='slurm.log_error = function() error("no log") end', path=tmp_path / "absent" / "x")
+    complete(
+        JOB,
+        before='slurm.log_error = function() error("no log") end',
+        path=tmp_path / "absent" / "x",
+    )
 
 
 def test_line_after_a_torn_one_stands_alone(complete, spool):
@@ -144,7 +154,9 @@ def test_line_after_a_torn_one_stands_alone(complete, spool):
     restore = function() io.open = real_open end
     """
 
-    complete(JOB, JOB | {"job_id": 4712}, JOB | {"job_id": 4713}, before=break_off, between="restore()")
+    complete(
+        JOB, JOB | {"job_id": 4712}, JOB | {"job_id": 4713}, before=break_off, between="restore()"
+    )
 
     torn, *whole = spool.read_text().splitlines()
     assert len(torn) == 40
@@ -165,7 +177,11 @@ def test_records_are_appended(complete, spool):
 
 
 def test_spool_that_was_renamed_away_is_made_anew(complete, spool):
-    complete(JOB, JOB | {"job_id": 4712}, between=f"os.rename({lua_value(str(spool))}, {lua_value(str(spool) + '.1')})")
+    complete(
+        JOB,
+        JOB | {"job_id": 4712},
+        between=f"os.rename({lua_value(str(spool))}, {lua_value(str(spool) + '.1')})",
+    )
 
     assert [record["slurm_job_id"] for record in lines(spool)] == [4712]
 
@@ -174,12 +190,17 @@ def test_record_is_appended_by_one_write(tool, lua_program, source, spool, tmp_p
     trace = tmp_path / "trace"
     plugin = source.replace(SPOOL_LINE, f"local SPOOL = {lua_value(str(spool))}")
     job = ", ".join(
-        f"{name} = {lua_value(value)}" for name, value in (JOB | {"name": b'"' * 256, "nodes": b"\x01" * 1024}).items()
+        f"{name} = {lua_value(value)}"
+        for name, value in (JOB | {"name": b'"' * 256, "nodes": b"\x01" * 1024}).items()
     )
     script = tmp_path / "one.lua"
-    script.write_text(f"slurm = {{ SUCCESS = 0 }}\n{plugin}\nslurm_jobcomp_log_record({{ {job} }})\n")
+    script.write_text(
+        f"slurm = {{ SUCCESS = 0 }}\n{plugin}\nslurm_jobcomp_log_record({{ {job} }})\n"
+    )
 
-    subprocess.run([tool("strace"), "-o", trace, "-e", "trace=write", lua_program, script], check=True)
+    subprocess.run(
+        [tool("strace"), "-o", trace, "-e", "trace=write", lua_program, script], check=True
+    )
 
     writes = [line for line in trace.read_text().splitlines() if line.startswith("write(")]
     assert len(writes) == 1
@@ -209,7 +230,15 @@ def test_byte_beyond_ascii_becomes_the_replacement_character(complete, spool):
 
 
 def test_long_fields_are_cut_and_say_so(complete, spool):
-    complete(JOB | {"nodes": "n" * 5000, "partition": "p" * 5000, "admin_comment": b"\x01" * 5000, "name": b'"' * 5000})
+    complete(
+        JOB
+        | {
+            "nodes": "n" * 5000,
+            "partition": "p" * 5000,
+            "admin_comment": b"\x01" * 5000,
+            "name": b'"' * 5000,
+        }
+    )
 
     (record,) = lines(spool)
     assert record["truncated"]

@@ -68,7 +68,10 @@ def received(receiver, count):
 @pytest.mark.parametrize("part", ["report", "options"])
 def test_part_is_right_under_valgrind(tool, spank_programs, part):
     done = subprocess.run(
-        [tool("valgrind"), *VALGRIND, spank_programs / f"test_{part}"], capture_output=True, text=True, check=False
+        [tool("valgrind"), *VALGRIND, spank_programs / f"test_{part}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -76,7 +79,9 @@ def test_part_is_right_under_valgrind(tool, spank_programs, part):
 
 @pytest.mark.parametrize("part", ["report", "options"])
 def test_part_is_right_under_sanitizers(spank_programs, part):
-    done = subprocess.run([spank_programs / f"test_{part}_sanitized"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [spank_programs / f"test_{part}_sanitized"], capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -158,11 +163,19 @@ def test_report_arrives_in_spite_of_an_unknown_option(stepd, agent):
 
 @pytest.mark.parametrize("munge", ["ok", "fail", "hang"])
 def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
-    """A fault would end a process with code 99. So slow is valgrind that the alarm may end a good one."""
-    run = stepd(address(agent), munge=munge, wrapper=[tool("valgrind"), *VALGRIND, "--child-silent-after-fork=no"])
+    """A fault would end a process with code 99. So slow is valgrind that the alarm may end a good
+    one.
+    """
+    run = stepd(
+        address(agent),
+        munge=munge,
+        wrapper=[tool("valgrind"), *VALGRIND, "--child-silent-after-fork=no"],
+    )
 
     assert len(run.left) == 2
-    assert set(run.left) <= ({("signal", SIGALRM)} if munge == "hang" else {("exit", 0), ("signal", SIGALRM)})
+    assert set(run.left) <= (
+        {("signal", SIGALRM)} if munge == "hang" else {("exit", 0), ("signal", SIGALRM)}
+    )
 
 
 @pytest.mark.parametrize("munge", ["ok", "fail"])
@@ -174,7 +187,10 @@ def test_plugin_is_clean_under_sanitizers(stepd, agent, munge):
 
 def test_plugin_exports_what_slurm_looks_up_and_no_more(tool, spank_plugin):
     done = subprocess.run(
-        [tool("nm"), "--dynamic", "--defined-only", spank_plugin], capture_output=True, text=True, check=True
+        [tool("nm"), "--dynamic", "--defined-only", spank_plugin],
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert sorted(line.split()[-1] for line in done.stdout.splitlines()) == [
@@ -203,7 +219,8 @@ def test_plugin_is_hardened(tool, spank_plugin):
 def test_second_build_does_nothing(tool, spank_plugin):
     sources = spank_plugin.parent.parent / "spank"
     done = subprocess.run(
-        [tool("make"), "--question", "-C", sources, "install", f"PREFIX={spank_plugin.parent}"], check=False
+        [tool("make"), "--question", "-C", sources, "install", f"PREFIX={spank_plugin.parent}"],
+        check=False,
     )
 
     assert done.returncode == 0
@@ -226,4 +243,7 @@ def test_a_host_that_goes_back_to_an_older_slurm_gets_the_plugin_of_that(tool, t
 
     assert newer != b"of the old Slurm"
     assert install("0x180b05") == b"of the old Slurm"
-    assert sorted(path.name for path in installed.iterdir()) == ["gridstead.so", "gridstead.so.for-0x180b05"]
+    assert sorted(path.name for path in installed.iterdir()) == [
+        "gridstead.so",
+        "gridstead.so.for-0x180b05",
+    ]

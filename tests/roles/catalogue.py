@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the roles say of themselves: specification, defaults, README table.
 
-``python -m tests.roles.catalogue`` writes the variables table of every role's README from its specification, and what
-changes of Slurm's configuration cost.
+``python -m tests.roles.catalogue`` writes the variables table of every role's README from its
+specification, and what changes of Slurm's configuration cost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Role:
     def options(self) -> dict[str, dict[str, Any]]:
         """The public variables of all entry points in the order of the specification, each once."""
         points = self.entry_points.values()
-        return {name: option for point in points for name, option in point.get("options", {}).items()}
+        return {
+            name: option for point in points for name, option in point.get("options", {}).items()
+        }
 
     @property
     def defaults_text(self) -> str:
@@ -70,7 +72,9 @@ class Role:
         return sorted(path for path in (self.path / "templates").rglob("*") if path.is_file())
 
     def comments(self) -> dict[str, str]:
-        """Return the comment above each variable of the defaults, joined to one line, in the order of the file."""
+        """Return the comment above each variable of the defaults, joined to one line, in the order
+        of the file.
+        """
         found: dict[str, str] = {}
         lines: list[str] = []
         for line in self.defaults_text.splitlines():
@@ -83,7 +87,10 @@ class Role:
 
 def roles() -> list[Role]:
     """Return all roles, sorted by name."""
-    return [Role(path.parent.parent.name) for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml"))]
+    return [
+        Role(path.parent.parent.name)
+        for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml"))
+    ]
 
 
 def flat(text: str | list[str]) -> str:
@@ -102,8 +109,12 @@ def table(role: Role) -> str:
         else:
             value = option["default"]
             text = value if isinstance(value, str) and value else json.dumps(value)
-            default = f"`{text}`" if len(text) <= INLINE_DEFAULT_MAX else "[see there](defaults/main.yml)"
-        kind = f"{option['type']} of {option['elements']}" if "elements" in option else option["type"]
+            default = (
+                f"`{text}`" if len(text) <= INLINE_DEFAULT_MAX else "[see there](defaults/main.yml)"
+            )
+        kind = (
+            f"{option['type']} of {option['elements']}" if "elements" in option else option["type"]
+        )
         cells = [f"`{name}`", kind, default, flat(option["description"])]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows if role.options else [])
@@ -116,7 +127,10 @@ def others(role: Role) -> str:
         if name == "main":
             continue
         reads = ", ".join(f"`{option}`" for option in point.get("options", {}))
-        lines.append(f"\nEntry point `{name}`: {flat(point['description'])}" + (f" Reads {reads}." if reads else ""))
+        lines.append(
+            f"\nEntry point `{name}`: {flat(point['description'])}"
+            + (f" Reads {reads}." if reads else "")
+        )
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -136,7 +150,9 @@ def slurm_costs() -> ModuleType:
 
 
 def with_costs(text: str) -> str:
-    """Return the page of what changes of Slurm's configuration cost with the rules between its marks."""
+    """Return the page of what changes of Slurm's configuration cost with the rules between its
+    marks.
+    """
     return _between(text, COSTS_START, f"{slurm_costs().table()}\n", COSTS_END)
 
 

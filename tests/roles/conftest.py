@@ -37,8 +37,12 @@ def trusted(value: Any) -> Any:
 
 def roles_of(play: dict[str, Any]) -> set[str]:
     """Return the names of the roles that a play lists or imports."""
-    listed = {entry["role"] if isinstance(entry, dict) else entry for entry in play.get("roles", [])}
-    imported = {task.get("ansible.builtin.import_role", {}).get("name") for task in play.get("tasks", [])}
+    listed = {
+        entry["role"] if isinstance(entry, dict) else entry for entry in play.get("roles", [])
+    }
+    imported = {
+        task.get("ansible.builtin.import_role", {}).get("name") for task in play.get("tasks", [])
+    }
     return listed | imported
 
 
@@ -52,12 +56,22 @@ class Site:
 
     def patterns_of(self, role: Role) -> list[str]:
         """Return the host patterns of the plays that name the role, when nobody is away."""
-        plays = [play for path in (ROOT / "playbooks").glob("*.yml") for play in yaml.safe_load(path.read_text())]
+        plays = [
+            play
+            for path in (ROOT / "playbooks").glob("*.yml")
+            for play in yaml.safe_load(path.read_text())
+        ]
         return [play["hosts"].partition("{{")[0] for play in plays if role.name in roles_of(play)]
 
     def hosts_of(self, role: Role) -> list[str]:
         """Return the hosts of these plays, sorted. A role of a chain of one's own may have none."""
-        return sorted({host.name for pattern in self.patterns_of(role) for host in self.inventory.get_hosts(pattern)})
+        return sorted(
+            {
+                host.name
+                for pattern in self.patterns_of(role)
+                for host in self.inventory.get_hosts(pattern)
+            }
+        )
 
     def templar(self, role: Role, host: str, **more: object) -> Templar:
         """Return what renders the role's templates on a host whose inventory says more."""
@@ -86,7 +100,10 @@ def read_site(name: str, secrets: Path) -> Site:
     loader.set_basedir(str(ROOT))
     inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
     variables = VariableManager(loader=loader, inventory=inventory)
-    variables._extra_vars = {"gridstead_secrets_dir": str(secrets), "playbook_dir": str(ROOT / "playbooks")}
+    variables._extra_vars = {
+        "gridstead_secrets_dir": str(secrets),
+        "playbook_dir": str(ROOT / "playbooks"),
+    }
     for host in inventory.get_hosts():
         variables.set_host_facts(host.name, FACTS)
     HostVars(inventory=inventory, variable_manager=variables, loader=loader)
@@ -123,7 +140,9 @@ def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(scope="session")
 def site_of(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Role], Site]:
-    """Return the inventory in which a role has hosts: the example, or else the single host with a chain of its own."""
+    """Return the inventory in which a role has hosts: the example, or else the single host with a
+    chain of its own.
+    """
     single = read_site("single", tmp_path_factory.mktemp("secrets"))
 
     def found(role: Role) -> Site:

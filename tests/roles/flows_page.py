@@ -23,8 +23,18 @@ def table(flows: Iterable[dict[str, Any]]) -> str:
     """Return the flows as a table of Markdown, in their order."""
     lines = ["| flow | to | from | ports | under TLS |", "|---|---|---|---|---|"]
     for flow in flows:
-        ports = [f"{_value(port)}/{protocol}" for protocol in ("tcp", "udp") for port in flow.get(protocol, [])]
-        columns = flow["what"], _names(flow["to"]), _names(flow["from"]), ", ".join(ports), _tls(flow)
+        ports = [
+            f"{_value(port)}/{protocol}"
+            for protocol in ("tcp", "udp")
+            for port in flow.get(protocol, [])
+        ]
+        columns = (
+            flow["what"],
+            _names(flow["to"]),
+            _names(flow["from"]),
+            ", ".join(ports),
+            _tls(flow),
+        )
         lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
 
@@ -33,7 +43,9 @@ def page(text: str) -> str:
     """Return the page with the table of now."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
-    return f"{before}{START}{table(yaml.safe_load(DATA.read_text())['gridstead_flows'])}{END}{after}"
+    return (
+        f"{before}{START}{table(yaml.safe_load(DATA.read_text())['gridstead_flows'])}{END}{after}"
+    )
 
 
 def _names(value: list[str] | str) -> str:

@@ -27,7 +27,9 @@ checks = load(ROLE.path / "module_utils/traefik_checks.py", "ansible.module_util
 configuration = load(ROLE.path / "library/traefik_configuration.py")
 
 
-def documents(site: Site, directory: Path, **variables: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def documents(
+    site: Site, directory: Path, **variables: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the static and the dynamic configuration as the role has them with these variables."""
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     none = {"traefik_routes": [], "traefik_ldaps_names": []}
@@ -71,11 +73,18 @@ def running(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> It
     (folder / "dynamic/gridstead.yml").write_text(json.dumps(dynamic))
     (folder / "traefik.yml").write_text(json.dumps(served))
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([BINARY, f"--configFile={folder}/traefik.yml"], stdout=log, stderr=log)
-    ports = {name: int(entry["address"].rpartition(":")[2]) for name, entry in served["entryPoints"].items()}
+        process = subprocess.Popen(
+            [BINARY, f"--configFile={folder}/traefik.yml"], stdout=log, stderr=log
+        )
+    ports = {
+        name: int(entry["address"].rpartition(":")[2])
+        for name, entry in served["entryPoints"].items()
+    }
     gateway = Gateway(folder, ports, process)
     try:
-        until(lambda: checks.missing_routes(gateway.ask("rawdata") or {}, dynamic) == [], gateway.told)
+        until(
+            lambda: checks.missing_routes(gateway.ask("rawdata") or {}, dynamic) == [], gateway.told
+        )
         yield gateway
     finally:
         process.kill()

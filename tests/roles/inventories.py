@@ -49,7 +49,9 @@ class Inventory:
     def node(self, host: str, **values: Any) -> None:
         """Set keys of a host's slurm_node; None removes one."""
         changed = {**self.variables[host]["slurm_node"], **values}
-        self.say(host, slurm_node={key: value for key, value in changed.items() if value is not None})
+        self.say(
+            host, slurm_node={key: value for key, value in changed.items() if value is not None}
+        )
 
     def group(self, name: str, *hosts: str) -> None:
         """Set the hosts of a group."""
@@ -58,7 +60,9 @@ class Inventory:
     def problems(self) -> list[str]:
         """Return what is wrong with it."""
         for name in self.variables:
-            mine = sorted(group for group, hosts in self.groups.items() if name in hosts and group != "all")
+            mine = sorted(
+                group for group, hosts in self.groups.items() if name in hosts and group != "all"
+            )
             self.say(name, groups=self.groups, group_names=mine)
         return [str(one) for one in check(self.groups, self.variables, self.loader, NOW)]
 
@@ -67,10 +71,14 @@ def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None
     """Make a site's authority in the folder where role pki looks."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     made = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(key, hashes.SHA256())
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
+        key, hashes.SHA256()
+    )
     folder.mkdir(mode=0o700, parents=True)
     (folder / "ca.crt").write_bytes(made.public_bytes(Encoding.PEM))
-    (folder / "ca.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (folder / "ca.key").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
     (folder / "ca.key").chmod(0o600)
 
 
@@ -117,7 +125,10 @@ def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
     groups = {group: list(hosts) for group, hosts in found.get_groups_dict().items()}
     told = {host: hostvars.raw_get(host) for host in groups["all"]}
     # Nobody fills in what a lab has.
-    variables = {host: {**(one if name == "lab" else filled(one)), "hostvars": hostvars} for host, one in told.items()}
+    variables = {
+        host: {**(one if name == "lab" else filled(one)), "hostvars": hostvars}
+        for host, one in told.items()
+    }
     inventory = Inventory(loader, groups, variables, secrets)
     inventory.say(gridstead_secrets_dir=str(secrets))
     return inventory

@@ -21,11 +21,24 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def call(module: Path, arguments: dict[str, Any], *, tmp: Path, check_mode: bool = False) -> dict[str, Any]:
+def call(
+    module: Path, arguments: dict[str, Any], *, tmp: Path, check_mode: bool = False
+) -> dict[str, Any]:
     """Run a module and return what it told, also if it failed."""
     tmp.mkdir(exist_ok=True)
-    given = {"_ansible_check_mode": check_mode, "_ansible_remote_tmp": str(tmp), "_ansible_keep_remote_files": False}
-    argv = [sys.executable, "-c", CALL, module, json.dumps({"ANSIBLE_MODULE_ARGS": arguments | given}), SHARED]
+    given = {
+        "_ansible_check_mode": check_mode,
+        "_ansible_remote_tmp": str(tmp),
+        "_ansible_keep_remote_files": False,
+    }
+    argv = [
+        sys.executable,
+        "-c",
+        CALL,
+        module,
+        json.dumps({"ANSIBLE_MODULE_ARGS": arguments | given}),
+        SHARED,
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     told: dict[str, Any] = json.loads(done.stdout)
     return told

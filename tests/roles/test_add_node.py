@@ -46,22 +46,47 @@ def test_no_play_of_it_names_the_nodes_that_are_there():
 
 
 def find(folder, **given):
-    """Find new nodes where compute1 is none; return how that ended, what it said, and who is reached then."""
+    """Find new nodes where compute1 is none; return how that ended, what it said, and who is
+    reached then.
+    """
     (folder / "sinfo").write_text("#!/bin/sh\necho compute1\n")
     (folder / "sinfo").chmod(0o755)
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    groups = {"slurm_controller": ["ash"], "slurm_login": ["birch"], "slurm_compute": ["compute1", "gpu7", "gpu8"]}
+    here = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    }
+    groups = {
+        "slurm_controller": ["ash"],
+        "slurm_login": ["birch"],
+        "slurm_compute": ["compute1", "gpu7", "gpu8"],
+    }
     children = {name: {"hosts": dict.fromkeys(hosts, here)} for name, hosts in groups.items()}
     known = {"vars": {"gridstead_networks": {}}, "children": children}
     (folder / "hosts.json").write_text(json.dumps({"all": known}))
     (look,) = (play for play in plays(ADD_NODE) if play["name"] == "Find the new nodes")
-    reach = {"hosts": "add_node_all", "gather_facts": False, "tasks": [{"ansible.builtin.ping": None, "name": "Reach"}]}
+    reach = {
+        "hosts": "add_node_all",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.ping": None, "name": "Reach"}],
+    }
     (folder / "book.yml").write_text(yaml.safe_dump([look, reach]))
-    command = ["ansible-playbook", f"--inventory={folder / 'hosts.json'}", folder / "book.yml", "-e", json.dumps(given)]
+    command = [
+        "ansible-playbook",
+        f"--inventory={folder / 'hosts.json'}",
+        folder / "book.yml",
+        "-e",
+        json.dumps(given),
+    ]
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     reached = done.stdout.partition("TASK [Reach]")[2].partition("PLAY RECAP")[0]
-    return done.returncode, " ".join(done.stdout.split()), set(re.findall(r"ok: \[(\w+)\]", reached))
+    return (
+        done.returncode,
+        " ".join(done.stdout.split()),
+        set(re.findall(r"ok: \[(\w+)\]", reached)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +102,9 @@ def test_who_is_left_out_is_reached_by_no_later_play(given, reached, tmp_path):
     assert find(tmp_path, **given)[::2] == (0, reached)
 
 
-@pytest.mark.parametrize("given", [{"without": "ash"}, {"without": "gpu7", "nodes": "gpu7"}, {"without": "compute9"}])
+@pytest.mark.parametrize(
+    "given", [{"without": "ash"}, {"without": "gpu7", "nodes": "gpu7"}, {"without": "compute9"}]
+)
 def test_who_is_needed_is_not_left_out(given, tmp_path):
     code, said, reached = find(tmp_path, **given)
 

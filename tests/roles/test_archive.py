@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive of a site: when it is one, what is refused, and what a copy of a running service holds."""
+"""The archive of a site: when it is one, what is refused, and what a copy of a running service
+holds.
+"""
 
 import json
 import os
@@ -19,7 +21,10 @@ KEEPERS = [role for role in roles() if "backup" in role.entry_points]
 
 manifest = load(ROOT / "roles/archive/library/archive_manifest.py")
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
-PARTS = [{"name": name, "host": "db", "packages": {"slurmctld": "24.11.5-4"}} for name in ("database", "slurm")]
+PARTS = [
+    {"name": name, "host": "db", "packages": {"slurmctld": "24.11.5-4"}}
+    for name in ("database", "slurm")
+]
 
 
 @pytest.fixture
@@ -49,7 +54,11 @@ def test_an_archive_has_its_name_once_it_is_whole(begun, archive):
     found = manifest.checked(archive, "mysite")
 
     assert not begun.exists()
-    assert (found["format"], found["finished_at"], sorted(found["parts"])) == (1, 1_007, ["database", "slurm"])
+    assert (found["format"], found["finished_at"], sorted(found["parts"])) == (
+        1,
+        1_007,
+        ["database", "slurm"],
+    )
     assert found["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
 
 
@@ -169,7 +178,9 @@ def test_a_journal_is_copied_as_of_one_moment_while_it_is_written(tmp_path):
     journal.execute("INSERT INTO journal VALUES ('being written')")
 
     script = ROOT / "roles/control_plane/files/copy-state.py"
-    subprocess.run([sys.executable, script, tmp_path / "stage", service, tmp_path / "absent"], check=True)
+    subprocess.run(
+        [sys.executable, script, tmp_path / "stage", service, tmp_path / "absent"], check=True
+    )
 
     journal.close()
     copied = tmp_path / "stage" / service.relative_to("/")
@@ -180,7 +191,9 @@ def test_a_journal_is_copied_as_of_one_moment_while_it_is_written(tmp_path):
 
 
 def script(role, name, *arguments, **given):
-    subprocess.run(["bash", ROOT / f"roles/{role}/files/{name}.sh", *map(str, arguments)], check=True, **given)
+    subprocess.run(
+        ["bash", ROOT / f"roles/{role}/files/{name}.sh", *map(str, arguments)], check=True, **given
+    )
 
 
 def test_a_part_is_opened_by_its_key_as_it_was_sealed(tmp_path, keys):
@@ -214,18 +227,30 @@ def test_a_folder_that_is_not_there_is_no_part(tmp_path, keys):
 def entry_point(name, folder, *options, **environment):
     """Run an entry point of the role on this machine, and return what Ansible said."""
     role = {"name": "archive", "tasks_from": name}
-    told = {"name": "Tell", "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."}}
+    told = {
+        "name": "Tell",
+        "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."},
+    }
     play = {"name": "Try", "hosts": "localhost", "gather_facts": False}
     play["tasks"] = [{"name": "Try", "ansible.builtin.import_role": role}, told]
     (folder / "play.yml").write_text(json.dumps([play]))
-    argv = ["ansible-playbook", "-c", "local", "-i", "localhost,", str(folder / "play.yml"), *options]
+    argv = [
+        "ansible-playbook",
+        "-c",
+        "local",
+        "-i",
+        "localhost,",
+        str(folder / "play.yml"),
+        *options,
+    ]
     return subprocess.run(
         argv, cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, **environment}
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("options", "status"), [((), 2), (("archive_replace=false",), 2), (("archive_replace=true",), 0)]
+    ("options", "status"),
+    [((), 2), (("archive_replace=false",), 2), (("archive_replace=true",), 0)],
 )
 def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, options, status):
     (tmp_path / "data").mkdir()
@@ -233,16 +258,26 @@ def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, o
     given = {"archive_places": [str(tmp_path / "data")], "archive_units": []}
 
     done = entry_point(
-        "vacant", tmp_path, "-e", json.dumps(given), *(word for option in options for word in ("-e", option))
+        "vacant",
+        tmp_path,
+        "-e",
+        json.dumps(given),
+        *(word for option in options for word in ("-e", option)),
     )
 
     assert done.returncode == status, done.stdout
-    assert ("Say -e archive_replace=true if that is meant" in " ".join(done.stdout.split())) == bool(status)
+    assert (
+        "Say -e archive_replace=true if that is meant" in " ".join(done.stdout.split())
+    ) == bool(status)
 
 
 def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):
     (tmp_path / "secrets").mkdir()
-    given = {"archive_dir": str(tmp_path), "archive_secrets_dir": str(tmp_path / "secrets"), "archive_site": "mysite"}
+    given = {
+        "archive_dir": str(tmp_path),
+        "archive_secrets_dir": str(tmp_path / "secrets"),
+        "archive_site": "mysite",
+    }
     given["archive_identity_file"] = str(tmp_path / "key")
 
     done = entry_point("begin", tmp_path, "-e", json.dumps(given), TZ="Asia/Tokyo")
@@ -252,7 +287,9 @@ def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):
     assert time.time() - 600 < int(began_at[1]) <= time.time()
 
 
-def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_place_of_another(tmp_path):
+def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_place_of_another(
+    tmp_path,
+):
     old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
     job = old / "hash.7" / "job.17"
     job.mkdir(parents=True)
@@ -269,7 +306,9 @@ def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_pl
     script("slurm", "copy-state", old, stage)
     script("slurm", "put-state-back", stage, new)
 
-    found = {str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()}
+    found = {
+        str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()
+    }
     assert found == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
 
 
@@ -293,7 +332,9 @@ def test_a_state_that_is_not_there_is_no_copy(tmp_path):
 
 
 def test_only_the_services_own_folders_are_put_back(tmp_path):
-    """Those above keep their rights and what else is in them; a folder that the archive has not is gone."""
+    """Those above keep their rights and what else is in them; a folder that the archive has not is
+    gone.
+    """
     host, stage = tmp_path / "host", tmp_path / "stage"
     wallets, keys = host / "etc" / "wallets", host / "etc" / "ssh"
     for folder in (wallets, keys):
@@ -316,7 +357,10 @@ def test_only_the_services_own_folders_are_put_back(tmp_path):
 
 @pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
 def test_what_is_backed_up_is_looked_for_and_restored(role):
-    plays = {name: yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text()) for name in ("backup", "restore")}
+    plays = {
+        name: yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())
+        for name in ("backup", "restore")
+    }
     called = {
         (name, task["ansible.builtin.import_role"].get("tasks_from"))
         for name, listed in plays.items()
@@ -331,7 +375,11 @@ def test_what_is_backed_up_is_looked_for_and_restored(role):
 @pytest.mark.parametrize("name", ["backup", "restore"])
 @pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
 def test_no_stage_stays_whatever_becomes_of_a_part(role, name):
-    (block,) = (task for task in yaml.safe_load((role.path / f"tasks/{name}.yml").read_text()) if "block" in task)
+    (block,) = (
+        task
+        for task in yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
+        if "block" in task
+    )
 
     called = [task.get("ansible.builtin.import_role") for task in block["always"]]
     assert {"name": "archive", "tasks_from": "clear"} in called
@@ -339,6 +387,18 @@ def test_no_stage_stays_whatever_becomes_of_a_part(role, name):
 
 def test_whoever_refers_is_backed_up_before_what_it_refers_to():
     plays = yaml.safe_load((ROOT / "playbooks/backup.yml").read_text())
-    order = [task["ansible.builtin.import_role"]["name"] for play in plays for task in play.get("tasks", [])]
+    order = [
+        task["ansible.builtin.import_role"]["name"]
+        for play in plays
+        for task in play.get("tasks", [])
+    ]
 
-    assert order == ["archive", "control_plane", "slurm", "database", "directory", "devnet", "archive"]
+    assert order == [
+        "archive",
+        "control_plane",
+        "slurm",
+        "database",
+        "directory",
+        "devnet",
+        "archive",
+    ]

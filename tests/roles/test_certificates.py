@@ -10,7 +10,8 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
-# Every daemon runs, since it was last restarted or, before that, since long; what is done is logged.
+# Every daemon runs, since it was last restarted or, before that, since long; what is done is
+# logged.
 SYSTEMCTL = """\
 #!{python}
 import pathlib, sys, time
@@ -57,15 +58,35 @@ class Host:
         here = {"hosts": "localhost", "connection": "local", "gather_facts": False}
         plays = [play | here]
         for name in writes:
-            write = {"ansible.builtin.copy": {"content": "another", "dest": f"{self.folder}/{name}", "mode": "0600"}}
+            write = {
+                "ansible.builtin.copy": {
+                    "content": "another",
+                    "dest": f"{self.folder}/{name}",
+                    "mode": "0600",
+                }
+            }
             again = {"ansible.builtin.command": {"argv": ["systemctl", "again"]}}
             plays += [here | {"tasks": [write, again] if name else [again]}, play | here]
         path = self.folder / "play.yml"
         path.write_text(yaml.safe_dump(plays))
-        argv = ["ansible-playbook", "--inventory=localhost,", path, "--extra-vars", json.dumps(variables)]
+        argv = [
+            "ansible-playbook",
+            "--inventory=localhost,",
+            path,
+            "--extra-vars",
+            json.dumps(variables),
+        ]
         argv += ["--extra-vars", f"ansible_python_interpreter={sys.executable}"]
         environment = os.environ | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
-        done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            argv,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         runs = (self.folder / "bin/log").read_text().split("again again\n")
         return [run.splitlines() for run in runs]
@@ -115,7 +136,10 @@ def test_the_gateway_reloads_its_certificate_and_restarts_for_other_authorities(
         "__traefik_program": "/no/such/program",
         "traefik_ca_file": str(host.folder / "ca.crt"),
         "__traefik_configuration_result": {"static_changed": False},
-        **{f"__traefik_{what}_result": same for what in ("certificate", "unit", "binary", "archive")},
+        **{
+            f"__traefik_{what}_result": same
+            for what in ("certificate", "unit", "binary", "archive")
+        },
     }
 
     assert host.restarts(TRAEFIK, ["", "tls.crt", "", "ca.crt"], **variables) == [

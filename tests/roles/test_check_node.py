@@ -12,7 +12,9 @@ from tests.roles.catalogue import ROOT
 
 FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-check-node"
 LOADER = importlib.machinery.SourceFileLoader("gridstead_check_node", str(FILE))
-program = importlib.util.module_from_spec(importlib.util.spec_from_loader("gridstead_check_node", LOADER))
+program = importlib.util.module_from_spec(
+    importlib.util.spec_from_loader("gridstead_check_node", LOADER)
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,7 +46,11 @@ class Node:
     """A node whose one check is whether a file is there."""
 
     def __init__(self, folder):
-        self.file, self.checks, self.state = folder / "mounted", folder / "checks.json", folder / "state"
+        self.file, self.checks, self.state = (
+            folder / "mounted",
+            folder / "checks.json",
+            folder / "state",
+        )
         self.file.touch()
         self.check("test", "-e", str(self.file))
 
@@ -147,7 +153,9 @@ def processes(monkeypatch, tmp_path):
         "/slurm_compute1/uid_200001/job_38",
     ],
 )
-def test_a_node_comes_back_once_nothing_is_left_of_a_job_that_did_not_end(node, slurmctld, processes, group):
+def test_a_node_comes_back_once_nothing_is_left_of_a_job_that_did_not_end(
+    node, slurmctld, processes, group
+):
     node.run()
     end = processes(7, group)
     node.note_unkillable(38)
@@ -165,17 +173,24 @@ def test_a_node_comes_back_once_nothing_is_left_of_a_job_that_did_not_end(node, 
 
 
 @pytest.mark.parametrize("drained_by_hand", [False, True])
-def test_processes_of_other_jobs_keep_no_node_from_coming_back(node, slurmctld, processes, drained_by_hand):
+def test_processes_of_other_jobs_keep_no_node_from_coming_back(
+    node, slurmctld, processes, drained_by_hand
+):
     processes(7, "/system.slice/compute1_slurmstepd.scope/job_380/step_0/user/task_0")
     node.note_unkillable(38)
-    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "new disks" if drained_by_hand else "Kill task failed"
+    slurmctld.state, slurmctld.reason = (
+        ["IDLE", "DRAIN"],
+        "new disks" if drained_by_hand else "Kill task failed",
+    )
 
     node.run()
 
     assert ("DRAIN" in slurmctld.state) is drained_by_hand
 
 
-def test_a_node_comes_back_also_if_slurmctld_was_away_when_the_job_ended(node, slurmctld, processes):
+def test_a_node_comes_back_also_if_slurmctld_was_away_when_the_job_ended(
+    node, slurmctld, processes
+):
     node.note_unkillable(38)
     slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "Kill task failed", True
     node.run()
@@ -217,11 +232,16 @@ def test_a_check_that_cannot_be_run_or_is_killed_is_a_fault(node, slurmctld):
 
 
 # What was killed is not waited for: it may hang for good.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
 def test_a_check_that_hangs_is_not_started_a_second_time(node, slurmctld, tmp_path):
     starts, end = tmp_path / "starts", tmp_path / "end"
-    # The shell is killed; what it waits for lives on, as a process does that waits for a dead file system.
-    node.check("sh", "-c", f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait", wait_s=1)
+    # The shell is killed; what it waits for lives on, as a process does that waits for a dead file
+    # system.
+    node.check(
+        "sh", "-c", f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait", wait_s=1
+    )
     node.run()
     node.run()
     assert (slurmctld.reason, starts.read_text()) == ("unfit: storage: no answer", "\n")

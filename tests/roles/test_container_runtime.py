@@ -11,7 +11,10 @@ from ansible.template import trust_as_template
 from tests.roles.catalogue import ROOT, roles
 
 ROLE = next(role for role in roles() if role.name == "container_runtime")
-ENROOT = {"url": "https://packages.example/enroot_3.5.0-1_amd64.deb", "checksum": f"sha256:{'0' * 64}"}
+ENROOT = {
+    "url": "https://packages.example/enroot_3.5.0-1_amd64.deb",
+    "checksum": f"sha256:{'0' * 64}",
+}
 
 
 def test_a_check_run_fetches_no_package_of_enroot_whose_folder_is_not_there(tmp_path):
@@ -27,7 +30,12 @@ def test_a_check_run_fetches_no_package_of_enroot_whose_folder_is_not_there(tmp_
     book, told = tmp_path / "play.yml", tmp_path / "told.yml"
     book.write_text(yaml.safe_dump([play]))
     told.write_text(
-        yaml.safe_dump({"__container_runtime_downloads": f"{tmp_path}/none", "__container_runtime_programs": []})
+        yaml.safe_dump(
+            {
+                "__container_runtime_downloads": f"{tmp_path}/none",
+                "__container_runtime_programs": [],
+            }
+        )
     )
 
     argv = ["ansible-playbook", "--inventory=localhost,", "--check", f"--extra-vars=@{told}", book]

@@ -23,9 +23,15 @@ RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hos
 toml_filter = load(ROOT / "roles/control_plane/filter_plugins/toml.py")
 reads_filter = load(ROOT / "roles/control_plane/filter_plugins/reads.py")
 
-PLAIN = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"])))
+PLAIN = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
 TABLES = st.recursive(
-    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), PLAIN | st.lists(PLAIN)),
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1), PLAIN | st.lists(PLAIN)
+    ),
     lambda inner: st.dictionaries(st.text("abc-_. ü", min_size=1), inner | PLAIN),
 )
 
@@ -62,7 +68,10 @@ def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
     for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
         templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
         known = templar.available_variables
-        known |= {"__control_plane_item": name, "__control_plane_unit": known["__control_plane_units"][name]}
+        known |= {
+            "__control_plane_item": name,
+            "__control_plane_unit": known["__control_plane_units"][name],
+        }
         units[name] = templar.template(trust_as_template(template.read_text()))
 
     assert "\nMemoryMax=2G\n" in units["job-definitions"]
@@ -80,9 +89,14 @@ def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
         (True, {}, ["logger"], True),
     ],
 )
-def test_services_restart_for_what_is_new_and_a_check_run_foresees_it(check, changed, renewed, restart):
+def test_services_restart_for_what_is_new_and_a_check_run_foresees_it(
+    check, changed, renewed, restart
+):
     task = starting()
-    known = {f"__control_plane_{name}_result": {"changed": name in changed} for name in (*RESULTS, "files")}
+    known = {
+        f"__control_plane_{name}_result": {"changed": name in changed}
+        for name in (*RESULTS, "files")
+    }
     known |= {"ansible_check_mode": check, "pki_renewed": renewed}
     variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
     templar = Templar(DataLoader(), known | variables)
@@ -91,7 +105,9 @@ def test_services_restart_for_what_is_new_and_a_check_run_foresees_it(check, cha
 
 
 def test_a_service_reads_its_credentials_and_what_its_settings_name_but_not_what_services_write():
-    """Neither copies of credentials nor files of its own, which are younger than the service at any time."""
+    """Neither copies of credentials nor files of its own, which are younger than the service at any
+    time.
+    """
     settings = {
         "url": "/etc/not-a-file", "module_ca_file": None, "state_file": "/var/lib/gridstead/agent/state.db",
         "tls": {"key_file": "/run/credentials/a.service/tls.key", "ca_file": "/srv/ca.crt"},
@@ -108,7 +124,9 @@ def test_what_a_service_of_the_example_inventory_reads_is_known(service, site):
     templar.available_variables["__control_plane_item"] = service
     reads = templar.template(trust_as_template("{{ __control_plane_reads }}"))
 
-    settings = templar.template(trust_as_template("{{ control_plane_settings[__control_plane_item] | to_json }}"))
+    settings = templar.template(
+        trust_as_template("{{ control_plane_settings[__control_plane_item] | to_json }}")
+    )
     assert f"/etc/gridstead/{service}.toml" in reads
     assert [path for path in reads if not path.startswith("/etc/")] == []
     assert ("/etc/gridstead/pki/ca.crt" in settings) is ("/etc/gridstead/pki/ca.crt" in reads)
@@ -117,7 +135,9 @@ def test_what_a_service_of_the_example_inventory_reads_is_known(service, site):
 
 def test_a_timer_of_keys_older_than_its_unit_starts_anew_whichever_run_wrote_it():
     (task,) = [
-        task for task in yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text()) if "daemon" in task
+        task
+        for task in yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())
+        if "daemon" in task
     ]
 
     assert task["daemon"] == {

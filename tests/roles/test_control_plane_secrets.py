@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and passwords in the addresses of the control plane's settings are neither shown nor recorded."""
+"""Keys and passwords in the addresses of the control plane's settings are neither shown nor
+recorded.
+"""
 
 import subprocess
 import sys
@@ -94,4 +96,7 @@ def test_settings_that_are_not_there_are_told(tmp_path):
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 
-    assert (done.returncode, done.stderr) == (1, f"cannot read {tmp_path}/supervisor.toml: FileNotFoundError\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"cannot read {tmp_path}/supervisor.toml: FileNotFoundError\n",
+    )

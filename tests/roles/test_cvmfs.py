@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What role cvmfs writes is what the services, systemd and CERN's programs read. CERN's are looked at, and not run."""
+"""What role cvmfs writes is what the services, systemd and CERN's programs read. CERN's are looked
+at, and not run.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,23 @@ ROLE = next(role for role in roles() if role.name == "cvmfs")
 NAME = "software.example.org"
 STRATUM0 = f"http://stratum0.example.org/cvmfs/{NAME}"
 # Options of a unit that give it a mount namespace, in which nobody else would see what it mounts.
-OWN_MOUNTS = ("Protect", "Private", "ReadOnly", "ReadWrite", "Inaccessible", "Bind", "TemporaryFileSystem", "Dynamic")
+OWN_MOUNTS = (
+    "Protect",
+    "Private",
+    "ReadOnly",
+    "ReadWrite",
+    "Inaccessible",
+    "Bind",
+    "TemporaryFileSystem",
+    "Dynamic",
+)
 
 
 @pytest.fixture
 def written(site):
-    """Return what a template of the role becomes on a host of the example, with some variables changed."""
+    """Return what a template of the role becomes on a host of the example, with some variables
+    changed.
+    """
 
     def render(template, host="infra", **variables):
         templar = site.templar(ROLE, host)
@@ -33,7 +46,9 @@ def written(site):
 
 @pytest.mark.parametrize(("service", "host"), [("cvmfs", "infra"), ("cvmfs-client", "compute1")])
 def test_the_settings_of_both_components_load(written, service, host):
-    told = FILES[service].model_validate(tomllib.loads(written(f"etc/gridstead/{service}.toml.j2", host)))
+    told = FILES[service].model_validate(
+        tomllib.loads(written(f"etc/gridstead/{service}.toml.j2", host))
+    )
 
     (repository,) = told.repositories
     (key,) = map(str, repository.public_key_files)
@@ -42,7 +57,9 @@ def test_the_settings_of_both_components_load(written, service, host):
 
 def test_clients_ask_the_replica_and_without_one_the_publisher(written):
     template = "etc/gridstead/cvmfs-client.toml.j2"
-    with_replica, without = (tomllib.loads(written(template, **more)) for more in ({}, {"cvmfs_servers": []}))
+    with_replica, without = (
+        tomllib.loads(written(template, **more)) for more in ({}, {"cvmfs_servers": []})
+    )
 
     assert with_replica["repositories"][0]["urls"] == [f"http://infra:8000/cvmfs/{NAME}"]
     assert without["repositories"][0]["urls"] == [STRATUM0]
@@ -67,7 +84,8 @@ def test_groups_say_who_keeps_and_who_mounts(site, host, provider, components, s
 
 
 @pytest.mark.parametrize(
-    ("component", "unit"), [("replica", "gridstead-cvmfs"), ("client", f"gridstead-cvmfs-mount@{NAME}")]
+    ("component", "unit"),
+    [("replica", "gridstead-cvmfs"), ("client", f"gridstead-cvmfs-mount@{NAME}")],
 )
 def test_what_is_older_than_its_settings_or_its_unit_is_restarted_by_any_run(site, component, unit):
     """Keys have files named by what is in them, so another key is another setting."""
@@ -75,9 +93,15 @@ def test_what_is_older_than_its_settings_or_its_unit_is_restarted_by_any_run(sit
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
     tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())
 
-    told = {templar.template(trust_as_template(one["daemon"]["name"])): one["daemon"]["reads"] for one in tasks}
+    told = {
+        templar.template(trust_as_template(one["daemon"]["name"])): one["daemon"]["reads"]
+        for one in tasks
+    }
 
-    assert told[unit] == [f"/etc/gridstead/{part['settings']}.toml", f"/etc/systemd/system/{part['unit']}"]
+    assert told[unit] == [
+        f"/etc/gridstead/{part['settings']}.toml",
+        f"/etc/systemd/system/{part['unit']}",
+    ]
 
 
 def test_the_unit_that_mounts_has_no_mounts_of_its_own_and_few_rights(written):
@@ -86,7 +110,11 @@ def test_the_unit_that_mounts_has_no_mounts_of_its_own_and_few_rights(written):
     assert [line for line in unit if line.startswith(OWN_MOUNTS)] == []
     assert "Before=slurmd.service" in unit
     assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID" in unit
-    assert {"KillMode=process", "NoNewPrivileges=yes", "SystemCallFilter=@system-service @mount"} <= set(unit)
+    assert {
+        "KillMode=process",
+        "NoNewPrivileges=yes",
+        "SystemCallFilter=@system-service @mount",
+    } <= set(unit)
 
 
 def test_cern_s_client_is_told_whom_to_ask_and_whom_to_believe(written):
@@ -95,7 +123,11 @@ def test_cern_s_client_is_told_whom_to_ask_and_whom_to_believe(written):
     conf = written("etc/cvmfs/config.d/repository.conf.j2", **cern)
     direct = written("etc/cvmfs/config.d/repository.conf.j2", cvmfs_servers=[], **cern)
 
-    assert {f"CVMFS_REPOSITORIES={NAME}", 'CVMFS_HTTP_PROXY="DIRECT"', "CVMFS_QUOTA_LIMIT=10240"} <= set(default)
+    assert {
+        f"CVMFS_REPOSITORIES={NAME}",
+        'CVMFS_HTTP_PROXY="DIRECT"',
+        "CVMFS_QUOTA_LIMIT=10240",
+    } <= set(default)
     assert 'CVMFS_SERVER_URL="http://infra:80/cvmfs/@fqrn@"\n' in conf
     assert "CVMFS_PUBLIC_KEY=/etc/cvmfs/keys/" in conf
     assert f'CVMFS_SERVER_URL="{STRATUM0}"\n' in direct

@@ -27,7 +27,9 @@ TOLD = {
 
 
 def what_to_do(told, reads=(), rereads=(), **more):
-    return daemon.what_to_do(told, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more)
+    return daemon.what_to_do(
+        told, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +60,10 @@ def test_a_daemon_that_knows_its_files_is_left_alone(written):
 def test_a_daemon_that_is_older_than_a_file_is_restarted(written, state):
     reads = [written("old", BEGUN - 1), written("young", BEGUN + 0.5)]
 
-    assert what_to_do(TOLD | {"ActiveState": state}, reads) == ([["restart"]], [f"{reads[1]} is younger"])
+    assert what_to_do(TOLD | {"ActiveState": state}, reads) == (
+        [["restart"]],
+        [f"{reads[1]} is younger"],
+    )
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed", "deactivating"])
@@ -91,7 +96,10 @@ def test_a_file_that_it_rereads_is_known_from_a_reload_on(written):
     assert what_to_do(TOLD, rereads=[between]) == ([["reload"]], [f"{between} is younger"])
     assert what_to_do(reloaded, rereads=[between]) == ([], [])
     assert what_to_do(reloaded, rereads=[between, after]) == ([["reload"]], [f"{after} is younger"])
-    assert what_to_do(reloaded, reads=[between], rereads=[after]) == ([["restart"]], [f"{between} is younger"])
+    assert what_to_do(reloaded, reads=[between], rereads=[after]) == (
+        [["restart"]],
+        [f"{between} is younger"],
+    )
 
 
 def test_what_came_while_it_started_may_be_unknown(written):
@@ -109,9 +117,13 @@ def test_one_that_runs_also_does_what_it_is_asked_to(asked, command):
     [("active", {}, ""), ("active", {"reload": True}, "reloaded"), ("active", {"restart": True}, "restarted"),
      ("failed", {"restart": True}, "started")],
 )  # fmt: skip
-def test_a_check_run_tells_what_it_would_do_and_does_nothing(tmp_path, monkeypatch, active, options, state):
+def test_a_check_run_tells_what_it_would_do_and_does_nothing(
+    tmp_path, monkeypatch, active, options, state
+):
     """`gridstead provider plan` reads it."""
-    says = "".join(f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": active}).items())
+    says = "".join(
+        f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": active}).items()
+    )
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\ntest $1 = show || exit 1\n{says}")
     (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -124,12 +136,22 @@ def test_a_check_run_tells_what_it_would_do_and_does_nothing(tmp_path, monkeypat
 
 def test_one_that_waits_for_others_is_not_waited_for(tmp_path, monkeypatch):
     says = "".join(
-        f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": "failed", "NeedDaemonReload": "yes"}).items()
+        f"echo {name}={text}\n"
+        for name, text in (TOLD | {"ActiveState": "failed", "NeedDaemonReload": "yes"}).items()
     )
-    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho $* >> {tmp_path}/asked\n[ $1 = show ] || exit 0\n{says}")
+    (tmp_path / "systemctl").write_text(
+        f"#!/bin/sh\necho $* >> {tmp_path}/asked\n[ $1 = show ] || exit 0\n{says}"
+    )
     (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    call(ROOT / "library/daemon.py", {"name": "x", "reads": [], "no_block": True}, tmp=tmp_path / "tmp")
+    call(
+        ROOT / "library/daemon.py",
+        {"name": "x", "reads": [], "no_block": True},
+        tmp=tmp_path / "tmp",
+    )
 
-    assert (tmp_path / "asked").read_text().splitlines()[1:] == ["daemon-reload", "--no-block start -- x"]
+    assert (tmp_path / "asked").read_text().splitlines()[1:] == [
+        "daemon-reload",
+        "--no-block start -- x",
+    ]

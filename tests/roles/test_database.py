@@ -11,18 +11,20 @@ from tests.roles.catalogue import roles
 
 ROLE = next(role for role in roles() if role.name == "database")
 # The words and exits of `mariadbd --help --verbose`, MariaDB 11.8.6 of Debian 13.
-LIMITS = (
-    "2026-11-22 14:46:30 0 [Warning] Could not increase number of max_open_files to more than 1024 (request: 32184)"
-)
+LIMITS = "2026-11-22 14:46:30 0 [Warning] Could not increase number of max_open_files to more than 1024 (request: 32184)"
 UNKNOWN = "2026-11-22 14:46:30 0 [ERROR] /usr/sbin/mariadbd: unknown variable 'innodb_buffer_pool_sise=128M'"
-DISABLED = "2026-11-22 14:46:30 0 [ERROR] Parsing options for plugin 'InnoDB' failed. Disabling plugin"
+DISABLED = (
+    "2026-11-22 14:46:30 0 [ERROR] Parsing options for plugin 'InnoDB' failed. Disabling plugin"
+)
 
 
 @pytest.fixture
 def check(site, tmp_path):
     """Return what validates a file: the exit and what is told, given those of mariadbd."""
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
-    (task,) = (one["ansible.builtin.template"] for one in tasks if "ansible.builtin.template" in one)
+    (task,) = (
+        one["ansible.builtin.template"] for one in tasks if "ansible.builtin.template" in one
+    )
     server, seen, settings = tmp_path / "mariadbd", tmp_path / "seen", tmp_path / "90-gridstead.cnf"
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_search_path=[str(ROLE.path)])
     templar.available_variables["__database_server"] = str(server)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backups that a directory server makes of itself, with a program in the place of the server's own."""
+"""The backups that a directory server makes of itself, with a program in the place of the server's
+own.
+"""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +17,9 @@ OLD = ["gridstead-20260101T000000Z", "gridstead-20260102T000000Z", "gridstead-20
 
 @pytest.fixture
 def back_up(tmp_path, monkeypatch):
-    """Return a function that runs the program with a server that behaves as told; it returns the exit code."""
+    """Return a function that runs the program with a server that behaves as told; it returns the
+    exit code.
+    """
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     folder = tmp_path / "bak"
     for name in OLD:

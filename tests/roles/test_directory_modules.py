@@ -28,7 +28,9 @@ class FakeDirectory:
         if dn not in self.tree:
             return None
         wanted = {name.lower() for name in [*names, "objectClass"]}
-        return {name.lower(): values for name, values in self.tree[dn].items() if name.lower() in wanted}
+        return {
+            name.lower(): values for name, values in self.tree[dn].items() if name.lower() in wanted
+        }
 
     def add(self, dn, attributes):
         self.writes += 1
@@ -40,7 +42,10 @@ class FakeDirectory:
         self.writes += 1
         for how, name, values in changes:
             if name == "userPassword":
-                self.passwords[dn] = [*(self.passwords.get(dn, []) if how == "add" else []), *values]
+                self.passwords[dn] = [
+                    *(self.passwords.get(dn, []) if how == "add" else []),
+                    *values,
+                ]
                 continue
             before = self.tree[dn].get(name, []) if how == "add" else []
             self.tree[dn][name] = [*before, *values]
@@ -64,7 +69,9 @@ def ensure(directory, wanted, *, check=False):
 def test_absent_entry_is_added_with_its_initial_values_and_password():
     directory = FakeDirectory()
 
-    changes = ensure(directory, entry("cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1))
+    changes = ensure(
+        directory, entry("cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1)
+    )
 
     assert changes == ["cn=x"]
     assert directory.tree == {"cn=x": {"objectClass": ["top"], "size": ["-1"], "next": ["1"]}}
@@ -72,7 +79,9 @@ def test_absent_entry_is_added_with_its_initial_values_and_password():
 
 
 def test_second_run_changes_nothing():
-    wanted = entry("cn=x", password="pass", objectClass=["top", "person"], aci=["b", "a"], size=-1, absent=[])
+    wanted = entry(
+        "cn=x", password="pass", objectClass=["top", "person"], aci=["b", "a"], size=-1, absent=[]
+    )
     directory = FakeDirectory()
     ensure(directory, wanted)
 
@@ -154,7 +163,11 @@ def test_plan_takes_object_classes_as_a_minimum_in_any_case():
 
 
 def test_plan_knows_a_schema_definition_by_its_number():
-    current = {"attributetypes": ["( 1.2.3 NAME 'mine' DESC 'as the server words it' X-ORIGIN 'user defined' )"]}
+    current = {
+        "attributetypes": [
+            "( 1.2.3 NAME 'mine' DESC 'as the server words it' X-ORIGIN 'user defined' )"
+        ]
+    }
 
     assert entries.plan_modifications(current, {"attributeTypes": ["( 1.2.3 NAME 'mine' )"]}) == []
     assert entries.plan_modifications(current, {"attributeTypes": ["( 1.2.30 NAME 'yours' )"]}) == [
@@ -164,7 +177,9 @@ def test_plan_knows_a_schema_definition_by_its_number():
 
 def test_first_certificate_reads_past_white_space_and_chains():
     pem = "subject=x\r\n-----BEGIN CERTIFICATE-----\r\nAAA\r\nBBB=\r\n-----END CERTIFICATE-----\r\n"
-    chain = "-----BEGIN CERTIFICATE-----\nAAABBB=\n-----END CERTIFICATE-----\n" + pem.replace("AAA", "CCC")
+    chain = "-----BEGIN CERTIFICATE-----\nAAABBB=\n-----END CERTIFICATE-----\n" + pem.replace(
+        "AAA", "CCC"
+    )
 
     assert instance.first_certificate(pem) == instance.first_certificate(chain) == "AAABBB="
     assert instance.first_certificate("certutil: Could not find cert: Server-Cert") == ""
@@ -179,7 +194,9 @@ class FakeConnection:
     modify_s = add_s
 
 
-@pytest.mark.parametrize("change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])])
+@pytest.mark.parametrize(
+    "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
+)
 def test_a_change_is_noted_before_it_is_made(tmp_path, monkeypatch, change):
     """A run that is killed in between does not know of it; the server must begin anew all the same."""
     how, *arguments = change
@@ -202,8 +219,17 @@ class FakeModule:
         self.store = {}
         self.called = []
         self.answers = []
-        self.params = {"name": "t", "hostname": "h", "suffix": "dc=t", "unsettled": str(tmp_path / "var/unsettled")}
-        for key, name in {"certificate": "a.crt", "certificate_key": "a.key", "ca_certificate": "ca.crt"}.items():
+        self.params = {
+            "name": "t",
+            "hostname": "h",
+            "suffix": "dc=t",
+            "unsettled": str(tmp_path / "var/unsettled"),
+        }
+        for key, name in {
+            "certificate": "a.crt",
+            "certificate_key": "a.key",
+            "ca_certificate": "ca.crt",
+        }.items():
             self.params[key] = str(tmp_path / name)
 
     def run_command(self, command, *, check_rc=False):
@@ -246,7 +272,11 @@ def existing(module):
 def test_instance_is_created_once_with_its_certificates(module, monkeypatch):
     monkeypatch.setattr(instance.Instance, "exists", lambda self: False)
 
-    assert instance.ensure(instance.Instance(module), module) == ["instance", "authority", "certificate"]
+    assert instance.ensure(instance.Instance(module), module) == [
+        "instance",
+        "authority",
+        "certificate",
+    ]
     assert module.called[0] == ["dscreate", "from-file"]
 
 
@@ -297,5 +327,7 @@ def test_password_of_the_manager_is_new_each_time(existing, module):
     for _ in range(2):
         existing.create()
 
-    first, second = (re.search(r"^root_password = (\S{32,})$", text, re.MULTILINE)[1] for text in module.answers)
+    first, second = (
+        re.search(r"^root_password = (\S{32,})$", text, re.MULTILINE)[1] for text in module.answers
+    )
     assert first != second

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two suppliers of the directory: who gives whom its entries, which numbers are whose, what each must have."""
+"""Two suppliers of the directory: who gives whom its entries, which numbers are whose, what each
+must have.
+"""
 
 from types import SimpleNamespace
 
@@ -23,7 +25,9 @@ def look(*names, number=0, generation="", upcoming=0, numbers=(), stuck=False):
     return told | {"names": list(names), "numbers": list(numbers)}
 
 
-@pytest.mark.parametrize(("count", "told"), [(0, "0 hosts"), (1, ""), (2, ""), (3, "3 hosts: ldap0, ldap1, ldap2")])
+@pytest.mark.parametrize(
+    ("count", "told"), [(0, "0 hosts"), (1, ""), (2, ""), (3, "3 hosts: ldap0, ldap1, ldap2")]
+)
 def test_a_site_has_one_supplier_or_two(count, told):
     site = SimpleNamespace(groups={"directory": [f"ldap{number}" for number in range(count)]})
 
@@ -53,8 +57,12 @@ def test_a_supplier_in_the_place_of_another_is_refused():
     looks = {"ldap1": look(number=1), "ldap2": look(number=2)}
 
     assert suppliers.supplier_problem(looks, PAIR, FIRST, LAST) == ""
-    assert suppliers.supplier_problem(looks, PAIR[::-1], FIRST, LAST).startswith("ldap2 is supplier 2 of its directory")
-    assert "put a new, empty host in its place" in suppliers.supplier_problem(looks, ["ldap2"], FIRST, LAST)
+    assert suppliers.supplier_problem(looks, PAIR[::-1], FIRST, LAST).startswith(
+        "ldap2 is supplier 2 of its directory"
+    )
+    assert "put a new, empty host in its place" in suppliers.supplier_problem(
+        looks, ["ldap2"], FIRST, LAST
+    )
 
 
 def test_a_server_that_has_given_numbers_of_the_others_share_is_refused():
@@ -83,12 +91,19 @@ def test_suppliers_do_not_hear_each_other_when_one_is_stuck_or_lacks_what_was_fo
     looks = {"ldap1": look(generation="a"), "ldap2": look(generation="a") | wrong}
 
     assert suppliers.supplier_heard(looks, PAIR) is False
-    assert suppliers.supplier_heard({name: looks[name] | {key: [] for key in wrong} for name in PAIR}, PAIR)
+    assert suppliers.supplier_heard(
+        {name: looks[name] | {key: [] for key in wrong} for name in PAIR}, PAIR
+    )
 
 
 @pytest.mark.parametrize(("looks", "alike"), [({}, True), ("a", True), ("aa", True), ("ab", False)])
 def test_suppliers_are_alike_when_they_have_the_same_entries(looks, alike):
-    assert suppliers.supplier_alike({f"ldap{i}": {"digest": one} for i, one in enumerate(looks, 1)}, PAIR) is alike
+    assert (
+        suppliers.supplier_alike(
+            {f"ldap{i}": {"digest": one} for i, one in enumerate(looks, 1)}, PAIR
+        )
+        is alike
+    )
 
 
 @pytest.mark.parametrize(("others", "source"), [((), "ldap2"), (("uid=0xa",), "ldap1")])
@@ -112,9 +127,15 @@ def test_entries_come_from_the_one_that_has_all_of_the_others(one, two, source):
 
 
 def test_a_host_that_is_not_looked_at_has_no_look():
-    hostvars = {"ldap1": {"seen": {"replica": look()}}, "ldap2": {"seen": {"skipped": True}}, "ldap3": {}}
+    hostvars = {
+        "ldap1": {"seen": {"replica": look()}},
+        "ldap2": {"seen": {"skipped": True}},
+        "ldap3": {},
+    }
 
-    assert list(suppliers.supplier_looks(hostvars, ["ldap1", "ldap2", "ldap3"], "seen")) == ["ldap1"]
+    assert list(suppliers.supplier_looks(hostvars, ["ldap1", "ldap2", "ldap3"], "seen")) == [
+        "ldap1"
+    ]
 
 
 def test_a_supplier_that_comes_anew_gives_no_number_that_its_share_has_seen():
@@ -170,28 +191,57 @@ def test_a_supplier_must_have_what_the_other_had():
     def mine(csn, generation="a"):
         return {"generation": generation, "csns": {"1": csn}}
 
-    assert info.objection(mine("6b02"), mine("6b02")) == info.objection(mine("6b03"), mine("6b02")) == ""
+    assert (
+        info.objection(mine("6b02"), mine("6b02"))
+        == info.objection(mine("6b03"), mine("6b02"))
+        == ""
+    )
     assert info.objection(mine("6b02"), mine("6b0a")) == "changes made on supplier 1 have not come"
-    assert info.objection({"generation": "a", "csns": {}}, mine("6b02")) == "changes made on supplier 1 have not come"
-    assert info.objection(mine("6b02"), mine("6b02", "b")).startswith("their data has different origins")
+    assert (
+        info.objection({"generation": "a", "csns": {}}, mine("6b02"))
+        == "changes made on supplier 1 have not come"
+    )
+    assert info.objection(mine("6b02"), mine("6b02", "b")).startswith(
+        "their data has different origins"
+    )
     assert info.objection(mine("6b02"), {}) == ""
 
 
 @pytest.fixture
 def seen(monkeypatch):
-    """Return a function that looks at a server with entries and deleted ones; ``csn`` is its last change."""
+    """Return a function that looks at a server with entries and deleted ones; ``csn`` is its last
+    change.
+    """
 
     def looked(names, covers=None, *, deleted=(), csn="6b02"):
         answers = {
-            info.VECTOR: [("", {"nsds50ruv": ["{replicageneration} a", f"{{replica 1 ldap://l:0}} 6b01 {csn}"]})],
+            info.VECTOR: [
+                (
+                    "",
+                    {
+                        "nsds50ruv": [
+                            "{replicageneration} a",
+                            f"{{replica 1 ldap://l:0}} 6b01 {csn}",
+                        ]
+                    },
+                )
+            ],
             "(objectClass=nsTombstone)": [("", {"nscpentrydn": [dn]}) for dn in deleted],
             "(objectClass=*)": [(dn, {}) for dn in (*names, "cn=repl keep alive 1,dc=x")],
         }
-        connection = SimpleNamespace(sasl_non_interactive_bind_s=lambda how: None, unbind_s=lambda: None)
+        connection = SimpleNamespace(
+            sasl_non_interactive_bind_s=lambda how: None, unbind_s=lambda: None
+        )
         scopes = {"SCOPE_SUBTREE": 2, "SCOPE_BASE": 0, "initialize": lambda uri: connection}
         monkeypatch.setattr(info, "ldap", SimpleNamespace(**scopes))
-        monkeypatch.setattr(info, "search", lambda _c, base, _s, pattern, _n: answers.get(pattern, []) if base else [])
-        return info.look({"uri": "", "suffix": "dc=x", "numbers": "", "names": True, "covers": covers})
+        monkeypatch.setattr(
+            info,
+            "search",
+            lambda _c, base, _s, pattern, _n: answers.get(pattern, []) if base else [],
+        )
+        return info.look(
+            {"uri": "", "suffix": "dc=x", "numbers": "", "names": True, "covers": covers}
+        )
 
     return looked
 
@@ -237,7 +287,11 @@ class FakeSupplier:
 
     def agreements(self):
         return {
-            dn: {name.lower(): [value] for name, value in entry.items() if name != "nsDS5ReplicaCredentials"}
+            dn: {
+                name.lower(): [value]
+                for name, value in entry.items()
+                if name != "nsDS5ReplicaCredentials"
+            }
             for dn, entry in self.entries.items()
         }
 
@@ -246,14 +300,21 @@ class FakeSupplier:
 
     def modify(self, dn, attributes):
         started = attributes.pop("nsds5BeginReplicaRefresh", None)
-        self.entries[dn] |= attributes | ({"nsds5replicaLastInitStatus": self.says} if started else {})
+        self.entries[dn] |= attributes | (
+            {"nsds5replicaLastInitStatus": self.says} if started else {}
+        )
 
     def remove(self, dn):
         del self.entries[dn]
 
 
 def asked(*peers, password="p" * 40):
-    return {"peers": list(peers), "suffix": "dc=x", "bind_dn": "uid=replication,cn=config", "password": password}
+    return {
+        "peers": list(peers),
+        "suffix": "dc=x",
+        "bind_dn": "uid=replication,cn=config",
+        "password": password,
+    }
 
 
 @pytest.fixture

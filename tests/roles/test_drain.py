@@ -23,10 +23,17 @@ class Cluster:
         self.folder = folder
         self.says("scontrol", '[ "$1" != show ] || echo gpu1')
         self.says("sinfo", "echo 'gpu1|idle|none'")
-        here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        here = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        }
         hosts = {"slurm_controller": {"hosts": {"ash": here}}}
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
-        for path in (PLAYBOOKS / "drain.yml", PLAYBOOKS / "refuse_limit.yml", *(PLAYBOOKS / "tasks").glob("*.yml")):
+        for path in (
+            PLAYBOOKS / "drain.yml",
+            PLAYBOOKS / "refuse_limit.yml",
+            *(PLAYBOOKS / "tasks").glob("*.yml"),
+        ):
             copy = folder / path.relative_to(PLAYBOOKS)
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(re.sub(r"pause: .*", "pause: 0", path.read_text()))
@@ -52,8 +59,15 @@ class Cluster:
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
-        command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.yml'}", self.folder / "drain.yml", *words]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        command = [
+            "ansible-playbook",
+            f"--inventory={self.folder / 'hosts.yml'}",
+            self.folder / "drain.yml",
+            *words,
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stdout + done.stderr
 
 
@@ -62,7 +76,9 @@ def cluster(tmp_path):
     return Cluster(tmp_path)
 
 
-def test_waiting_for_hours_ends_when_the_jobs_do_and_tells_every_half_minute_which_are_left(cluster):
+def test_waiting_for_hours_ends_when_the_jobs_do_and_tells_every_half_minute_which_are_left(
+    cluster,
+):
     cluster.has_a_job(looks=260)
 
     code, said = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=86400")
@@ -79,12 +95,17 @@ def test_jobs_that_outlast_the_wait_are_named_and_the_nodes_stay_drained(cluster
     code, said = cluster.drain("-e", f"nodes=gpu1 reason=disks wait_s={wait_s}")
 
     assert code == 2
-    assert f"1 jobs still run after {wait_s} s: {JOB}. The nodes stay drained." in " ".join(said.split())
+    assert f"1 jobs still run after {wait_s} s: {JOB}. The nodes stay drained." in " ".join(
+        said.split()
+    )
     assert cluster.looks() == looks
 
 
 def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
-    cluster.says("squeue", f"echo >>{cluster.folder}/looks; echo 'Unable to contact slurm controller' >&2; exit 1")
+    cluster.says(
+        "squeue",
+        f"echo >>{cluster.folder}/looks; echo 'Unable to contact slurm controller' >&2; exit 1",
+    )
 
     code, said = cluster.drain("-e", "nodes=gpu1 reason=disks")
 
@@ -103,7 +124,9 @@ def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
     ],
 )
 def test_a_check_run_says_which_nodes_would_change_and_changes_none(state, nodes, told, cluster):
-    cluster.says("scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated')
+    cluster.says(
+        "scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated'
+    )
     cluster.says("sinfo", "printf '%s\\n' 'gpu1|idle|none' 'gpu2|idle+drain|disks'")
 
     code, said = cluster.drain("--check", "-e", f"nodes={nodes} reason=disks state={state}")
@@ -115,7 +138,9 @@ def test_a_check_run_says_which_nodes_would_change_and_changes_none(state, nodes
 
 
 def test_words_that_no_variable_has_are_refused(cluster):
-    """Of -e reason='new disks' the shell takes the quotes, and Ansible gives reason its first word alone."""
+    """Of -e reason='new disks' the shell takes the quotes, and Ansible gives reason its first word
+    alone.
+    """
     code, said = cluster.drain("-e", "nodes=gpu1", "-e", "reason=new disks")
 
     assert code == 2
@@ -134,9 +159,16 @@ def test_a_time_that_is_no_number_is_refused(cluster):
 
 
 def test_what_pages_and_playbooks_say_of_variables_comes_whole_through_the_shell_and_ansible():
-    pages = [*ROOT.glob("docs/**/*.md"), *PLAYBOOKS.glob("*.yml"), ROOT / "README.md", ROOT / "inventory/README.md"]
+    pages = [
+        *ROOT.glob("docs/**/*.md"),
+        *PLAYBOOKS.glob("*.yml"),
+        ROOT / "README.md",
+        ROOT / "inventory/README.md",
+    ]
     command = re.compile(r"ansible-playbook .*?(?=`|   |$)", re.MULTILINE)
-    commands = [found for page in pages for found in command.findall(page.read_text()) if " -e " in found]
+    commands = [
+        found for page in pages for found in command.findall(page.read_text()) if " -e " in found
+    ]
     words = [pair for found in commands for pair in pairwise(shlex.split(found))]
     said = [parse_kv(given) for option, given in words if option == "-e"]
 
@@ -145,10 +177,18 @@ def test_what_pages_and_playbooks_say_of_variables_comes_whole_through_the_shell
 
 
 def test_no_file_of_tasks_includes_itself():
-    """Ansible runs an included file deeper than the one that includes it, and some 246 deep is its end."""
-    files = [*PLAYBOOKS.glob("tasks/*.yml"), *ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("molecule/**/*.yml")]
+    """Ansible runs an included file deeper than the one that includes it, and some 246 deep is its
+    end.
+    """
+    files = [
+        *PLAYBOOKS.glob("tasks/*.yml"),
+        *ROOT.glob("roles/*/tasks/**/*.yml"),
+        *ROOT.glob("molecule/**/*.yml"),
+    ]
     including = re.compile(r"(?:include|import)_tasks:\s+(?:file:\s+)?(\S+)")
 
     assert [
-        path for path in files if path.name in [name.rpartition("/")[2] for name in including.findall(path.read_text())]
+        path
+        for path in files
+        if path.name in [name.rpartition("/")[2] for name in including.findall(path.read_text())]
     ] == []

@@ -47,13 +47,19 @@ def test_what_was_cut_off_before_and_links_are_in_nobodys_way(tmp_path):
 
     durable_file.write_whole(place, b"new")
 
-    assert (place.is_symlink(), place.read_bytes(), other.read_bytes()) == (False, b"new", b"another's")
+    assert (place.is_symlink(), place.read_bytes(), other.read_bytes()) == (
+        False,
+        b"new",
+        b"another's",
+    )
 
 
 def test_nobody_else_reads_it_before_it_is_whole(tmp_path, monkeypatch):
     modes = []
     change = os.fchmod
-    monkeypatch.setattr(os, "fchmod", lambda file, mode: modes.append(os.fstat(file).st_mode) or change(file, mode))
+    monkeypatch.setattr(
+        os, "fchmod", lambda file, mode: modes.append(os.fstat(file).st_mode) or change(file, mode)
+    )
 
     durable_file.write_whole(tmp_path / "file", b"secret", mode=0o644)
 

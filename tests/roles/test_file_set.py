@@ -14,7 +14,9 @@ def ensure(tmp_path):
 
     def run(*files, check_mode=False, **more):
         arguments = {"files": list(files), **more}
-        return call(ROOT / "library/file_set.py", arguments, tmp=tmp_path / "tmp", check_mode=check_mode)
+        return call(
+            ROOT / "library/file_set.py", arguments, tmp=tmp_path / "tmp", check_mode=check_mode
+        )
 
     return run
 
@@ -43,7 +45,10 @@ def test_what_differs_is_written_and_named_once(ensure, tmp_path):
     told, again = ensure(*files), ensure(*files)
 
     assert (told["changed"], told["changes"]) == (True, [str(other), str(below)])
-    assert [(one["before"], one["after"]) for one in told["diff"]] == [("old\n", f"{other}\n"), ("", f"{below}\n")]
+    assert [(one["before"], one["after"]) for one in told["diff"]] == [
+        ("old\n", f"{other}\n"),
+        ("", f"{below}\n"),
+    ]
     assert (again["changed"], again["changes"], again["diff"]) == (False, [], [])
     assert below.read_text() == f"{below}\n"
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -104,22 +109,35 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(ensure, tmp_path):
     assert (tmp_path / "target").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(("program", "failed"), [("a-program-that-is-not-here", False), ("false", True)])
-def test_a_check_run_writes_nothing_and_leaves_out_a_program_that_is_not_here(ensure, tmp_path, program, failed):
-    told = ensure({"path": str(tmp_path / "x"), "content": "x\n", "check": [program]}, check_mode=True)
+@pytest.mark.parametrize(
+    ("program", "failed"), [("a-program-that-is-not-here", False), ("false", True)]
+)
+def test_a_check_run_writes_nothing_and_leaves_out_a_program_that_is_not_here(
+    ensure, tmp_path, program, failed
+):
+    told = ensure(
+        {"path": str(tmp_path / "x"), "content": "x\n", "check": [program]}, check_mode=True
+    )
 
-    assert (told.get("failed", False), told.get("changes")) == (failed, None if failed else [str(tmp_path / "x")])
+    assert (told.get("failed", False), told.get("changes")) == (
+        failed,
+        None if failed else [str(tmp_path / "x")],
+    )
     assert not (tmp_path / "x").exists()
 
 
 def test_what_changed_is_told_by_each_run_until_it_is_settled(ensure, tmp_path):
-    """A run that is killed before its handlers leaves programs with what was before; the next has to tell them."""
+    """A run that is killed before its handlers leaves programs with what was before; the next has
+    to tell them.
+    """
     files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two", "three")]
     unsettled = tmp_path / "var/unsettled"
     ensure(files[2])
 
     first, again = (ensure(*files[:2], unsettled=str(unsettled)) for _ in range(2))
-    with_another = ensure(*files, {"path": str(tmp_path / "four"), "content": "x\n"}, unsettled=str(unsettled))
+    with_another = ensure(
+        *files, {"path": str(tmp_path / "four"), "content": "x\n"}, unsettled=str(unsettled)
+    )
 
     assert first["changes"] == again["changes"] == [files[0]["path"], files[1]["path"]]
     assert (again["changed"], again["diff"]) == (True, [])
@@ -136,7 +154,9 @@ def test_changes_are_noted_before_the_first_file_changes(ensure, tmp_path):
 
     assert "failed" not in ensure(files[0])
     (tmp_path / "one").write_text("old\n")
-    with pytest.raises(json.JSONDecodeError):  # the module ends in a traceback: a folder is in the way
+    with pytest.raises(
+        json.JSONDecodeError
+    ):  # the module ends in a traceback: a folder is in the way
         ensure(*files, unsettled=str(tmp_path / "unsettled"))
 
     assert json.loads((tmp_path / "unsettled").read_text()) == [files[0]["path"], files[1]["path"]]

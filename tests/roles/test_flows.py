@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows a host's firewall takes, for the example site, and what is refused of a table of flows."""
+"""Which flows a host's firewall takes, for the example site, and what is refused of a table of
+flows.
+"""
 
 import re
 import subprocess
@@ -102,7 +104,9 @@ def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
 
 
 def test_the_rules_of_every_host_of_the_example_are_good_for_nft(render, site, tmp_path):
-    """In a network namespace of their own, as one transaction after the other: each replaces the one before."""
+    """In a network namespace of their own, as one transaction after the other: each replaces the
+    one before.
+    """
     for host in site.hosts_of(ROLE):
         (tmp_path / host).write_text(render(ROLE, TEMPLATE, host))
     loading = "for host in *; do nft --check --file $host && nft --file $host || exit; done; nft list ruleset"
@@ -115,10 +119,15 @@ def test_the_rules_of_every_host_of_the_example_are_good_for_nft(render, site, t
 
 @pytest.mark.parametrize("changed", ["chain output { accept; }", "no rules"])
 def test_the_unit_leaves_a_copy_of_what_the_kernel_has(render, tmp_path, changed):
-    """Its commands as they are, but for the places, in a network namespace of their own; a reload with other rules."""
-    unit = render(ROLE, ROLE.path / "templates/etc/systemd/system/gridstead-firewall.service.j2", "db").splitlines()
+    """Its commands as they are, but for the places, in a network namespace of their own; a reload
+    with other rules.
+    """
+    unit = render(
+        ROLE, ROLE.path / "templates/etc/systemd/system/gridstead-firewall.service.j2", "db"
+    ).splitlines()
     start, load = (
-        [line.partition("=")[2] for line in unit if re.match(f"Exec{kind}.*=", line)] for kind in ("Start", "Reload")
+        [line.partition("=")[2] for line in unit if re.match(f"Exec{kind}.*=", line)]
+        for kind in ("Start", "Reload")
     )
     rules, loaded = tmp_path / "firewall.nft", tmp_path / "loaded.nft"
     old = render(ROLE, TEMPLATE, "db")
@@ -127,7 +136,9 @@ def test_the_unit_leaves_a_copy_of_what_the_kernel_has(render, tmp_path, changed
     (tmp_path / "new").write_text(new)
 
     script = f"{' && '.join(start)} && cp new firewall.nft && {' && '.join(load)}; nft list table inet gridstead"
-    script = script.replace("/run/gridstead-firewall", str(tmp_path)).replace("/etc/gridstead", str(tmp_path))
+    script = script.replace("/run/gridstead-firewall", str(tmp_path)).replace(
+        "/etc/gridstead", str(tmp_path)
+    )
     argv = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
     done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
 
@@ -164,9 +175,13 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
 )
 def test_a_port_of_the_example_is_open_for_those_who_need_it_alone(render, host, port, addresses):
     """None: no rule has it."""
-    lines = [line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line]
+    lines = [
+        line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line
+    ]
 
-    found = {one for line in lines for one in line.partition("{ ")[2].partition(" }")[0].split(", ")}
+    found = {
+        one for line in lines for one in line.partition("{ ")[2].partition(" }")[0].split(", ")
+    }
     assert (found or None) == addresses
 
 
@@ -179,14 +194,19 @@ def test_every_port_that_programs_have_for_other_hosts_is_in_the_table():
     """The check of the inventory knows who listens; what is for the host itself has no flow."""
     own = {3306}  # MariaDB is for the host itself
     own |= {9419, 9420}  # metaloggers and chunk servers: there are none on other hosts
-    table = yaml.safe_load((ROOT / "inventory/group_vars/all/flows.yml").read_text())["gridstead_flows"]
-    listed = [(group, port) for flow in table for group in flow["to"] for port in flow.get("tcp", [])]
+    table = yaml.safe_load((ROOT / "inventory/group_vars/all/flows.yml").read_text())[
+        "gridstead_flows"
+    ]
+    listed = [
+        (group, port) for flow in table for group in flow["to"] for port in flow.get("tcp", [])
+    ]
 
     missing = [
         (program, port)
         for group, program, first, last in PROGRAMS
         for port in range(first, last + 1)
-        if port not in own and not any(to == group and str(at).isdigit() and int(at) == port for to, at in listed)
+        if port not in own
+        and not any(to == group and str(at).isdigit() and int(at) == port for to, at in listed)
     ]
 
     assert missing == []

@@ -16,7 +16,12 @@ record = load(ROLE / "library/footprint_record.py")
 remove = load(ROLE / "library/footprint_remove.py")
 packages = load(ROLE / "library/footprint_packages.py")
 
-HOST = {"packages": ["sudo", "munge"], "manual": ["sudo"], "enabled": ["munge.service"], "active": ["ssh.service"]}
+HOST = {
+    "packages": ["sudo", "munge"],
+    "manual": ["sudo"],
+    "enabled": ["munge.service"],
+    "active": ["ssh.service"],
+}
 NOTHING = {kind: [] for kind in remove.KINDS}
 
 
@@ -161,7 +166,9 @@ def test_a_replaced_file_that_was_not_there_goes(etc, recorded):
     was = recorded()
     (etc / "slurm.conf").write_text("ours")
 
-    assert perform(remove.return_files([str(etc / "slurm.conf")], was)) == [f"{etc}/slurm.conf removed"]
+    assert perform(remove.return_files([str(etc / "slurm.conf")], was)) == [
+        f"{etc}/slurm.conf removed"
+    ]
     assert not (etc / "slurm.conf").exists()
 
 
@@ -208,7 +215,11 @@ def test_data_goes_only_when_asked_for(tmp_path):
 
     for stage in remove.stages(traces, was, Commands(), remove_data=False):
         assert perform(stage) == []
-    changes = [one for stage in remove.stages(traces, was, Commands(), remove_data=True) for one in perform(stage)]
+    changes = [
+        one
+        for stage in remove.stages(traces, was, Commands(), remove_data=True)
+        for one in perform(stage)
+    ]
     assert changes == [f"{tmp_path}/wallets removed"]
 
 
@@ -236,7 +247,12 @@ def test_what_starts_others_is_stopped_before_them(recorded):
 
 
 def test_a_unit_that_is_not_there_is_let_alone(recorded):
-    commands = Commands(("systemctl", "ActiveState=inactive\nUnitFileState=\n\nActiveState=inactive\nUnitFileState=\n"))
+    commands = Commands(
+        (
+            "systemctl",
+            "ActiveState=inactive\nUnitFileState=\n\nActiveState=inactive\nUnitFileState=\n",
+        )
+    )
 
     assert perform(remove.stop_units(["sackd", "slurmd"], recorded(), commands)) == []
 
@@ -244,7 +260,9 @@ def test_a_unit_that_is_not_there_is_let_alone(recorded):
 def test_a_failed_unit_is_forgotten(recorded):
     commands = Commands(("systemctl", "ActiveState=failed\nUnitFileState=disabled\n"))
 
-    assert perform(remove.stop_units(["sackd"], recorded(), commands)) == ["sackd.service forgotten"]
+    assert perform(remove.stop_units(["sackd"], recorded(), commands)) == [
+        "sackd.service forgotten"
+    ]
 
 
 def test_a_unit_that_was_enabled_and_active_before_stays_so_with_the_settings_of_then(recorded):
@@ -260,7 +278,9 @@ def test_a_unit_that_was_enabled_and_active_before_stays_so_with_the_settings_of
 def test_a_unit_that_was_enabled_before_is_so_again(recorded):
     commands = Commands(("systemctl", "UnitFileState=disabled\n"))
 
-    assert perform(remove.enable_units(["munge", "sssd"], recorded(), commands)) == ["munge.service enabled"]
+    assert perform(remove.enable_units(["munge", "sssd"], recorded(), commands)) == [
+        "munge.service enabled"
+    ]
 
 
 def test_an_account_that_was_there_before_stays(recorded):
@@ -296,7 +316,11 @@ def test_only_packages_that_came_with_the_site_are_told_that_their_data_goes(rec
 
 
 def test_only_changes_are_told():
-    commands, was, traces = Commands(), remove.Record(Path("/nonexistent")), {**NOTHING, "reloads": ["ssh"]}
+    commands, was, traces = (
+        Commands(),
+        remove.Record(Path("/nonexistent")),
+        {**NOTHING, "reloads": ["ssh"]},
+    )
 
     remove.tell(traces, [], was, commands)
     assert commands.told == []
@@ -305,7 +329,9 @@ def test_only_changes_are_told():
 
 
 def test_mounts_below_a_point_go_first_and_neighbours_stay():
-    mounted = "a / ext4 rw\nb /srv/shared fuse rw\nc /srv/shared/in fuse rw\nd /srv/shared-not fuse rw\n"
+    mounted = (
+        "a / ext4 rw\nb /srv/shared fuse rw\nc /srv/shared/in fuse rw\nd /srv/shared-not fuse rw\n"
+    )
 
     assert perform(remove.unmount(["/srv/shared"], mounted, Commands())) == [
         "/srv/shared/in unmounted", "/srv/shared unmounted",
@@ -315,7 +341,9 @@ def test_mounts_below_a_point_go_first_and_neighbours_stay():
 def test_packages_that_nobody_had_asked_for_are_no_longer_wanted(recorded):
     commands = Commands(("apt-mark", "munge\nslurmd\nsudo\nother\n"))
 
-    changes = perform(remove.release_packages(["munge", "slurmd", "sudo", "absent"], recorded(), commands))
+    changes = perform(
+        remove.release_packages(["munge", "slurmd", "sudo", "absent"], recorded(), commands)
+    )
 
     assert changes == ["no longer wanted: munge slurmd"]
     assert commands.told[-1] == "apt-mark auto munge slurmd"
@@ -323,9 +351,13 @@ def test_packages_that_nobody_had_asked_for_are_no_longer_wanted(recorded):
 
 def test_packages_that_were_not_there_before_go_unless_somebody_asked_for_them():
     """Gawk could stand for mawk, which is needed, so apt alone would keep it."""
-    commands = Commands(("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n"))
+    commands = Commands(
+        ("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n")
+    )
 
-    gone = packages.unwanted({"mawk", "orphan", "slurmd", "gawk", "vim"}, {"mawk", "orphan"}, {"vim"}, commands)
+    gone = packages.unwanted(
+        {"mawk", "orphan", "slurmd", "gawk", "vim"}, {"mawk", "orphan"}, {"vim"}, commands
+    )
 
     assert gone == {"slurmd", "gawk"}
     assert commands.told[0].endswith("--simulate remove gawk slurmd")
@@ -335,9 +367,13 @@ def test_if_a_package_that_stays_needs_one_that_came_only_what_apt_holds_for_unn
     class Apt(Commands):
         def __call__(self, *argv):
             super().__call__(*argv)
-            return "Remv slurmd [24.11]\nRemv orphan [1]\n" + ("" if argv[-1] == "autoremove" else "Remv theirs [1]\n")
+            return "Remv slurmd [24.11]\nRemv orphan [1]\n" + (
+                "" if argv[-1] == "autoremove" else "Remv theirs [1]\n"
+            )
 
-    assert packages.unwanted({"orphan", "slurmd", "library"}, {"orphan"}, set(), Apt()) == {"slurmd"}
+    assert packages.unwanted({"orphan", "slurmd", "library"}, {"orphan"}, set(), Apt()) == {
+        "slurmd"
+    }
 
 
 def test_a_package_that_is_there_by_half_is_there():
@@ -346,7 +382,9 @@ def test_a_package_that_is_there_by_half_is_there():
     assert packages.by_state(states) == ({"sudo", "munge"}, {"old"})
 
 
-def test_what_a_removal_that_was_cut_off_meant_to_take_is_wanted_by_nobody(tmp_path, recorded, monkeypatch):
+def test_what_a_removal_that_was_cut_off_meant_to_take_is_wanted_by_nobody(
+    tmp_path, recorded, monkeypatch
+):
     """Apt holds it for asked for then."""
     recorded()
     host = Host(installed="sudo slurmd", manual="sudo", purge="cut off")
@@ -354,6 +392,9 @@ def test_what_a_removal_that_was_cut_off_meant_to_take_is_wanted_by_nobody(tmp_p
         remove_packages(monkeypatch, host, tmp_path / "before")
     host.manual, host.purge = "sudo slurmd", ""
 
-    assert remove_packages(monkeypatch, host, tmp_path / "before") == {"changed": True, "packages": ["slurmd"]}
+    assert remove_packages(monkeypatch, host, tmp_path / "before") == {
+        "changed": True,
+        "packages": ["slurmd"],
+    }
     assert "apt-mark auto slurmd" in host.told
     assert not (tmp_path / "before").exists()

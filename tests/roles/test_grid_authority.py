@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate of a grid's own authority comes from the inventory to the hosts, and is trusted there."""
+"""The certificate of a grid's own authority comes from the inventory to the hosts, and is trusted
+there.
+"""
 
 import datetime as dt
 import subprocess
@@ -32,7 +34,13 @@ def write(folder, text):
     tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
     given = {"pki_grid_authority": text, "__pki_grid_authority": str(folder / "grid-ca.crt")}
     given |= {"ansible_python_interpreter": sys.executable}
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": given, "tasks": tasks}
+    play = {
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "vars": given,
+        "tasks": tasks,
+    }
     path = folder / "play.yml"
     path.write_text(yaml.safe_dump([play]))
     argv = ["ansible-playbook", "--inventory=localhost,", path]
@@ -106,7 +114,10 @@ def test_a_certificate_that_is_good_is_not_told_of(inventory):
     ("text", "told"),
     [
         (certificate(ends=NOW - dt.timedelta(days=1)), "a certificate ended on 2029-12-31"),
-        (certificate() + certificate(ends=NOW - dt.timedelta(days=2)), "a certificate ended on 2029-12-30"),
+        (
+            certificate() + certificate(ends=NOW - dt.timedelta(days=2)),
+            "a certificate ended on 2029-12-30",
+        ),
         (certificate() + "-----BEGIN PRIVATE KEY-----", "a private key is in it"),
         ("", "no certificate: "),
     ],
@@ -124,7 +135,9 @@ def test_who_vouches_for_the_grid_is_said_once(inventory):
     (both,) = inventory.problems()
 
     assert neither.startswith("gridstead_grid.ca_certificates: missing, and so is ca_file")
-    assert "To mend by whoever writes this inventory, with what the grid's operator tells" in neither
+    assert (
+        "To mend by whoever writes this inventory, with what the grid's operator tells" in neither
+    )
     assert both.startswith("gridstead_grid.ca_certificates: ca_file is there as well")
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that the operator account may run as root refuses everything it does not know exactly."""
+"""The program that the operator account may run as root refuses everything it does not know
+exactly.
+"""
 
 import importlib.machinery
 import importlib.util
@@ -11,7 +13,9 @@ from tests.roles.catalogue import ROOT
 
 FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-submit"
 LOADER = importlib.machinery.SourceFileLoader("gridstead_submit", str(FILE))
-program = importlib.util.module_from_spec(importlib.util.spec_from_loader("gridstead_submit", LOADER))
+program = importlib.util.module_from_spec(
+    importlib.util.spec_from_loader("gridstead_submit", LOADER)
+)
 
 ADDRESS = "0x" + "ab" * 20
 JOB_KEY = f"179188/0x{'1' * 40}/0x{7:064x}/abc_-9"
@@ -84,7 +88,9 @@ def test_broken_json_is_a_value_error():
         program.read_job("{")
 
 
-@pytest.mark.parametrize(("uid", "gid"), [("200000", "100000"), ("1000000", "100000"), ("200001", "100001")])
+@pytest.mark.parametrize(
+    ("uid", "gid"), [("200000", "100000"), ("1000000", "100000"), ("200001", "100001")]
+)
 def test_an_account_that_is_not_a_wallet_s_is_refused(uid, gid):
     options = {"user": ADDRESS, "uid": uid, "gid": gid}
 
@@ -107,7 +113,13 @@ def test_a_name_that_does_not_resolve_is_refused():
 
 @pytest.mark.parametrize(
     ("limit", "expected"),
-    [("10:00", 10), ("1:00:00", 60), ("1-01:30:00", 1530), ("30", 0.5), ("UNLIMITED", float("inf"))],
+    [
+        ("10:00", 10),
+        ("1:00:00", 60),
+        ("1-01:30:00", 1530),
+        ("30", 0.5),
+        ("UNLIMITED", float("inf")),
+    ],
 )
 def test_a_limit_is_read_as_minutes(limit, expected):
     assert expected == program.minutes(limit)
@@ -115,7 +127,10 @@ def test_a_limit_is_read_as_minutes(limit, expected):
 
 @pytest.mark.parametrize(
     ("reason", "expected"),
-    [("sbatch: error: Unable to contact slurm controller", 75), ("sbatch: error: invalid partition", 69)],
+    [
+        ("sbatch: error: Unable to contact slurm controller", 75),
+        ("sbatch: error: invalid partition", 69),
+    ],
 )
 def test_a_controller_that_does_not_answer_is_not_a_refusal(reason, expected):
     assert status_of(program.run, "sh", "-c", f"echo '{reason}' >&2; exit 1") == expected

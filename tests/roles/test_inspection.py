@@ -10,7 +10,12 @@ from tests.roles.catalogue import ROOT
 
 inspection = load(ROOT / "library/inspection.py")
 
-RUNNING = {"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
+RUNNING = {
+    "LoadState": "loaded",
+    "ActiveState": "active",
+    "SubState": "running",
+    "UnitFileState": "enabled",
+}
 
 
 def asked(*argv, expect=(), refuse=(), wait_s=0):
@@ -26,7 +31,10 @@ def asked(*argv, expect=(), refuse=(), wait_s=0):
         ({"LoadState": "not-found"}, "it is not-found"),
         ({"ActiveState": "failed", "SubState": "failed"}, "it is failed (failed)"),
         ({"ActiveState": "inactive", "SubState": "dead"}, "it is inactive (dead)"),
-        ({"ActiveState": "activating", "SubState": "auto-restart"}, "it is activating (auto-restart)"),
+        (
+            {"ActiveState": "activating", "SubState": "auto-restart"},
+            "it is activating (auto-restart)",
+        ),
         ({"UnitFileState": "disabled"}, "it is disabled"),
     ],
 )
@@ -38,7 +46,8 @@ def test_a_unit_that_does_not_run_or_will_not_after_a_boot_is_wrong(properties, 
 
 
 @pytest.mark.parametrize(
-    "properties", [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}, {"ActiveState": "refreshing"}]
+    "properties",
+    [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}, {"ActiveState": "refreshing"}],
 )
 def test_a_unit_that_runs_is_right(properties):
     look = inspection.unit("x.service", RUNNING | properties)
@@ -56,7 +65,9 @@ def test_a_unit_that_is_just_starting_gets_a_moment(monkeypatch):
 
 def test_a_unit_that_starts_for_ever_is_wrong(monkeypatch):
     monkeypatch.setattr(inspection, "STARTING_S", 0)
-    monkeypatch.setattr(inspection, "properties", lambda _names: [RUNNING | {"ActiveState": "activating"}])
+    monkeypatch.setattr(
+        inspection, "properties", lambda _names: [RUNNING | {"ActiveState": "activating"}]
+    )
 
     assert [look.ok for look in inspection.units(["a.service"])] == [False]
 
@@ -105,15 +116,22 @@ def test_a_command_that_fails_tells_its_own_words():
 def test_a_command_that_does_not_end_is_wrong(monkeypatch):
     monkeypatch.setattr(inspection, "COMMAND_TIMEOUT_S", 0.1)
 
-    assert inspection.command(asked("sleep", "60")).seen == 'sleep exited 124: "no end within 0.1 s"'
+    assert (
+        inspection.command(asked("sleep", "60")).seen == 'sleep exited 124: "no end within 0.1 s"'
+    )
 
 
 def test_every_pattern_that_is_missing_is_named():
-    assert inspection.command(asked("echo", "b", expect=["^a", "^b", "c$"])).seen == 'echo does not say ^a, c$: "b"'
+    assert (
+        inspection.command(asked("echo", "b", expect=["^a", "^b", "c$"])).seen
+        == 'echo does not say ^a, c$: "b"'
+    )
 
 
 def test_every_line_that_must_not_be_there_is_named():
-    look = inspection.command(asked("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"]))
+    look = inspection.command(
+        asked("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
+    )
 
     assert look.seen == "printf says n2 down, n3 drain"
 

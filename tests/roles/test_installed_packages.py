@@ -21,7 +21,9 @@ def module():
 def test_the_facts_of_this_machine_are_dpkgs(tmp_path):
     facts = call(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
 
-    version = subprocess.run(["dpkg-query", "-Wf${Version}", "dpkg"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run(
+        ["dpkg-query", "-Wf${Version}", "dpkg"], capture_output=True, text=True, check=True
+    ).stdout
     assert facts["packages"]["dpkg"] == version
     assert facts["package_lists_age"] >= 0
 

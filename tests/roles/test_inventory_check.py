@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One clear message for each wrong assumption about an inventory, all at once, and none for a good one."""
+"""One clear message for each wrong assumption about an inventory, all at once, and none for a good
+one.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ Mistakes = dict[str, tuple[Callable[[Inventory], object], tuple[str, ...]]]
 
 # Each table is one inventory, with all of its mistakes at once.
 WRONG_EVERYWHERE: Mistakes = {
-    "group-mistyped": (lambda i: i.group("sssd_client", "db"), ("group sssd_client", "did you mean sssd_clients?")),
+    "group-mistyped": (
+        lambda i: i.group("sssd_client", "db"),
+        ("group sssd_client", "did you mean sssd_clients?"),
+    ),
     "group-incomplete": (
         lambda i: i.groups["sssd_clients"].remove("compute2"),
         ("group sssd_clients: compute2 not in it", "slurm_compute"),
@@ -60,7 +65,10 @@ WRONG_EVERYWHERE: Mistakes = {
         ("host control: in group slurm", "cluster's key"),
     ),
     "backup-is-controller": (
-        lambda i: (i.group("slurm_backup_controller", "controller"), i.groups["slurm"].remove("controller2")),
+        lambda i: (
+            i.group("slurm_backup_controller", "controller"),
+            i.groups["slurm"].remove("controller2"),
+        ),
         ("host controller", "slurm_backup_controller", "another host"),
     ),
     "address-is-a-name": (
@@ -81,7 +89,10 @@ WRONG_EVERYWHERE: Mistakes = {
     ),
     "example-left": (
         lambda i: i.say(gridstead_domain="site.example"),
-        ("the inventory: still the example's: gridstead_domain (site.example)", "what your site has"),
+        (
+            "the inventory: still the example's: gridstead_domain (site.example)",
+            "what your site has",
+        ),
     ),
     "grid-scheme": (
         lambda i: i.grid(rpc_url="ws://rpc.grid.test/v3/3f9c0ffee"),
@@ -99,13 +110,24 @@ WRONG_EVERYWHERE: Mistakes = {
         lambda i: i.grid(logger="https://logger.grid.test:8445"),
         ("gridstead_grid.logger", "https://logger", "without a scheme"),
     ),
-    "grid-place-missing": (lambda i: i.grid(job_definitions=None), ("gridstead_grid.job_definitions: missing",)),
-    "grid-key": (lambda i: i.grid(first_blok=5), ("gridstead_grid.first_blok", "did you mean first_block?")),
+    "grid-place-missing": (
+        lambda i: i.grid(job_definitions=None),
+        ("gridstead_grid.job_definitions: missing",),
+    ),
+    "grid-key": (
+        lambda i: i.grid(first_blok=5),
+        ("gridstead_grid.first_blok", "did you mean first_block?"),
+    ),
     "price-missing": (
-        lambda i: i.say(gridstead_prices_per_minute={"gpu_credits": "-1", "memory_mb_credits": "1"}),
+        lambda i: i.say(
+            gridstead_prices_per_minute={"gpu_credits": "-1", "memory_mb_credits": "1"}
+        ),
         ("gridstead_prices_per_minute.cpu_credits: missing", "supervisor"),
     ),
-    "price-negative": (lambda i: None, ("gridstead_prices_per_minute.gpu_credits", "equal to 0", "'-1'")),
+    "price-negative": (
+        lambda i: None,
+        ("gridstead_prices_per_minute.gpu_credits", "equal to 0", "'-1'"),
+    ),
     "transport": (
         lambda i: i.say(gridstead_slurm_transport="smoke"),
         ("gridstead_slurm_transport", "'agent' or 'ssh'", "'smoke'"),
@@ -114,14 +136,23 @@ WRONG_EVERYWHERE: Mistakes = {
         lambda i: i.say(gridstead_secrets_dir="secrets"),
         ('gridstead_secrets_dir: "secrets"', "absolute path"),
     ),
-    "renewal-too-late": (lambda i: i.say(pki_renew_before_days=365), ("pki_renew_before_days: 365", "less")),
+    "renewal-too-late": (
+        lambda i: i.say(pki_renew_before_days=365),
+        ("pki_renew_before_days: 365", "less"),
+    ),
     "back-end": (
         lambda i: i.say(shared_storage_backend="floppy"),
         ("shared_storage_backend", "must be one of: ", "floppy"),
     ),
     "type": (lambda i: i.say(munge_threads="many"), ("role munge, munge_threads", "int")),
-    "role-demand": (lambda i: i.say(directory_suffix="o=grid"), ("role directory", 'directory_suffix is "o=grid"')),
-    "mirror": (lambda i: i.say(container_runtime_mirror="ftp://x"), ("hosts compute1, compute2, gpu1", '"ftp://x"')),
+    "role-demand": (
+        lambda i: i.say(directory_suffix="o=grid"),
+        ("role directory", 'directory_suffix is "o=grid"'),
+    ),
+    "mirror": (
+        lambda i: i.say(container_runtime_mirror="ftp://x"),
+        ("hosts compute1, compute2, gpu1", '"ftp://x"'),
+    ),
     "variable-mistyped": (
         lambda i: i.say("compute1", slurm_partitons={}),
         ("variable slurm_partitons of compute1", "did you mean slurm_partitions?"),
@@ -149,15 +180,30 @@ WRONG_CLUSTER: Mistakes = {
     "partition-for-wallets": (
         lambda i: i.say(
             slurm_partitions={
-                "cpu": {"Nodes": "compute[1-3]", "Default": "YES", "AllowQos": "normal,Long,lang", "maxtime": 43200},
+                "cpu": {
+                    "Nodes": "compute[1-3]",
+                    "Default": "YES",
+                    "AllowQos": "normal,Long,lang",
+                    "maxtime": 43200,
+                },
                 "text": "Nodes=ALL",
-                "gpu": {"Nodes": "compute[1-2]", "TRESBillingWeights": "GRES/gpu=2.0", "Default": "YES"},
+                "gpu": {
+                    "Nodes": "compute[1-2]",
+                    "TRESBillingWeights": "GRES/gpu=2.0",
+                    "Default": "YES",
+                },
             }
         ),
         ('slurm_wallets.partition: "main"', "is no partition", "cpu, text, gpu"),
     ),
-    "partition-text": (lambda i: None, ('slurm_partitions.text: "Nodes=ALL"', "parameters by name")),
-    "partition-time": (lambda i: None, ("slurm_partitions.cpu.MaxTime: 43200, as YAML reads 12:00:00", "in quotes")),
+    "partition-text": (
+        lambda i: None,
+        ('slurm_partitions.text: "Nodes=ALL"', "parameters by name"),
+    ),
+    "partition-time": (
+        lambda i: None,
+        ("slurm_partitions.cpu.MaxTime: 43200, as YAML reads 12:00:00", "in quotes"),
+    ),
     "partition-node": (
         lambda i: None,
         ("slurm_partitions.cpu.Nodes: compute3 is no compute host", "compute1, compute2, gpu1"),
@@ -171,13 +217,20 @@ WRONG_CLUSTER: Mistakes = {
         ("slurm_config_site.KilWait", "no such parameter", "did you mean KillWait? slurm.conf(5)"),
     ),
     "slurmdbd-conf-mistyped": (
-        lambda i: i.say(slurm_accounting_config={"PurgeJobsAfter": "30days", "StoragePass": "hunter2"}),
+        lambda i: i.say(
+            slurm_accounting_config={"PurgeJobsAfter": "30days", "StoragePass": "hunter2"}
+        ),
         ("slurm_accounting_config.PurgeJobsAfter", "did you mean PurgeJobAfter? slurmdbd.conf(5)"),
     ),
     "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
     "partition-qos": (
         lambda i: i.say(
-            slurm_qos={"long": {"MaxWal": "1-0"}, "short": {"MaxWall": "a day"}, "text": "MaxWall=90", "bare": None}
+            slurm_qos={
+                "long": {"MaxWal": "1-0"},
+                "short": {"MaxWall": "a day"},
+                "text": "MaxWall=90",
+                "bare": None,
+            }
         ),
         (
             'slurm_partitions.cpu.AllowQos: there is no QOS "lang"',
@@ -191,7 +244,11 @@ WRONG_CLUSTER: Mistakes = {
     "qos-time": (lambda i: None, ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS")),
     "qos-text": (lambda i: None, ('slurm_qos.text: "MaxWall=90"', "settings by name")),
     "account-limit": (
-        lambda i: i.say(slurm_accounts_site=[{"name": "grid", "settings": {"GrpTRES": 64, "DefaultQOS": "lang"}}]),
+        lambda i: i.say(
+            slurm_accounts_site=[
+                {"name": "grid", "settings": {"GrpTRES": 64, "DefaultQOS": "lang"}}
+            ]
+        ),
         ('slurm_accounts "grid".GrpTRES: "64"', "cpu=4"),
     ),
     "account-qos": (lambda i: None, ('slurm_accounts "grid".DefaultQOS: there is no QOS "lang"',)),
@@ -205,8 +262,14 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "secrets-open": (open_secrets, ("others may enter", "chmod 0700")),
     "secret-readable": (lambda i: None, ("others may read", "munge_key", "chmod 0600")),
-    "secrets-committed": (in_a_work_tree, ("gridstead_secrets_dir", "git work tree that does not ignore it")),
-    "authority-ended": (ended_authority, ("pki/ca.crt: the authority ended on 2029-12-12", "playbooks/authority.yml")),
+    "secrets-committed": (
+        in_a_work_tree,
+        ("gridstead_secrets_dir", "git work tree that does not ignore it"),
+    ),
+    "authority-ended": (
+        ended_authority,
+        ("pki/ca.crt: the authority ended on 2029-12-12", "playbooks/authority.yml"),
+    ),
 }
 
 WRONG_CHAIN: Mistakes = {
@@ -218,9 +281,15 @@ WRONG_CHAIN: Mistakes = {
         lambda i: i.variables["compute1"].pop("ansible_host"),
         ("host compute1, gridstead_address: missing", "IP address"),
     ),
-    "node-shape": (lambda i: i.node("compute1", CPUs=100), ("slurm_node.CPUs: 100 with 2 sockets of 32 cores", "128")),
+    "node-shape": (
+        lambda i: i.node("compute1", CPUs=100),
+        ("slurm_node.CPUs: 100 with 2 sockets of 32 cores", "128"),
+    ),
     "gres-unknown": (
-        lambda i: (i.node("compute1", Gres="fpga:1"), i.say(slurm_gres=[{"Name": "fpga", "File": "/dev/f"}])),
+        lambda i: (
+            i.node("compute1", Gres="fpga:1"),
+            i.say(slurm_gres=[{"Name": "fpga", "File": "/dev/f"}]),
+        ),
         ('unknown device "fpga"', "GresTypes"),
     ),
     "gres-without-file": (
@@ -239,25 +308,44 @@ WRONG_CHAIN: Mistakes = {
         lambda i: (i.grid(rpc_url="https://rpc.grid.test/v3/3f9c0ffee"), i.say(devnet_port=8445)),
         ("gridstead_grid.rpc_url: https://rpc.grid.test/..., ", "devnet", "http://127.0.0.1:8445"),
     ),
-    "port-twice": (lambda i: None, ("host control, port 8445/tcp", "devnet (devnet_port) and by logger (listen)")),
-    "certificates-outlive": (lambda i: i.say(pki_valid_days=5000), ("pki_valid_days: 5000", "authority")),
+    "port-twice": (
+        lambda i: None,
+        ("host control, port 8445/tcp", "devnet (devnet_port) and by logger (listen)"),
+    ),
+    "certificates-outlive": (
+        lambda i: i.say(pki_valid_days=5000),
+        ("pki_valid_days: 5000", "authority"),
+    ),
 }
 
 STATES_APART: Mistakes = {
     "state-not-shared": (
         lambda i: i.say(slurm_state_directory="/var/lib/slurm/slurmctld"),
-        ('slurm_state_directory: "/var/lib/slurm/slurmctld" on controller', "both controllers mount"),
+        (
+            'slurm_state_directory: "/var/lib/slurm/slurmctld" on controller',
+            "both controllers mount",
+        ),
     ),
 }
 
 AMONG_HOSTS: Mistakes = {
     "secrets-among-hosts": (
         lambda i: i.say(inventory_dir=str(i.secrets.parent)),
-        ("gridstead_secrets_dir: Ansible would read", "mv ", "/secrets /", "/.secrets; in a new folder all"),
+        (
+            "gridstead_secrets_dir: Ansible would read",
+            "mv ",
+            "/secrets /",
+            "/.secrets; in a new folder all",
+        ),
     ),
     "backups-among-hosts": (
         lambda i: i.say(archive_dir=str(i.secrets.parent / "archives" / "old")),
-        ("archive_dir: Ansible would read", "/.archives/old, or", "/archives /", "/.archives. To mend"),
+        (
+            "archive_dir: Ansible would read",
+            "/.archives/old, or",
+            "/archives /",
+            "/.archives. To mend",
+        ),
     ),
 }
 
@@ -266,7 +354,10 @@ LEFT_AMONG_HOSTS: Mistakes = {
         only_variables_renamed,
         ("gridstead_secrets_dir: ", "/.secrets has nothing, and ", "/secrets has something", "mv "),
     ),
-    "backups-not-renamed": (lambda i: None, ("archive_dir: ", "/.backups has nothing, and ", "mv ")),
+    "backups-not-renamed": (
+        lambda i: None,
+        ("archive_dir: ", "/.backups has nothing, and ", "mv "),
+    ),
 }
 
 HOSTS_THEMSELVES: Mistakes = {
@@ -279,7 +370,10 @@ HOSTS_THEMSELVES: Mistakes = {
 ONE_PORT: Mistakes = {
     "replica-beside-gateway": (
         lambda i: (i.group("cvmfs_replica", "control"), i.say(cvmfs_listen="0.0.0.0:9443")),
-        ("host control, port 9443/tcp", "Traefik (traefik_grpc_port) and by gridstead cvmfs (cvmfs_listen)"),
+        (
+            "host control, port 9443/tcp",
+            "Traefik (traefik_grpc_port) and by gridstead cvmfs (cvmfs_listen)",
+        ),
     ),
 }
 ONE_PORT_OF_CERN: Mistakes = {
@@ -292,19 +386,36 @@ ONE_PORT_OF_CERN: Mistakes = {
 WRONG_GRID: Mistakes = {
     "two-controllers": (
         lambda i: i.group("slurm_controller", "controller", "login"),
-        ("group slurm_controller: 2 hosts: controller, login", "exactly one", "slurm_backup_controller"),
+        (
+            "group slurm_controller: 2 hosts: controller, login",
+            "exactly one",
+            "slurm_backup_controller",
+        ),
     ),
-    "address-families": (lambda i: i.say("control", ansible_host="2001:db8::14"), ("is IPv6", "one family")),
+    "address-families": (
+        lambda i: i.say("control", ansible_host="2001:db8::14"),
+        ("is IPv6", "one family"),
+    ),
     "gres-on-no-node": (
-        lambda i: i.say(slurm_gres=[{"NodeName": "gpu[1-3]", "AutoDetect": "nvidia"}, {"Name": "shard", "Count": 8}]),
+        lambda i: i.say(
+            slurm_gres=[
+                {"NodeName": "gpu[1-3]", "AutoDetect": "nvidia"},
+                {"Name": "shard", "Count": 8},
+            ]
+        ),
         ('slurm_gres: a line for "shard", which no compute host declares',),
     ),
     "gres-of-no-node": (
         lambda i: None,
-        ("slurm_gres: NodeName gpu[1-3]: gpu2, gpu3 is no compute host", "compute1, compute2, gpu1"),
+        (
+            "slurm_gres: NodeName gpu[1-3]: gpu2, gpu3 is no compute host",
+            "compute1, compute2, gpu1",
+        ),
     ),
     "flow-to-nowhere": (
-        lambda i: i.say(gridstead_extra_flows=[{"what": "x", "to": ["slurm_computes"], "from": ["anyone"]}, 5]),
+        lambda i: i.say(
+            gridstead_extra_flows=[{"what": "x", "to": ["slurm_computes"], "from": ["anyone"]}, 5]
+        ),
         ("gridstead_extra_flows, number 1", '"slurm_computes" is no group'),
     ),
     "flow-is-none": (lambda i: None, ("gridstead_extra_flows, number 2", '"5" is no flow')),
@@ -313,7 +424,9 @@ WRONG_GRID: Mistakes = {
         ("gridstead_flows, number 1", "flow ssh", '"10.64.2.0/33" is no group, no address'),
     ),
     "network-is-none": (
-        lambda i: i.say(gridstead_networks={"slurm_compute": ["10.64.2.1/24"], "slurm_login": ["10.64.2.64/27"]}),
+        lambda i: i.say(
+            gridstead_networks={"slurm_compute": ["10.64.2.1/24"], "slurm_login": ["10.64.2.64/27"]}
+        ),
         ("gridstead_networks.slurm_compute", "10.64.2.1/24 has host bits set"),
     ),
     "node-outside-its-network": (
@@ -324,7 +437,10 @@ WRONG_GRID: Mistakes = {
         lambda i: i.say(base_ssh_users=["alice", "bob"]),
         ("role base", 'ansible_user, here "root"', "alice, bob"),
     ),
-    "uids-of-the-system": (lambda i: i.say(gridstead_wallet_uid_min=1000), ("gridstead_wallet_uid_min", "65536")),
+    "uids-of-the-system": (
+        lambda i: i.say(gridstead_wallet_uid_min=1000),
+        ("gridstead_wallet_uid_min", "65536"),
+    ),
     "grid-missing": (
         lambda i: [one.pop("gridstead_grid") for one in i.variables.values()],
         ("gridstead_grid: missing", "rpc_url"),
@@ -333,7 +449,10 @@ WRONG_GRID: Mistakes = {
 }
 
 NO_WIRING: Mistakes = {
-    "no-wiring": (lambda i: [one.pop("gridstead_services") for one in i.variables.values()], ("00-wiring", "link")),
+    "no-wiring": (
+        lambda i: [one.pop("gridstead_services") for one in i.variables.values()],
+        ("00-wiring", "link"),
+    ),
 }
 
 CHAIN_WITHOUT_GRID: Mistakes = {
@@ -368,7 +487,8 @@ def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
     told = inventory.problems()
 
     found = {
-        name: [line for line in told if all(word in line for word in words)] for name, (_, words) in mistakes.items()
+        name: [line for line in told if all(word in line for word in words)]
+        for name, (_, words) in mistakes.items()
     }
     assert {name: lines for name, lines in found.items() if len(lines) != 1} == {}
     assert set(told) - {line for lines in found.values() for line in lines} == set()
@@ -376,7 +496,9 @@ def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
 
 
 @pytest.mark.parametrize("name", ["example", "single"])
-def test_what_is_there_to_be_copied_is_good_and_looking_at_it_makes_no_secret(name, loader, tmp_path):
+def test_what_is_there_to_be_copied_is_good_and_looking_at_it_makes_no_secret(
+    name, loader, tmp_path
+):
     inventory = read(loader, name, tmp_path / "secrets")
 
     assert inventory.problems() == []
@@ -389,7 +511,11 @@ def test_a_lab_is_good_once_it_has_addresses(loader, tmp_path):
 
 def test_what_the_example_says_of_file_systems_of_a_site_is_good(inventory):
     text = (ROOT / "inventory/example/group_vars/all/example.yml").read_text()
-    told = [yaml.safe_load(line[2:]) for line in text.splitlines() if line.startswith("# shared_storage_external:")]
+    told = [
+        yaml.safe_load(line[2:])
+        for line in text.splitlines()
+        if line.startswith("# shared_storage_external:")
+    ]
 
     for one in told:
         inventory.say(shared_storage_backend="external", **filled(one))

@@ -12,19 +12,43 @@ from inventory_check.form import misfit
 WRONG = [
     ("slurm_config", "", "slurm_config: is no more than text, and a table is wanted"),
     ("slurm_config", None, "slurm_config: is empty; without the line it is as the role has it"),
-    ("slurm_gres", ["Name=gpu"], "slurm_gres: number 1 is no more than text, and a table is wanted"),
+    (
+        "slurm_gres",
+        ["Name=gpu"],
+        "slurm_gres: number 1 is no more than text, and a table is wanted",
+    ),
     ("slurm_partitions", {"main": "Nodes=ALL"}, 'slurm_partitions.main: "Nodes=ALL"'),
-    ("slurm_plugins_wallets", {5: 0}, 'slurm_plugins_wallets: has "5" for a name, and text is wanted'),
+    (
+        "slurm_plugins_wallets",
+        {5: 0},
+        'slurm_plugins_wallets: has "5" for a name, and text is wanted',
+    ),
     ("slurm_state_directory", ["/srv"], "slurm_state_directory: is a list, and text is wanted"),
-    ("control_plane_services", True, "control_plane_services: is no more than text, and a list is wanted"),
-    ("control_plane_services", [{}], "control_plane_services: number 1 is a table, and text is wanted"),
+    (
+        "control_plane_services",
+        True,
+        "control_plane_services: is no more than text, and a list is wanted",
+    ),
+    (
+        "control_plane_services",
+        [{}],
+        "control_plane_services: number 1 is a table, and text is wanted",
+    ),
     ("control_plane_settings", {"supervisor": 5}, "control_plane_settings.supervisor: is no table"),
     ("gridstead_networks", ["10.0.0.0/24"], "gridstead_networks: \"['10.0.0.0/24']\""),
     ("gridstead_networks", {"slurm": None}, 'gridstead_networks.slurm: "None"'),
     ("gridstead_extra_flows", {"to": "slurm"}, "gridstead_extra_flows: "),
     ("gridstead_ssh_from", [{"a": 1}], "\"{'a': 1}\" is no group, no address"),
-    ("gridstead_labels", {"os": {1: 2}}, "gridstead_labels: cannot be computed: to_toml cannot write 1 as a name"),
-    ("gridstead_labels", {"os": [{"a": 1}]}, "gridstead_labels: cannot be computed: to_toml cannot write a dict"),
+    (
+        "gridstead_labels",
+        {"os": {1: 2}},
+        "gridstead_labels: cannot be computed: to_toml cannot write 1 as a name",
+    ),
+    (
+        "gridstead_labels",
+        {"os": [{"a": 1}]},
+        "gridstead_labels: cannot be computed: to_toml cannot write a dict",
+    ),
 ]
 
 
@@ -37,12 +61,21 @@ def test_value_of_another_form_has_a_message(inventory: Inventory, name, value, 
     assert [line for line in lines if told in line], lines
 
 
-@pytest.mark.parametrize("value", ["text", 5, True, None, [1], [None], [{}], {"a": None}, {1: 2}, {"a": {"b": [1]}}])
+@pytest.mark.parametrize(
+    "value", ["text", 5, True, None, [1], [None], [{}], {"a": None}, {1: 2}, {"a": {"b": [1]}}]
+)
 def test_values_of_one_form_everywhere_are_told_and_no_traceback(inventory: Inventory, value):
     known = {name for role in roles.of_site(inventory.loader) for name in role.options}
-    grid = {name for one in inventory.variables.values() for name in one if name.startswith("gridstead_")}
+    grid = {
+        name
+        for one in inventory.variables.values()
+        for name in one
+        if name.startswith("gridstead_")
+    }
 
-    inventory.say(**dict.fromkeys((known | grid) - {"gridstead_services", "gridstead_secrets_dir"}, value))
+    inventory.say(
+        **dict.fromkeys((known | grid) - {"gridstead_services", "gridstead_secrets_dir"}, value)
+    )
 
     assert inventory.problems()
 

@@ -12,7 +12,11 @@ import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copied, make_authority
 
-VALIDATING = [path.name for path in sorted((ROOT / "playbooks").glob("*.yml")) if ": validate.yml" in path.read_text()]
+VALIDATING = [
+    path.name
+    for path in sorted((ROOT / "playbooks").glob("*.yml"))
+    if ": validate.yml" in path.read_text()
+]
 
 
 def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +26,9 @@ def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str
 
 def ansible_inventory(folder: Path) -> dict[str, Any]:
     command = ["ansible-inventory", f"--inventory={folder}", "--list"]
-    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    return json.loads(
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
 
 
 def validate(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -42,7 +48,9 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
     children["control_plane"]["hosts"] |= {"db": None}
     children["storage"]["hosts"] = children.pop("directory")["hosts"]
     (site / "hosts.yml").write_text(yaml.safe_dump(hosts))
-    (site / "group_vars/all/more.yml").write_text("slurm_partition: {}\nshared_storage_backend: floppy\n")
+    (site / "group_vars/all/more.yml").write_text(
+        "slurm_partition: {}\nshared_storage_backend: floppy\n"
+    )
     before = sorted(tmp_path.rglob("*"))
 
     done = validate(site)
@@ -106,13 +114,19 @@ def test_a_mistake_ends_a_run_of_some_tags_before_it_touches_anything(site):
 
 
 @pytest.mark.parametrize(("name", "refuses"), [("site.yml", True), ("authority.yml", False)])
-def test_an_authority_that_has_ended_stops_every_run_but_the_one_that_exchanges_it(name, refuses, site, tmp_path):
-    make_authority(site / ".secrets/pki", *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2021)))
+def test_an_authority_that_has_ended_stops_every_run_but_the_one_that_exchanges_it(
+    name, refuses, site, tmp_path
+):
+    make_authority(
+        site / ".secrets/pki", *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2021))
+    )
     (site / ".secrets").chmod(0o700)
     key = "ansible.builtin.import_playbook"
     plays = yaml.safe_load((ROOT / "playbooks" / name).read_text())
     (check,) = (play for play in plays if play.get(key) == "validate.yml")
-    (tmp_path / "book.yml").write_text(yaml.safe_dump([check | {key: str(ROOT / "playbooks/validate.yml")}]))
+    (tmp_path / "book.yml").write_text(
+        yaml.safe_dump([check | {key: str(ROOT / "playbooks/validate.yml")}])
+    )
 
     done = run(site, str(tmp_path / "book.yml"))
 

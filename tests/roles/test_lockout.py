@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role base takes nobody's way in: its tasks on this machine, which is reached by an ssh of the test's own."""
+"""Role base takes nobody's way in: its tasks on this machine, which is reached by an ssh of the
+test's own.
+"""
 
 import json
 import os
@@ -50,7 +52,10 @@ class There:
         self.folder = folder
 
     def run(self, tasks, keys="yes", **variables):
-        files = [{"path": str(self.hosts), "content": "x\n"}, {"path": str(self.sshd), "content": "x\n"}]
+        files = [
+            {"path": str(self.hosts), "content": "x\n"},
+            {"path": str(self.sshd), "content": "x\n"},
+        ]
         variables = {
             "__base_files": files, "__base_unsettled": str(self.folder / "unsettled"),
             "__base_sshd_settings": str(self.sshd), "ansible_ssh_executable": str(self.ssh),
@@ -58,13 +63,27 @@ class There:
             "base_hosts": [{"name": "{{ base_hostname }}", "address": "192.0.2.1"}],
         } | variables  # fmt: skip
         play = self.folder / "play.yml"
-        play.write_text(yaml.safe_dump([PLAY | {"tasks": [{"import_tasks": str(ROLE.path / "tasks" / tasks)}]}]))
+        play.write_text(
+            yaml.safe_dump([PLAY | {"tasks": [{"import_tasks": str(ROLE.path / "tasks" / tasks)}]}])
+        )
         site = self.folder / "site.ini"
         site.write_text("there ansible_ssh_args='-o ProxyJump=door'\n")
-        argv = ["ansible-playbook", f"--inventory={site}", "--extra-vars", json.dumps(variables), str(play)]
+        argv = [
+            "ansible-playbook",
+            f"--inventory={site}",
+            "--extra-vars",
+            json.dumps(variables),
+            str(play),
+        ]
         argv.append(f"--connection-password-file={self.password}")
         done = subprocess.run(
-            argv, cwd=ROOT, env=os.environ | {"KEYS": keys}, capture_output=True, text=True, check=False, timeout=300
+            argv,
+            cwd=ROOT,
+            env=os.environ | {"KEYS": keys},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         return done.returncode, " ".join(done.stdout.split()) + done.stderr
 
@@ -95,7 +114,9 @@ def test_sshd_has_its_settings_after_one_try_and_none_in_a_second_run(there):
     assert there.sshd.read_text() == there.hosts.read_text() == "x\n"
     calls = Path(f"{there.ssh}.calls").read_text().splitlines()
     assert "-o ControlMaster=no -o ControlPath=none" in calls[-1]
-    assert [call for call in calls if "-o ProxyJump=door" not in call] == []  # the site's own way to the host
+    assert [
+        call for call in calls if "-o ProxyJump=door" not in call
+    ] == []  # the site's own way to the host
 
     code, told = there.run("configure.yml")
     assert (code, there.tries()) == (0, 1), told

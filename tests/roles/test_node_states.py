@@ -23,7 +23,8 @@ def test_a_node_of_two_partitions_has_one_state_and_a_reason_may_say_anything():
 
 
 @pytest.mark.parametrize(
-    ("words", "nodes"), [(["drain"], ["compute2"]), (["drain", "down"], ["compute2", "compute3"]), (["maint"], [])]
+    ("words", "nodes"),
+    [(["drain"], ["compute2"]), (["drain", "down"], ["compute2", "compute3"]), (["maint"], [])],
 )
 def test_a_state_is_found_among_others(words, nodes):
     assert filters.nodes_with_state(filters.node_states(SINFO), *words) == nodes
@@ -41,10 +42,16 @@ def looked(*lines, **result):
     [
         (looked("compute1|idle|", "compute2|mixed|", "compute3|down*|"), ""),
         (looked("compute1|idle|", "compute2|mixed|", "compute3|idle|", "compute4|idle|"), ""),
-        (looked("compute1|idle+not_responding|", "compute2|unknown|"), "compute1, compute2 stopped answering"),
+        (
+            looked("compute1|idle+not_responding|", "compute2|unknown|"),
+            "compute1, compute2 stopped answering",
+        ),
         (looked("compute2|mixed+drain|"), "compute1 stopped answering"),
         (looked(), "compute1, compute2 stopped answering"),
-        (looked(rc=1, stderr="slurm_load_node:\n Refused"), 'slurmctld does not answer ("slurm_load_node: Refused")'),
+        (
+            looked(rc=1, stderr="slurm_load_node:\n Refused"),
+            'slurmctld does not answer ("slurm_load_node: Refused")',
+        ),
         ({"rc": 2, "msg": "no sinfo"}, 'slurmctld does not answer ("no sinfo")'),
     ],
 )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An authority that the operator brings is used as it is: no run writes over it, and a useless one has one message."""
+"""An authority that the operator brings is used as it is: no run writes over it, and a useless one
+has one message.
+"""
 
 import datetime as dt
 import itertools
@@ -24,7 +26,10 @@ PLAIN = serialization.NoEncryption()
 
 def name(text):
     return x509.Name(
-        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A site"), x509.NameAttribute(NameOID.COMMON_NAME, text)]
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A site"),
+            x509.NameAttribute(NameOID.COMMON_NAME, text),
+        ]
     )
 
 
@@ -33,27 +38,42 @@ class Site:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.root_key, self.key = rsa.generate_private_key(65537, 2048), rsa.generate_private_key(65537, 2048)
+        self.root_key, self.key = (
+            rsa.generate_private_key(65537, 2048),
+            rsa.generate_private_key(65537, 2048),
+        )
         self.root = self.signed(name("Root"), self.root_key)
         self.certificate = self.signed(name("Cluster"), self.key)
         folder.mkdir(mode=0o700)
         self.write()
 
-    def signed(self, subject, key, *, ca=True, may_sign=True, ends=NOW + 3000 * DAY, begins=NOW - DAY):
+    def signed(
+        self, subject, key, *, ca=True, may_sign=True, ends=NOW + 3000 * DAY, begins=NOW - DAY
+    ):
         made = x509.CertificateBuilder(
             name("Root"), subject, key.public_key(), x509.random_serial_number(), begins, ends
         )
         made = made.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        names = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+        names = (
+            "digital_signature",
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+        )
         usage = dict.fromkeys((*names, "crl_sign", "encipher_only", "decipher_only"), False) | {
             "key_cert_sign": may_sign
         }
-        return made.add_extension(x509.KeyUsage(**usage), critical=True).sign(self.root_key, hashes.SHA256())
+        return made.add_extension(x509.KeyUsage(**usage), critical=True).sign(
+            self.root_key, hashes.SHA256()
+        )
 
     def write(self, *chain, key=None, encryption=PLAIN, file="ca"):
         shown = chain or (self.certificate, self.root)
         (self.folder / f"{file}.crt").write_bytes(b"".join(one.public_bytes(PEM) for one in shown))
-        (self.folder / f"{file}.key").write_bytes((key or self.key).private_bytes(PEM, PKCS8, encryption))
+        (self.folder / f"{file}.key").write_bytes(
+            (key or self.key).private_bytes(PEM, PKCS8, encryption)
+        )
         (self.folder / f"{file}.key").chmod(0o600)
 
     def renew(self, **other):
@@ -63,7 +83,10 @@ class Site:
         return {path.name: path.read_bytes() for path in self.folder.iterdir()}
 
     def faults(self, **run):
-        return [f"{where.name}: {found}" for where, found, _ in faults(self.folder, NOW, NOW + 60 * DAY, **run)]
+        return [
+            f"{where.name}: {found}"
+            for where, found, _ in faults(self.folder, NOW, NOW + 60 * DAY, **run)
+        ]
 
 
 @pytest.fixture
@@ -74,8 +97,16 @@ def site(tmp_path):
 def play(site, *tasks, **variables):
     """Run tasks of role pki, and return what Ansible said."""
     path = site.folder.parent / "play.yml"
-    given = {"pki_authority_dir": str(site.folder), "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    content = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": given | variables}
+    given = {
+        "pki_authority_dir": str(site.folder),
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    }
+    content = {
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "vars": given | variables,
+    }
     path.write_text(yaml.safe_dump([content | {"tasks": list(tasks)}]))
     argv = ["ansible-playbook", "--inventory", "localhost,", path]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
@@ -134,15 +165,26 @@ def test_the_next_one_of_the_operators_takes_its_place(site):
     done = play(site, part("next_authority"), part("change_authority"))
 
     assert done.returncode == 0, done.stdout
-    assert site.files() == {"ca.crt": brought["next.crt"], "ca.key": brought["next.key"], "old.crt": first["ca.crt"]}
+    assert site.files() == {
+        "ca.crt": brought["next.crt"],
+        "ca.key": brought["next.key"],
+        "old.crt": first["ca.crt"],
+    }
 
 
 def test_what_it_signs_is_shown_with_all_that_is_between_it_and_the_root(site, tmp_path):
     """Whoever trusts the root alone believes a service."""
     key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder().subject_name(name("agent")).sign(key, hashes.SHA256())
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(name("agent"))
+        .sign(key, hashes.SHA256())
+    )
     # The tasks of the role, as they are on a host that asks for one certificate.
-    tasks = {task["name"]: task for task in yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())}
+    tasks = {
+        task["name"]: task
+        for task in yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
+    }
     sign, put = (
         tasks["Ensure the missing certificates are signed"],
         tasks["Ensure the signed certificates are in place"],
@@ -155,7 +197,11 @@ def test_what_it_signs_is_shown_with_all_that_is_between_it_and_the_root(site, t
         "owner": "",
         "group": "",
     }
-    here = {"__pki_directory": str(tmp_path), "__pki_requests_result": {"requests": [asked]}, "pki_valid_days": 365}
+    here = {
+        "__pki_directory": str(tmp_path),
+        "__pki_requests_result": {"requests": [asked]},
+        "pki_valid_days": 365,
+    }
 
     done = play(site, part("forget_authority"), {"block": [sign, put], "vars": here})
 

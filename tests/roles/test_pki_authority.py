@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one authority follows another, where Ansible runs: who is trusted at each step, and who signs."""
+"""How one authority follows another, where Ansible runs: who is trusted at each step, and who
+signs.
+"""
 
 import subprocess
 
@@ -45,7 +47,9 @@ def trusted(folder, step):
     """Return the keys of those whom hosts trust at a step, the first of which signs."""
     text = (folder / step).read_text()
     certificates = x509.load_pem_x509_certificates(text.encode())
-    assert text.splitlines().count("-----BEGIN CERTIFICATE-----") == len(certificates)  # or gRPC takes none of them
+    assert text.splitlines().count("-----BEGIN CERTIFICATE-----") == len(
+        certificates
+    )  # or gRPC takes none of them
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return [certificate.public_key().public_bytes(*form) for certificate in certificates]
 
@@ -79,7 +83,9 @@ def test_a_change_that_was_cut_is_gone_on_with(tmp_path, done):
     (tmp_path / "next.crt").write_text("new")
     (tmp_path / ("ca.key" if done == 3 else "next.key")).write_text("new")
     if done:
-        (tmp_path / ("old.crt.new" if done == 1 else "old.crt")).write_text("o" if done == 1 else "old")
+        (tmp_path / ("old.crt.new" if done == 1 else "old.crt")).write_text(
+            "o" if done == 1 else "old"
+        )
 
     subprocess.run([ROOT / "roles/pki/files/change-authority.sh", tmp_path], check=True)
 

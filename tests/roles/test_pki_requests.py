@@ -83,23 +83,33 @@ def test_the_order_of_names_does_not_matter(service_key, authority_key, authorit
 def test_a_certificate_of_another_authority_is_renewed(service_key, authority):
     pem = signed(service_key, key())
 
-    assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW) == "another authority signed it"
+    assert (
+        pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW)
+        == "another authority signed it"
+    )
 
 
 def test_a_damaged_certificate_is_renewed(service_key, authority):
-    assert pki_requests.reason_to_renew(b"nothing", service_key, authority, NAMES, NOW).startswith("it cannot be read")
+    assert pki_requests.reason_to_renew(b"nothing", service_key, authority, NAMES, NOW).startswith(
+        "it cannot be read"
+    )
 
 
 def test_a_certificate_of_another_key_is_renewed(service_key, authority_key, authority):
     pem = signed(service_key, authority_key)
 
-    assert pki_requests.reason_to_renew(pem, key(), authority, NAMES, NOW) == "it belongs to another key"
+    assert (
+        pki_requests.reason_to_renew(pem, key(), authority, NAMES, NOW)
+        == "it belongs to another key"
+    )
 
 
 def test_a_certificate_for_an_old_address_is_renewed(service_key, authority_key, authority):
     pem = signed(service_key, authority_key)
 
-    reason = pki_requests.reason_to_renew(pem, service_key, authority, [*NAMES[:2], "IP:192.0.2.99"], NOW)
+    reason = pki_requests.reason_to_renew(
+        pem, service_key, authority, [*NAMES[:2], "IP:192.0.2.99"], NOW
+    )
 
     assert reason == "the host's names changed"
 
@@ -107,22 +117,33 @@ def test_a_certificate_for_an_old_address_is_renewed(service_key, authority_key,
 def test_a_certificate_that_ends_soon_is_renewed(service_key, authority_key, authority):
     pem = signed(service_key, authority_key, days=59)
 
-    reason = pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW + dt.timedelta(days=60))
+    reason = pki_requests.reason_to_renew(
+        pem, service_key, authority, NAMES, NOW + dt.timedelta(days=60)
+    )
 
     assert reason == "it ends 2026-03-01"
 
 
 def test_a_run_that_was_cut_between_certificate_and_key_goes_on(authority_key, authority, tmp_path):
-    """The certificate is that of the key that waits, and nobody would ask for one: the old key would stay beside it."""
+    """The certificate is that of the key that waits, and nobody would ask for one: the old key
+    would stay beside it.
+    """
     entry = {"name": "agent", "owner": "root", "group": "root"}
-    arguments = {"directory": str(tmp_path), "certificates": [entry], "subject_alt_names": NAMES, "new_keys": True}
+    arguments = {
+        "directory": str(tmp_path),
+        "certificates": [entry],
+        "subject_alt_names": NAMES,
+        "new_keys": True,
+    }
     arguments |= {
         "renew_before_days": -10_000,
         "authority": authority.public_bytes(serialization.Encoding.PEM).decode(),
     }
     ask = partial(call, ROOT / "roles/pki/library/pki_requests.py", arguments, tmp=tmp_path / "tmp")
     assert ask()["requests"]
-    waiting = serialization.load_pem_private_key((tmp_path / "agent.key.next").read_bytes(), password=None)
+    waiting = serialization.load_pem_private_key(
+        (tmp_path / "agent.key.next").read_bytes(), password=None
+    )
     (tmp_path / "agent.crt").write_bytes(signed(waiting, authority_key))
 
     (request,) = ask()["requests"]
@@ -141,17 +162,26 @@ LOOK = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
 
 
 @pytest.mark.parametrize(("days", "names", "code"), [(31, ["agent.crt"], 1), (29, [], 0)])
-def test_a_host_says_which_of_its_certificates_end_soon_and_who_must_act(authority_key, tmp_path, days, names, code):
+def test_a_host_says_which_of_its_certificates_end_soon_and_who_must_act(
+    authority_key, tmp_path, days, names, code
+):
     now = dt.datetime.now(dt.UTC)
     for name, left in (("agent", 30), ("logger", 300)):
-        found = certificate(CN, authority_key.public_key(), authority_key, days=(now - NOW).days + 1 + left)
+        found = certificate(
+            CN, authority_key.public_key(), authority_key, days=(now - NOW).days + 1 + left
+        )
         (tmp_path / f"{name}.crt").write_bytes(found.public_bytes(serialization.Encoding.PEM))
 
     done = subprocess.run(
-        [LOOK, str(days), *sorted(tmp_path.glob("*.crt"))], capture_output=True, text=True, check=False
+        [LOOK, str(days), *sorted(tmp_path.glob("*.crt"))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     said = done.stdout.splitlines()
     assert done.returncode == code
-    assert [line.split(":")[0] for line in said[: len(names)]] == [str(tmp_path / name) for name in names]
+    assert [line.split(":")[0] for line in said[: len(names)]] == [
+        str(tmp_path / name) for name in names
+    ]
     assert ("Where Ansible runs" in done.stdout) is bool(names)

@@ -23,7 +23,12 @@ INVENTORY = "inventory/example"
     ],
 )
 def test_what_goes_from_host_to_host_leaves_none_out(name, limit):
-    argv = ["ansible-playbook", f"--inventory={INVENTORY}", f"playbooks/{name}.yml", f"--limit={limit}"]
+    argv = [
+        "ansible-playbook",
+        f"--inventory={INVENTORY}",
+        f"playbooks/{name}.yml",
+        f"--limit={limit}",
+    ]
     argv += ["-e", "nodes=gpu1 reason=disks"]
 
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
@@ -32,14 +37,23 @@ def test_what_goes_from_host_to_host_leaves_none_out(name, limit):
     assert done.returncode == 2, said
     assert f'--limit is "{limit}"; ' in said
     assert "so there must be none. Nothing was touched." in said
-    tasks = [line.partition("[")[2].partition("]")[0] for line in done.stdout.splitlines() if line.startswith("TASK")]
+    tasks = [
+        line.partition("[")[2].partition("]")[0]
+        for line in done.stdout.splitlines()
+        if line.startswith("TASK")
+    ]
     assert tasks[-1] == "Assert that the run is not limited"
     assert set(tasks[:-1]) <= {"Assert that it is known what is meant"}
 
 
 @pytest.mark.parametrize("name", ["add_node", "drain", "plan", "backup", "restore", "upgrade"])
 def test_what_has_no_tags_leaves_no_part_out(name):
-    argv = ["ansible-playbook", f"--inventory={INVENTORY}", f"playbooks/{name}.yml", "--tags=slurm_configure"]
+    argv = [
+        "ansible-playbook",
+        f"--inventory={INVENTORY}",
+        f"playbooks/{name}.yml",
+        "--tags=slurm_configure",
+    ]
 
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
 
@@ -51,7 +65,12 @@ def test_what_has_no_tags_leaves_no_part_out(name):
 
 def test_tags_that_are_left_out_by_name_are_let_through():
     """Molecule gives its own to every playbook."""
-    argv = ["ansible-playbook", f"--inventory={INVENTORY}", "playbooks/refuse_limit.yml", "--skip-tags=molecule-notest"]
+    argv = [
+        "ansible-playbook",
+        f"--inventory={INVENTORY}",
+        "playbooks/refuse_limit.yml",
+        "--skip-tags=molecule-notest",
+    ]
     argv += ["-e", "__refuse_limit_because=whatever"]
 
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)

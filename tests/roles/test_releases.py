@@ -49,9 +49,14 @@ class Host:
     def script(self, name, *words):
         """Run a script of the role with /etc elsewhere and return what it prints."""
         text = (FILES / name).read_text().replace("/etc/", f"{self.folder}/etc/")
-        environment = os.environ | {"UV_NO_CACHE": "1", "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        environment = os.environ | {
+            "UV_NO_CACHE": "1",
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+        }
         argv = ["bash", "-c", text, name, self.root, *words]
-        return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.strip()
+        return subprocess.run(
+            argv, check=True, stdout=subprocess.PIPE, text=True, env=environment
+        ).stdout.strip()
 
     def install(self, wheel):
         """Make a wheel's release, as the role does."""
@@ -69,7 +74,10 @@ class Host:
 
     def configured(self):
         """Return the settings and units that are there."""
-        return {str(path.relative_to(self.folder)): path.read_text() for path in self.folder.glob("etc/**/*.*")}
+        return {
+            str(path.relative_to(self.folder)): path.read_text()
+            for path in self.folder.glob("etc/**/*.*")
+        }
 
     def run(self, wheel, text, *services):
         """Take a wheel's release into use with settings and units, up to the start of its services."""
@@ -95,7 +103,10 @@ def wheel(folder, version):
     """Return a wheel whose command says its version."""
     path = folder / version / "gridstead-0.1.0-py3-none-any.whl"
     path.parent.mkdir()
-    files = {"gridstead_double.py": MAIN.format(version), "gridstead-0.1.0.dist-info/entry_points.txt": ENTRY}
+    files = {
+        "gridstead_double.py": MAIN.format(version),
+        "gridstead-0.1.0.dist-info/entry_points.txt": ENTRY,
+    }
     return packed(path, files)
 
 
@@ -107,7 +118,10 @@ def packed(path, files):
         f"{project}-{version}.dist-info/WHEEL": WHEEL,
     }
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in files.items()}
-    rows = [f"{name},sha256={base64.urlsafe_b64encode(one).decode().rstrip('=')},\n" for name, one in digests.items()]
+    rows = [
+        f"{name},sha256={base64.urlsafe_b64encode(one).decode().rstrip('=')},\n"
+        for name, one in digests.items()
+    ]
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)
@@ -151,7 +165,9 @@ def test_a_release_is_named_as_it_will_be_before_it_is_made(host, wheels):
     assert str((host.root / "next").readlink()) == named
 
 
-def test_the_way_back_has_the_settings_and_units_with_which_the_former_release_last_worked(host, wheels):
+def test_the_way_back_has_the_settings_and_units_with_which_the_former_release_last_worked(
+    host, wheels
+):
     host.run(wheels["one"], "of the first days", "agent", "logger")
     host.switch("works", "agent", "logger")
     host.install(wheels["two"])  # and nothing more, that day
@@ -176,7 +192,9 @@ def test_on_the_way_back_goes_a_service_that_the_former_release_did_not_have(hos
 
     assert host.switch("former", "agent", "logger").split() == ["agent", "changed"]
 
-    assert (host.folder / "bin/told").read_text() == "--quiet disable --now gridstead-logger.service\n"
+    assert (
+        host.folder / "bin/told"
+    ).read_text() == "--quiet disable --now gridstead-logger.service\n"
     assert host.configured() == dict.fromkeys(files_of("agent"), "of the former") | {
         "etc/gridstead/cvmfs.toml": "of another role"
     }
@@ -221,7 +239,9 @@ def test_the_way_back_goes_past_a_release_that_never_worked(host, wheels):
     assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
 
 
-def test_a_release_that_worked_once_is_gone_back_from_when_it_comes_again_and_does_not_start(host, wheels):
+def test_a_release_that_worked_once_is_gone_back_from_when_it_comes_again_and_does_not_start(
+    host, wheels
+):
     for version in ("one", "two"):
         host.run(wheels[version], f"of {version}", "agent")
         host.switch("works", "agent")
@@ -286,7 +306,9 @@ def test_two_releases_are_kept_and_an_environment_of_before_gives_way(host, whee
 
 @pytest.fixture
 def installed_with(host):
-    """Returns a function: entries of the lock file in, what the uv that was installed is called with out."""
+    """Returns a function: entries of the lock file in, what the uv that was installed is called
+    with out.
+    """
     wheelhouse = host.folder / "wheels"
     wheelhouse.mkdir()
     uv = packed(
@@ -303,7 +325,9 @@ def installed_with(host):
 
     def run(*entries):
         host.lock.write_text(
-            "".join(entry.format(sha=hashlib.sha256(uv.read_bytes()).hexdigest()) for entry in entries)
+            "".join(
+                entry.format(sha=hashlib.sha256(uv.read_bytes()).hexdigest()) for entry in entries
+            )
         )
         host.script("install-environment.sh", host.lock, wheelhouse)
         return (host.folder / "uv-told").read_text()
@@ -315,12 +339,16 @@ OTHERS = ["other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha2
 
 
 def test_what_installs_the_lock_file_is_the_one_that_the_lock_file_names(installed_with):
-    told = installed_with(OTHERS[0], "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n", OTHERS[1])
+    told = installed_with(
+        OTHERS[0], "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n", OTHERS[1]
+    )
 
     assert "--require-hashes --requirement" in told
 
 
-@pytest.mark.parametrize("entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""])
+@pytest.mark.parametrize(
+    "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
+)
 def test_no_other_installs_anything(host, installed_with, entry):
     """Not one that was exchanged, nor one whose hash nobody knows, nor the newest."""
     with pytest.raises(subprocess.CalledProcessError):
@@ -330,4 +358,8 @@ def test_no_other_installs_anything(host, installed_with, entry):
 
 
 def test_the_lock_file_of_the_control_plane_names_its_installer():
-    assert re.search(r"^uv==\S+ \\\n +--hash=sha256:", (ROOT / "requirements/control.txt").read_text(), re.MULTILINE)
+    assert re.search(
+        r"^uv==\S+ \\\n +--hash=sha256:",
+        (ROOT / "requirements/control.txt").read_text(),
+        re.MULTILINE,
+    )

@@ -35,7 +35,9 @@ def rendered(folder, name, lookup):
 
 
 def test_a_template_is_rendered_as_ansible_renders_it(tmp_path: Path):
-    ours, theirs = (rendered(tmp_path, "whole.j2", name) for name in ("rendered", "ansible.builtin.template"))
+    ours, theirs = (
+        rendered(tmp_path, "whole.j2", name) for name in ("rendered", "ansible.builtin.template")
+    )
 
     assert ours == theirs
     assert "whole.j2" in ours[1]

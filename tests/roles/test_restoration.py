@@ -27,11 +27,24 @@ def archive(tmp_path):
 
 
 def restoration(folder, **given):
-    """Restore the example out of a folder's archive, and return what Ansible said; it has reached no host."""
+    """Restore the example out of a folder's archive, and return what Ansible said; it has reached
+    no host.
+    """
     (folder / "backup-key").touch()
-    given |= {"archive_dir": str(folder), "archive_name": HEAD["name"], "gridstead_secrets_dir": str(folder)}
+    given |= {
+        "archive_dir": str(folder),
+        "archive_name": HEAD["name"],
+        "gridstead_secrets_dir": str(folder),
+    }
     given |= {"archive_identity_file": str(folder / "backup-key")}
-    command = ["ansible-playbook", "-i", "inventory/example", "playbooks/restore.yml", "-e", json.dumps(given)]
+    command = [
+        "ansible-playbook",
+        "-i",
+        "inventory/example",
+        "playbooks/restore.yml",
+        "-e",
+        json.dumps(given),
+    ]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode != 0
     assert "unreachable=1" not in done.stdout
@@ -63,13 +76,18 @@ def test_an_archive_with_every_part_that_hosts_ask_for_is_not_refused(archive):
     ("wanted", "lacking"),
     [
         ({"slurm": ["db"], "devnet": ["chain"]}, "devnet of host chain"),
-        ({"kept-HOST": ["ash", "birch"], "slurm": ["db"]}, "kept-ash of host ash, kept-birch of host birch"),
+        (
+            {"kept-HOST": ["ash", "birch"], "slurm": ["db"]},
+            "kept-ash of host ash, kept-birch of host birch",
+        ),
     ],
 )
 def test_an_archive_that_lacks_a_part_that_hosts_ask_for_is_refused(archive, wanted, lacking):
     read = manifest.checked(archive, "mysite")
 
-    with pytest.raises(manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"):
+    with pytest.raises(
+        manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"
+    ):
         manifest.complete(archive, read, wanted)
 
 
@@ -79,10 +97,16 @@ def test_the_archive_is_asked_for_what_the_plays_take():
         for task in play.get("tasks", []):
             role = task.get("ansible.builtin.import_role", {})
             if role.get("tasks_from") == "restore":
-                tasks = yaml.safe_load((ROOT / f"roles/{role['name']}/tasks/restore.yml").read_text())
+                tasks = yaml.safe_load(
+                    (ROOT / f"roles/{role['name']}/tasks/restore.yml").read_text()
+                )
                 (block,) = (task for task in tasks if "block" in task)
-                part = block["block"][0]["vars"]["archive_part"].replace("{{ inventory_hostname }}", "HOST")
-                taken[part] = f"{{{{ query('ansible.builtin.inventory_hostnames', '{play['hosts']}') }}}}"
+                part = block["block"][0]["vars"]["archive_part"].replace(
+                    "{{ inventory_hostname }}", "HOST"
+                )
+                taken[part] = (
+                    f"{{{{ query('ansible.builtin.inventory_hostnames', '{play['hosts']}') }}}}"
+                )
 
     (check,) = (play["tasks"][0] for play in PLAYS if play["name"] == "Check the archive")
     assert check["vars"]["archive_wanted"] == taken

@@ -19,7 +19,9 @@ every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name
 
 @every_role
 def test_the_defaults_are_those_of_the_specification(role: Role):
-    expected = {name: option["default"] for name, option in role.options.items() if "default" in option}
+    expected = {
+        name: option["default"] for name, option in role.options.items() if "default" in option
+    }
 
     assert expected == role.defaults
 
@@ -58,7 +60,8 @@ def test_no_role_names_a_group_of_the_inventory(role: Role):
     naming = [
         path.relative_to(role.path)
         for path in role.path.rglob("*")
-        if path.suffix in {".yml", ".j2"} and ("groups[" in path.read_text() or "group_names" in path.read_text())
+        if path.suffix in {".yml", ".j2"}
+        and ("groups[" in path.read_text() or "group_names" in path.read_text())
     ]
 
     assert not naming
@@ -79,7 +82,9 @@ def test_the_first_word_of_a_handler_says_what_it_costs(role: Role):
 
 
 def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
-    """Yield the role, the entry point and the file of each call of a role in what a file of Ansible says."""
+    """Yield the role, the entry point and the file of each call of a role in what a file of Ansible
+    says.
+    """
     if isinstance(said, list):
         for one in said:
             yield from calls(one, path)
@@ -93,12 +98,23 @@ def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
 
 def test_every_entry_point_that_is_called_has_a_specification():
     """Ansible checks what such a call is given, and says nothing where there is none."""
-    files = [path for part in ("playbooks", "roles", "molecule") for path in (ROOT / part).rglob("*.yml")]
+    files = [
+        path for part in ("playbooks", "roles", "molecule") for path in (ROOT / part).rglob("*.yml")
+    ]
     called = [one for path in files for one in calls(yaml.safe_load(path.read_text()), path)]
     known = {(role.name, point) for role in roles() for point in role.entry_points}
 
     assert len(called) > len(roles())
-    assert sorted({f"{role}, {point}: {path}" for role, point, path in called if (role, point) not in known}) == []
+    assert (
+        sorted(
+            {
+                f"{role}, {point}: {path}"
+                for role, point, path in called
+                if (role, point) not in known
+            }
+        )
+        == []
+    )
 
 
 @every_role

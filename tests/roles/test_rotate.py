@@ -19,7 +19,14 @@ KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"
 def test_what_is_not_known_or_left_out_is_refused_before_there_is_a_new_secret(tmp_path):
     secrets = tmp_path / "secrets"
     secrets.mkdir(mode=0o700)
-    argv = ["ansible-playbook", "--inventory", "inventory/example", "playbooks/rotate.yml", "--tags", "mung"]
+    argv = [
+        "ansible-playbook",
+        "--inventory",
+        "inventory/example",
+        "playbooks/rotate.yml",
+        "--tags",
+        "mung",
+    ]
     argv += ["--skip-tags", "munge", "-e", f"gridstead_secrets_dir={secrets}"]
 
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
@@ -34,7 +41,9 @@ def test_what_is_not_known_or_left_out_is_refused_before_there_is_a_new_secret(t
 def test_each_secret_is_a_file_that_the_inventory_reads():
     read = "".join(path.read_text() for path in (ROOT / "inventory/group_vars/all").glob("*.yml"))
 
-    assert [name for names in FILES.values() for name in names if not re.search(rf"/{name}\b", read)] == []
+    assert [
+        name for names in FILES.values() for name in names if not re.search(rf"/{name}\b", read)
+    ] == []
 
 
 def test_each_secret_has_a_play_that_brings_it_to_hosts():
@@ -45,9 +54,15 @@ def test_each_secret_has_a_play_that_brings_it_to_hosts():
 
 def test_the_directory_knows_new_passwords_before_any_host_has_them():
     """Not even new certificates come first: they restart who reads a password."""
-    knows = next(number for number, play in enumerate(ROTATE) if "beside the old" in str(play.get("tasks")))
+    knows = next(
+        number for number, play in enumerate(ROTATE) if "beside the old" in str(play.get("tasks"))
+    )
     others = {"sssd", "control_plane"}
-    has = [number for number, play in enumerate(ROTATE) if others & {*re.findall(r"'name': '(\w+)'", str(play))}]
+    has = [
+        number
+        for number, play in enumerate(ROTATE)
+        if others & {*re.findall(r"'name': '(\w+)'", str(play))}
+    ]
     has += [number for number, play in enumerate(ROTATE) if "certificates.yml" in str(play)]
 
     assert len(has) == 3
@@ -57,7 +72,9 @@ def test_the_directory_knows_new_passwords_before_any_host_has_them():
 def test_new_certificates_bring_no_password():
     """One that a run before could not give the directory yet would lock its services out."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
-    imports = [task["ansible.builtin.import_role"] for play in plays for task in play.get("tasks", [])]
+    imports = [
+        task["ansible.builtin.import_role"] for play in plays for task in play.get("tasks", [])
+    ]
 
     brought = {entry["name"]: entry["tasks_from"] for entry in imports}
     assert brought == {"directory": "install", "sssd": "restart", "control_plane": "restart"}
@@ -82,7 +99,9 @@ def change(tmp_path):
 
     def changed(*words):
         environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        done = subprocess.run(["bash", program, *words], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["bash", program, *words], env=environment, capture_output=True, text=True, check=False
+        )
         return done.returncode, log.read_text().splitlines(), key.read_text()
 
     return changed
@@ -109,7 +128,10 @@ def test_what_starts_jobs_runs_again_though_the_key_could_not_change(change):
     code, log, key = change(str(int(time.time())), "stop", "slurmctld.service")
 
     assert (code != 0, key) == (True, "old")
-    assert [line.split(" ", 1)[1] for line in log] == ["stop slurmctld.service old", "start slurmctld.service old"]
+    assert [line.split(" ", 1)[1] for line in log] == [
+        "stop slurmctld.service old",
+        "start slurmctld.service old",
+    ]
 
 
 def test_users_wait_until_a_program_lets_them(change, tmp_path):
@@ -118,7 +140,11 @@ def test_users_wait_until_a_program_lets_them(change, tmp_path):
     code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817", "until")
 
     assert (code, key) == (0, "new")
-    assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "restart munge.service new", "nft delete new"]
+    assert [line.split(" ", 1)[1] for line in log] == [
+        "nft add old",
+        "restart munge.service new",
+        "nft delete new",
+    ]
     assert (tmp_path / "known").exists()
 
 

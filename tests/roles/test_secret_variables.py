@@ -34,7 +34,9 @@ def test_a_secret_with_white_space_at_an_end_is_refused_once_and_not_told(value)
     assert SECRET not in str(problem)
 
 
-@pytest.mark.parametrize("said", [{}, {"munge_key": f"{SECRET}\n{SECRET}"}, {"munge_held_port": "6817\n"}])
+@pytest.mark.parametrize(
+    "said", [{}, {"munge_key": f"{SECRET}\n{SECRET}"}, {"munge_held_port": "6817\n"}]
+)
 def test_a_clean_secret_and_what_is_none_are_not_refused(said):
     assert problems(**said) == []
 
@@ -58,8 +60,19 @@ def test_a_secret_that_moves_to_a_vault_as_the_page_says_stays_the_same(vault, t
     subprocess.run(["bash", "-c", command], cwd=vault, check=True, capture_output=True)
 
     same = "munge_key == lookup('ansible.builtin.password', '.secrets/munge_key')"
-    argv = ["ansible", "-i", "localhost,", "-e", "@group_vars/all/vault.yml", "localhost", "-m", "assert"]
-    done = subprocess.run([*argv, "-a", f'that="{same}"'], cwd=vault, check=False, capture_output=True, text=True)
+    argv = [
+        "ansible",
+        "-i",
+        "localhost,",
+        "-e",
+        "@group_vars/all/vault.yml",
+        "localhost",
+        "-m",
+        "assert",
+    ]
+    done = subprocess.run(
+        [*argv, "-a", f'that="{same}"'], cwd=vault, check=False, capture_output=True, text=True
+    )
     assert "All assertions passed" in done.stdout, done.stdout
 
 
@@ -69,7 +82,14 @@ def test_the_playbook_refuses_a_vaulted_secret_with_the_end_of_its_line_and_does
     (vault / "vault.yml").write_text(moved.stdout)
 
     site = copied("example", vault / "site")
-    command = ["ansible-playbook", "-i", site, ROOT / "playbooks/validate.yml", "-e", f"@{vault / 'vault.yml'}"]
+    command = [
+        "ansible-playbook",
+        "-i",
+        site,
+        ROOT / "playbooks/validate.yml",
+        "-e",
+        f"@{vault / 'vault.yml'}",
+    ]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
     assert done.returncode == 2

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs after slurmctld's start, before partitions start jobs: what must not be started, and what was lost."""
+"""What runs after slurmctld's start, before partitions start jobs: what must not be started, and
+what was lost.
+"""
 
 import subprocess
 
@@ -41,7 +43,8 @@ def started(tmp_path, monkeypatch):
         told.write_text("")
         monkeypatch.setenv("NODES", nodes)
         monkeypatch.setenv(
-            "PARTITIONS", "".join(f"PartitionName={name} x State={state} y\n" for name, state in partitions)
+            "PARTITIONS",
+            "".join(f"PartitionName={name} x State={state} y\n" for name, state in partitions),
         )
         monkeypatch.setenv("WAITING", " ".join(waiting))
         monkeypatch.setenv("BUSY", " ".join(busy))
@@ -71,7 +74,9 @@ def test_after_a_clean_stop_nothing_is_held(started):
 
 
 def test_jobs_that_wait_without_their_environment_are_cancelled_before_any_starts(started):
-    """17 has it, 18 has lost it, 19 is interactive and never had one; 20 runs, and needs it no more."""
+    """17 has it, 18 has lost it, 19 is interactive and never had one; 20 runs, and needs it no
+    more.
+    """
     job(started.state, 17, "script", "environment")
     job(started.state, 18, "script")
     job(started.state, 20, "script")
@@ -99,7 +104,9 @@ def test_an_archive_without_jobs_ends_nothing(started):
     assert [*started.state.iterdir()] == []
 
 
-@pytest.mark.parametrize("nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"])
+@pytest.mark.parametrize(
+    "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
+)
 def test_nodes_that_are_not_known_to_be_back_are_waited_for(started, nodes):
     """Also while Slurm does not answer, and when it says so of the first of many nodes."""
     job(started.state, 20, "script")
@@ -110,10 +117,17 @@ def test_nodes_that_are_not_known_to_be_back_are_waited_for(started, nodes):
 def test_nodes_that_come_back_are_waited_for_no_longer(started):
     job(started.state, 20, "script")
 
-    assert started(nodes='grep -q "sleep 1" "$TOLD" && echo idle || echo "idle*"') == [DOWN, "sleep 1", "sleep 8", UP]
+    assert started(nodes='grep -q "sleep 1" "$TOLD" && echo idle || echo "idle*"') == [
+        DOWN,
+        "sleep 1",
+        "sleep 8",
+        UP,
+    ]
 
 
-def test_a_start_that_was_cut_off_with_no_partition_up_does_not_keep_slurmctld_from_starting(started):
+def test_a_start_that_was_cut_off_with_no_partition_up_does_not_keep_slurmctld_from_starting(
+    started,
+):
     job(started.state, 20, "script")
     with pytest.raises(subprocess.CalledProcessError):
         started(partitions=[("closed", "DOWN")], nodes="kill $PPID")

@@ -68,10 +68,20 @@ def test_a_change_costs_what_it_must(file, old, new, cost, differences):
     ("file", "old", "new", "ends"),
     [
         ("slurm.conf", "KillWait=5", "KillWait=6", ()),
-        ("slurm.conf", "NodeName=compute2 CPUs=64", "NodeName=compute2 cpus=48", (("--nodelist=compute2",),)),
+        (
+            "slurm.conf",
+            "NodeName=compute2 CPUs=64",
+            "NodeName=compute2 cpus=48",
+            (("--nodelist=compute2",),),
+        ),
         ("slurm.conf", "RealMemory=2500\n\n", "RealMemory=2400\n\n", ()),
         ("slurm.conf", "\nPartition", "NodeName=compute3 CPUs=1\n\nPartition", ()),
-        ("slurm.conf", "NodeName=compute2 CPUs=64 RealMemory=2500\n", "", (("--nodelist=compute2",),)),
+        (
+            "slurm.conf",
+            "NodeName=compute2 CPUs=64 RealMemory=2500\n",
+            "",
+            (("--nodelist=compute2",),),
+        ),
         ("slurm.conf", "PartitionName=long", "PartitionName=slow", (("--partition=long",),)),
         ("slurm.conf", "auth/munge", "auth/slurm", ((),)),
         ("job_container.conf", "/tmp", "/dev/shm", ((),)),
@@ -84,7 +94,9 @@ def test_a_change_that_ends_jobs_says_whose(file, old, new, ends):
 
 
 def test_the_dearest_change_counts():
-    changed = FILES | {"slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")}
+    changed = FILES | {
+        "slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")
+    }
 
     assert costs.judge(FILES, changed).cost == "restart"
 
@@ -94,7 +106,10 @@ def test_the_first_configuration_starts_slurmctld():
 
 
 def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
-    places = {name: ROLE.path / f"templates/etc/slurm/{name}.j2" for name in ROLE.vars["__slurm_controller_files"]}
+    places = {
+        name: ROLE.path / f"templates/etc/slurm/{name}.j2"
+        for name in ROLE.vars["__slurm_controller_files"]
+    }
     files = {name: render(ROLE, place, "controller") for name, place in places.items()}
 
     assert costs.judge(files, files) == costs.Verdict(cost="nothing", differences=(), ends=())
@@ -106,7 +121,9 @@ def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
 def test_what_a_change_may_cost_can_be_ordered_from_a_handler():
     handlers = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
     topics = {
-        topic for one in handlers for topic in ([one["listen"]] if isinstance(one["listen"], str) else one["listen"])
+        topic
+        for one in handlers
+        for topic in ([one["listen"]] if isinstance(one["listen"], str) else one["listen"])
     }
 
     assert {f"slurm_controller_{rule.cost}" for rule in costs.RULES} <= topics

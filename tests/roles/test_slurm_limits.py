@@ -40,7 +40,9 @@ class Sacctmgr:
             assert argv[:4] == ["sacctmgr", "--noheader", "--parsable2", "show"]
             fields = argv[-1].removeprefix("format=").split(",")[1:]
             rows = self.qos if argv[4] == "qos" else self.accounts
-            lines = ["|".join([name, *(row[field] for field in fields)]) for name, row in rows.items()]
+            lines = [
+                "|".join([name, *(row[field] for field in fields)]) for name, row in rows.items()
+            ]
             return 0, "\n".join(lines) if self.answers else "", ""
         self.told.append(" ".join(argv[2:]))
         kind, new = (self.qos, NEW_QOS) if argv[3] == "qos" else (self.accounts, NEW_ACCOUNT)
@@ -81,11 +83,17 @@ MORE = "Flags=DenyOnLimit,NoReserve MaxTRESPerUser=cpu=4,gres/gpu=1 MaxWall=7-00
 
 
 def test_a_new_qos_is_made_and_gets_its_settings(sacctmgr):
-    assert sacctmgr.keep({"long": LONG}).told == ["add qos long", f"modify qos where name=long set {MORE}"]
+    assert sacctmgr.keep({"long": LONG}).told == [
+        "add qos long",
+        f"modify qos where name=long set {MORE}",
+    ]
 
 
 def test_a_second_run_tells_nothing(sacctmgr):
-    asked = {"qos": {"long": LONG, "Bare": None}, "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}]}
+    asked = {
+        "qos": {"long": LONG, "Bare": None},
+        "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}],
+    }
     sacctmgr.keep(**asked)
 
     kept = sacctmgr.keep(**asked)
@@ -125,12 +133,21 @@ def test_a_qos_that_asks_for_nothing_is_made_and_keeps_what_somebody_gave_it(sac
 
 def test_qos_get_their_limits_once_slurmctld_has_told_slurmdbd_of_the_gpus(site):
     """Until it runs, sacctmgr refuses gres/gpu; and without the QOS it does not start."""
-    templar = site.templar(Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}})
+    templar = site.templar(
+        Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
+    )
     tasks = trusted(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
     names = [task["name"] for task in tasks]
-    starts = names.index("Ensure changed daemons are restarted now"), names.index("Ensure the controller's daemons run")
+    starts = (
+        names.index("Ensure changed daemons are restarted now"),
+        names.index("Ensure the controller's daemons run"),
+    )
 
-    said = {n: task["slurm_accounting"]["qos"] for n, task in enumerate(tasks) if "slurm_accounting" in task}
+    said = {
+        n: task["slurm_accounting"]["qos"]
+        for n, task in enumerate(tasks)
+        if "slurm_accounting" in task
+    }
     made, limited = said.items()
 
     assert made[0] < min(starts)
@@ -148,9 +165,13 @@ def test_an_account_that_asks_for_nothing_keeps_what_somebody_gave_it(sacctmgr):
 
 
 def test_an_account_gets_its_limits_in_this_cluster(sacctmgr):
-    told = sacctmgr.keep(accounts=[{"name": "grid", "settings": {"GrpTRES": "cpu=64", "QOS": ["normal", "long"]}}]).told
+    told = sacctmgr.keep(
+        accounts=[{"name": "grid", "settings": {"GrpTRES": "cpu=64", "QOS": ["normal", "long"]}}]
+    ).told
 
-    assert told == ["modify account where name=grid cluster=gridstead set GrpTRES=cpu=64 QOS=normal,long"]
+    assert told == [
+        "modify account where name=grid cluster=gridstead set GrpTRES=cpu=64 QOS=normal,long"
+    ]
 
 
 def test_an_account_without_a_qos_of_its_own_has_those_of_the_account_above(sacctmgr):
@@ -169,7 +190,12 @@ def test_a_check_run_tells_nothing_and_says_what_would_be_new(sacctmgr, answers)
     kept = sacctmgr.keep({"long": {"MaxWall": 90}}, [{"name": "new", "settings": {"MaxJobs": 3}}])
 
     assert kept.told == []
-    assert kept.changes == ["qos long", "qos long: MaxWall=90", "account new", "account new: MaxJobs=3"]
+    assert kept.changes == [
+        "qos long",
+        "qos long: MaxWall=90",
+        "account new",
+        "account new: MaxJobs=3",
+    ]
 
 
 SAME = [
@@ -195,7 +221,9 @@ def test_two_ways_to_write_a_value_are_no_difference(name, asked, shown):
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {}
 
 
-@pytest.mark.parametrize(("asked", "shown", "told"), [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})])
+@pytest.mark.parametrize(
+    ("asked", "shown", "told"), [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})]
+)
 def test_an_account_may_have_its_parents_share(asked, shown, told):
     assert limits.settings(limits.ACCOUNT, {"Fairshare": asked}, {"Fairshare": shown}) == told
     assert list(limits.faults(limits.ACCOUNT, {"Fairshare": asked})) == []
@@ -224,11 +252,18 @@ OTHER = [
 
 @pytest.mark.parametrize(("name", "asked", "shown"), OTHER)
 def test_two_values_are_a_difference(name, asked, shown):
-    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: limits.written(asked)}
+    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {
+        name: limits.written(asked)
+    }
 
 
 WRONG = [
-    ({"MaxWal": 1}, "MaxWal", "there is no such setting", "did you mean MaxWall? one of Flags, GraceTime"),
+    (
+        {"MaxWal": 1},
+        "MaxWal",
+        "there is no such setting",
+        "did you mean MaxWall? one of Flags, GraceTime",
+    ),
     ({"MaxJobs": 1}, "MaxJobs", "there is no such setting", "one of Flags"),
     ({"MaxWall": "a week"}, "MaxWall", '"a week"', "minutes"),
     ({"MaxTRESPerUser": "4"}, "MaxTRESPerUser", '"4"', "such as cpu=4"),
@@ -253,7 +288,9 @@ def test_a_setting_that_sacctmgr_could_not_read_is_found(asked, name, found, all
     assert may_be.partition(allowed)[1]
 
 
-@pytest.mark.parametrize("asked", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None])
+@pytest.mark.parametrize(
+    "asked", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
+)
 def test_what_can_be_meant_one_way_alone_is_no_fault(asked):
     """A bare number of GraceTime is seconds, as YAML counts them."""
     assert list(limits.faults(limits.QOS, asked)) == []

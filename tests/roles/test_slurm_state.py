@@ -13,11 +13,15 @@ NOTE = ROLE.vars["__slurm_state_note"]
 
 @pytest.fixture
 def place(tmp_path):
-    """Return what has this machine make a place for a controller's state, given where slurmctld had it before."""
+    """Return what has this machine make a place for a controller's state, given where slurmctld had
+    it before.
+    """
     for name in ("state.yml", "state_note.yml"):
         text = (ROLE.path / "tasks" / name).read_text()
         # Nobody here is called slurm.
-        (tmp_path / name).write_text(text.replace("owner: slurm", "owner: root").replace("group: slurm", "group: root"))
+        (tmp_path / name).write_text(
+            text.replace("owner: slurm", "owner: root").replace("group: slurm", "group: root")
+        )
 
     def run(state, was):
         known = {
@@ -29,7 +33,13 @@ def place(tmp_path):
             **{name: ROLE.vars[name] for name in ("__slurm_state_note", "__slurm_state_was")},
         }
         tasks = [{"name": "Have a place", "ansible.builtin.import_tasks": "state.yml"}]
-        play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": known, "tasks": tasks}
+        play = {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "vars": known,
+            "tasks": tasks,
+        }
         (tmp_path / "book.yml").write_text(json.dumps([play]))
         command = ["ansible-playbook", "--inventory=localhost,", tmp_path / "book.yml"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -25,11 +25,15 @@ def text(root, *places):
 
 @pytest.fixture
 def look(tmp_path, monkeypatch):
-    """Return what calls the module on a host with these jobs, where each place says something of its own."""
+    """Return what calls the module on a host with these jobs, where each place says something of
+    its own.
+    """
 
     def call_it(must, *, says, paths=(ROOT, HOME), started_with=None, job=JOB, **more):
         stands_in = {
-            "stat": "case $3 in " + " ".join(f"{path}) {word};;" for path, word in says.items()) + " esac",
+            "stat": "case $3 in "
+            + " ".join(f"{path}) {word};;" for path, word in says.items())
+            + " esac",
             "pgrep": f"echo '{job}'" if job else "exit 1",
         }
         for name, script in stands_in.items():
@@ -39,9 +43,18 @@ def look(tmp_path, monkeypatch):
         (tmp_path / "made_of").write_text(text(*paths))
         if started_with is not None:
             (tmp_path / "in_force").write_text(started_with)
-        arguments = {"paths": list(paths), "made_of": str(tmp_path / "made_of"), "must": must, "wait_s": 0}
+        arguments = {
+            "paths": list(paths),
+            "made_of": str(tmp_path / "made_of"),
+            "must": must,
+            "wait_s": 0,
+        }
         module = ROLE.path / "library/shared_storage_mount.py"
-        return call(module, arguments | {"in_force": str(tmp_path / "in_force")} | more, tmp=tmp_path / "tmp")
+        return call(
+            module,
+            arguments | {"in_force": str(tmp_path / "in_force")} | more,
+            tmp=tmp_path / "tmp",
+        )
 
     return call_it
 
@@ -108,8 +121,12 @@ def test_a_run_ends_where_a_place_is_not_there(look, says, paths, why):
 
 
 @pytest.mark.parametrize("started_with", [None, text(OLD, HOME)])
-def test_a_mount_of_before_is_not_what_is_waited_for_and_nobody_asks_it(look, started_with, tmp_path):
+def test_a_mount_of_before_is_not_what_is_waited_for_and_nobody_asks_it(
+    look, started_with, tmp_path
+):
     told = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
 
-    assert f"({ROOT}: not mounted as it is to be, {HOME}: not mounted as it is to be)" in told["msg"]
+    assert (
+        f"({ROOT}: not mounted as it is to be, {HOME}: not mounted as it is to be)" in told["msg"]
+    )
     assert not (tmp_path / "asked").exists()

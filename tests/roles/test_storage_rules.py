@@ -12,7 +12,15 @@ ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
 HOSTS = ("controller", "controller2", SERVER, CLIENT)
 MOOSEFS = {"shared_storage_backend": "moosefs"}
-ADDRESSES = {"192.0.2.10", "192.0.2.12", "192.0.2.13", "192.0.2.15", "192.0.2.21", "192.0.2.22", "192.0.2.31"}
+ADDRESSES = {
+    "192.0.2.10",
+    "192.0.2.12",
+    "192.0.2.13",
+    "192.0.2.15",
+    "192.0.2.21",
+    "192.0.2.22",
+    "192.0.2.31",
+}
 
 
 def lines(render, template, host, **variables):
@@ -29,23 +37,32 @@ def test_every_client_has_one_export_and_nobody_else_has(render):
 
 def test_root_stays_root_only_where_user_directories_are_made(render):
     exports = {
-        line.split()[0]: line.split()[2].split(",") for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)
+        line.split()[0]: line.split()[2].split(",")
+        for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)
     }
 
-    assert {address for address, options in exports.items() if "maproot=0:0" in options} == {"192.0.2.13"}
-    assert {address for address, options in exports.items() if "admin" in options} == {"192.0.2.13"}
-    assert {address for address, options in exports.items() if "maproot=nobody" in options} == ADDRESSES - {
+    assert {address for address, options in exports.items() if "maproot=0:0" in options} == {
         "192.0.2.13"
     }
+    assert {address for address, options in exports.items() if "admin" in options} == {"192.0.2.13"}
+    assert {
+        address for address, options in exports.items() if "maproot=nobody" in options
+    } == ADDRESSES - {"192.0.2.13"}
 
 
 def test_root_of_the_controllers_stays_root_where_their_state_is_on_the_storage(render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
     told = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, **state)
     unit = "etc/systemd/system/gridstead-shared-storage.service.j2"
-    waits = {host: "slurmctld.service" in " ".join(lines(render, unit, host, **state)) for host in HOSTS}
+    waits = {
+        host: "slurmctld.service" in " ".join(lines(render, unit, host, **state)) for host in HOSTS
+    }
 
-    assert {one.split()[0] for one in told if "maproot=0:0" in one} == {"192.0.2.10", "192.0.2.13", "192.0.2.15"}
+    assert {one.split()[0] for one in told if "maproot=0:0" in one} == {
+        "192.0.2.10",
+        "192.0.2.13",
+        "192.0.2.15",
+    }
     assert waits == {"controller": True, "controller2": True, SERVER: False, CLIENT: False}
 
 
@@ -62,12 +79,18 @@ def test_a_client_mounts_with_the_password_of_its_export(render):
     exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
 
     for host, address in ((SERVER, "192.0.2.13"), (CLIENT, "192.0.2.21")):
-        settings = dict(line.split("=") for line in lines(render, "etc/gridstead/storage.cfg.j2", host) if "=" in line)
+        settings = dict(
+            line.split("=")
+            for line in lines(render, "etc/gridstead/storage.cfg.j2", host)
+            if "=" in line
+        )
         assert settings["mfspassword"] == exports[address].partition("password=")[2]
 
 
 def test_only_root_and_a_servers_own_daemons_leave_for_the_storage(render):
-    client, server = (lines(render, "etc/gridstead/storage.nft.j2", host) for host in (CLIENT, SERVER))
+    client, server = (
+        lines(render, "etc/gridstead/storage.nft.j2", host) for host in (CLIENT, SERVER)
+    )
 
     assert "tcp dport 9419-9422 meta skuid != root counter reject with tcp reset" in client
     assert "tcp dport 9419-9422 meta skuid != { root, mfs } counter reject with tcp reset" in server
@@ -82,7 +105,9 @@ def test_relay_of_the_mount_listens_where_the_rule_closes_it(render):
 
 
 def test_server_takes_connections_of_clients_only(render):
-    (rule,) = [line for line in lines(render, "etc/gridstead/storage.nft.j2", SERVER) if "ip saddr" in line]
+    (rule,) = [
+        line for line in lines(render, "etc/gridstead/storage.nft.j2", SERVER) if "ip saddr" in line
+    ]
 
     assert set(rule.partition("{ ")[2].partition(" }")[0].split(", ")) == ADDRESSES
 
@@ -112,33 +137,50 @@ def test_rules_stand_before_anything_is_mounted(render):
     unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", CLIENT)
 
     assert "Requires=gridstead-storage-firewall.service" in unit
-    assert any(line.startswith("After=") and "gridstead-storage-firewall.service" in line for line in unit)
+    assert any(
+        line.startswith("After=") and "gridstead-storage-firewall.service" in line for line in unit
+    )
 
 
-EXTERNAL = {"source": "beegfs_nodev", "type": "beegfs", "options": "cfgFile=/etc/beegfs/client.conf"}
+EXTERNAL = {
+    "source": "beegfs_nodev",
+    "type": "beegfs",
+    "options": "cfgFile=/etc/beegfs/client.conf",
+}
 
 
 def mounts(render, host, **variables):
-    unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", host, **variables)
+    unit = lines(
+        render, "etc/systemd/system/gridstead-shared-storage.service.j2", host, **variables
+    )
     return [line.partition("=")[2] for line in unit if line.startswith("ExecStart=")]
 
 
 def test_nfs_is_exported_to_each_client_and_root_is_nobody_but_where_directories_are_made(render):
     told = lines(render, "etc/exports.d/gridstead.exports.j2", SERVER, shared_storage_backend="nfs")
-    exports = {line.split()[1].partition("(")[0]: line.partition("(")[2].strip(")").split(",") for line in told}
+    exports = {
+        line.split()[1].partition("(")[0]: line.partition("(")[2].strip(")").split(",")
+        for line in told
+    }
 
     assert set(exports) == ADDRESSES
     assert {line.split()[0] for line in told} == {"/srv/nfs"}
     assert all({"secure", "sync", "fsid=0"} <= set(options) for options in exports.values())
-    assert {address for address, options in exports.items() if "no_root_squash" in options} == {"192.0.2.13"}
-    assert {address for address, options in exports.items() if "root_squash" in options} == ADDRESSES - {"192.0.2.13"}
+    assert {address for address, options in exports.items() if "no_root_squash" in options} == {
+        "192.0.2.13"
+    }
+    assert {
+        address for address, options in exports.items() if "root_squash" in options
+    } == ADDRESSES - {"192.0.2.13"}
 
 
 def test_nfs_is_mounted_by_clients_and_bound_by_its_server(render):
     assert mounts(render, CLIENT, shared_storage_backend="nfs") == [
         "/usr/bin/mount -t nfs4 -o vers=4.2,hard,nosuid,nodev 192.0.2.13:/ /srv/shared"
     ]
-    assert mounts(render, SERVER, shared_storage_backend="nfs") == ["/usr/bin/mount --bind /srv/nfs /srv/shared"]
+    assert mounts(render, SERVER, shared_storage_backend="nfs") == [
+        "/usr/bin/mount --bind /srv/nfs /srv/shared"
+    ]
 
 
 def test_what_the_site_has_is_mounted_as_it_is_told(render):
@@ -147,9 +189,9 @@ def test_what_the_site_has_is_mounted_as_it_is_told(render):
     assert mounts(render, CLIENT, **told) == [
         "/usr/bin/mount -t beegfs -o cfgFile=/etc/beegfs/client.conf beegfs_nodev /srv/shared"
     ]
-    assert mounts(render, CLIENT, **(told | {"shared_storage_external": {"source": "/srv/a", "type": "none"}})) == [
-        "/usr/bin/mount -t none -o defaults /srv/a /srv/shared"
-    ]
+    assert mounts(
+        render, CLIENT, **(told | {"shared_storage_external": {"source": "/srv/a", "type": "none"}})
+    ) == ["/usr/bin/mount -t none -o defaults /srv/a /srv/shared"]
 
 
 @pytest.mark.parametrize(
@@ -164,10 +206,14 @@ def test_what_the_site_has_is_mounted_as_it_is_told(render):
         (None, None),
     ],
 )
-def test_a_secret_among_the_options_of_a_mount_is_refused_by_its_name_and_not_shown(options, refused, site):
+def test_a_secret_among_the_options_of_a_mount_is_refused_by_its_name_and_not_shown(
+    options, refused, site
+):
     """The unit is for everybody to read, and so are the arguments of mount(8)."""
     external = {"source": "a:/", "type": "ceph", "options": options}
-    templar = site.templar(ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external)
+    templar = site.templar(
+        ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external
+    )
     tasks = yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text())
     (task,) = (one for one in tasks if "holds no secret" in one["name"])
 

@@ -14,15 +14,23 @@ def tasks(name):
 
 
 def daemons(site, backend):
-    """Return what each unit of a back end is told to read, as the storage host of the example site runs them."""
+    """Return what each unit of a back end is told to read, as the storage host of the example site
+    runs them.
+    """
     templar = site.templar(
-        ROLE, "infra", __shared_storage_server_result={}, __shared_storage_moosefs_result={"changes": []}
+        ROLE,
+        "infra",
+        __shared_storage_server_result={},
+        __shared_storage_moosefs_result={"changes": []},
     )
     found = {}
     for task in tasks(f"{backend}/service.yml"):
         for item in task.get("loop", [None]) if "daemon" in task else []:
             templar.available_variables["__shared_storage_item"] = item
-            told = {key: trust_as_template(one) if isinstance(one, str) else one for key, one in task["daemon"].items()}
+            told = {
+                key: trust_as_template(one) if isinstance(one, str) else one
+                for key, one in task["daemon"].items()
+            }
             one = templar.template(told)
             found[one["name"]] = one
     return found
@@ -47,7 +55,8 @@ def steps():
     """Return what the role does, in its order."""
     keys = ("ansible.builtin.import_tasks", "ansible.builtin.meta")
     return [
-        (one.get("ansible.builtin.include_tasks") or {}).get("file") or next(one[key] for key in keys if key in one)
+        (one.get("ansible.builtin.include_tasks") or {}).get("file")
+        or next(one[key] for key in keys if key in one)
         for one in tasks("main.yml")
     ]
 
@@ -91,7 +100,9 @@ def test_files_that_another_back_end_has_served_are_not_hidden(site, there, back
     assertion = assertion["ansible.builtin.assert"]
     templar = site.templar(ROLE, "infra", shared_storage_backend=backend)
     looked = templar.template(trust_as_template(look["loop"]))
-    results = [{"__shared_storage_item": one, "stat": {"exists": one["path"] in there}} for one in looked]
+    results = [
+        {"__shared_storage_item": one, "stat": {"exists": one["path"] in there}} for one in looked
+    ]
     templar.available_variables["__shared_storage_served_result"] = {"results": results}
 
     told = templar.template(templar.available_variables["__shared_storage_hidden"])
@@ -99,7 +110,9 @@ def test_files_that_another_back_end_has_served_are_not_hidden(site, there, back
     assert [one["backend"] for one in told] == hidden
     assert templar.evaluate_conditional(trust_as_template(assertion["that"])) is not bool(hidden)
     message = templar.template(trust_as_template(assertion["fail_msg"]))
-    assert [f"Set shared_storage_backend: {one}." in message for one in hidden] == [True] * len(hidden)
+    assert [f"Set shared_storage_backend: {one}." in message for one in hidden] == [True] * len(
+        hidden
+    )
 
 
 def test_another_back_end_is_refused_before_anything_is_changed():
@@ -111,9 +124,13 @@ def test_a_distribution_s_firewall_learns_to_put_ours_back(site):
 
 
 def test_new_rules_are_loaded_without_a_restart_of_what_the_mount_requires():
-    unit = (ROLE.path / "templates/etc/systemd/system/gridstead-storage-firewall.service.j2").read_text()
+    unit = (
+        ROLE.path / "templates/etc/systemd/system/gridstead-storage-firewall.service.j2"
+    ).read_text()
 
-    (start,) = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("ExecStart=")]
+    (start,) = [
+        line.partition("=")[2] for line in unit.splitlines() if line.startswith("ExecStart=")
+    ]
     assert f"ExecReload={start}" in unit
 
 
@@ -143,7 +160,10 @@ def test_another_mount_is_made_of_something_else(site, more):
 
 
 def test_what_a_mount_is_made_of_has_neither_what_waits_for_it_nor_who_else_mounts(site, render):
-    more = {"shared_storage_needed_by": ["other.service"], "shared_storage_client_addresses": ["192.0.2.21"]}
+    more = {
+        "shared_storage_needed_by": ["other.service"],
+        "shared_storage_client_addresses": ["192.0.2.21"],
+    }
 
     assert render(ROLE, UNIT, "compute1") != render(ROLE, UNIT, "compute1", **more)
     assert made_of(site) == made_of(site, **more)

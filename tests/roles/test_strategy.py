@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of our plays: one interpreter for a whole run where Mitogen is installed, plain linear elsewhere."""
+"""The strategy of our plays: one interpreter for a whole run where Mitogen is installed, plain
+linear elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook';
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_an_interpreter_stays_where_mitogen_is_installed_and_may_use_the_machine(tmp_path, installed):
+def test_an_interpreter_stays_where_mitogen_is_installed_and_may_use_the_machine(
+    tmp_path, installed
+):
     playbook = tmp_path / "playbook.yml"
     playbook.write_text(PLAYBOOK)
     program = ("import sys; " if installed else WITHOUT) + MAIN

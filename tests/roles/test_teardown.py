@@ -28,9 +28,15 @@ NAMES = {
 # What a role touches and does not own.
 STAYS = {
     ("devnet", "/var/lib/private"): "systemd's",
-    ("shared_storage", "/srv/moosefs"): "data, where the back end is MooseFS; tests/roles/test_storage_rules.py",
+    (
+        "shared_storage",
+        "/srv/moosefs",
+    ): "data, where the back end is MooseFS; tests/roles/test_storage_rules.py",
     ("shared_storage", "/var/lib/mfs/metadata.mfs"): "the same",
-    ("container_runtime", "/dev/net/tun"): "the kernel's device has its rights anew after each boot",
+    (
+        "container_runtime",
+        "/dev/net/tun",
+    ): "the kernel's device has its rights anew after each boot",
     ("slurm", "/srv/slurm/state"): "a folder on storage of the site's; what is in it goes",
     ("slurm", "slurm"): "the package's account; a group of ours that it joins is removed",
 }
@@ -59,14 +65,18 @@ def rendered(templar, value):
 
 
 def written(templar, task, value):
-    """Return a task's value for each item of its loop; the folder of a path if only a run knows the items."""
+    """Return a task's value for each item of its loop; the folder of a path if only a run knows the
+    items.
+    """
     loop = task.get("loop", [None])
     variable = task.get("loop_control", {}).get("loop_var", "item")
     try:
         items = templar.template(trusted(loop))
         found = []
         for item in items:
-            known = templar.copy_with_new_env(available_variables={**templar.available_variables, variable: item})
+            known = templar.copy_with_new_env(
+                available_variables={**templar.available_variables, variable: item}
+            )
             found += rendered(known, value)
     except AnsibleUndefinedVariable:
         return rendered(templar, value.rpartition("/{{")[0])
@@ -74,12 +84,18 @@ def written(templar, task, value):
 
 
 def is_covered(path, footprint):
-    """Return whether a teardown sees to a path: itself or a folder above it. A backup's stage is role archive's."""
+    """Return whether a teardown sees to a path: itself or a folder above it. A backup's stage is
+    role archive's.
+    """
     if path.startswith("/var/lib/gridstead/archive/"):
         return True
-    patterns = [pattern for kind in ("own", "replaced", "data") for pattern in footprint.get(kind, [])]
+    patterns = [
+        pattern for kind in ("own", "replaced", "data") for pattern in footprint.get(kind, [])
+    ]
     patterns += [f"{pattern}/*" for pattern in patterns]
-    return path in footprint.get("folders", []) or any(fnmatchcase(path.rstrip("/"), pattern) for pattern in patterns)
+    return path in footprint.get("folders", []) or any(
+        fnmatchcase(path.rstrip("/"), pattern) for pattern in patterns
+    )
 
 
 @every_role
@@ -92,16 +108,26 @@ def test_a_teardown_knows_all_that_the_role_puts_on_a_host(role, site):
         for task in tasks_of(role):
             for module, key in PATHS.items():
                 if path := task.get(module, {}).get(key):
-                    unknown |= {path for path in written(templar, task, path) if not is_covered(path, footprint)}
+                    unknown |= {
+                        path
+                        for path in written(templar, task, path)
+                        if not is_covered(path, footprint)
+                    }
             if files := task.get("file_set", {}).get("files"):
                 paths = files.replace("}}", "| map(attribute='path') }}")
-                unknown |= {path for path in rendered(templar, paths) if not is_covered(path, footprint)}
+                unknown |= {
+                    path for path in rendered(templar, paths) if not is_covered(path, footprint)
+                }
             if note := task.get("file_set", {}).get("unsettled"):
-                unknown |= {path for path in rendered(templar, note) if not is_covered(path, footprint)}
+                unknown |= {
+                    path for path in rendered(templar, note) if not is_covered(path, footprint)
+                }
             for module, kind in NAMES.items():
                 if name := task.get(module, {}).get("name"):
                     known = {trace.removesuffix(".service") for trace in footprint.get(kind, [])}
-                    unknown |= {one.removesuffix(".service") for one in written(templar, task, name)} - known
+                    unknown |= {
+                        one.removesuffix(".service") for one in written(templar, task, name)
+                    } - known
 
     assert {(role.name, trace) for trace in unknown} - set(STAYS) == set()
 
@@ -110,9 +136,18 @@ def test_a_teardown_knows_all_that_the_role_puts_on_a_host(role, site):
 def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
     """Their paths mirror those on the host."""
     host = (site.hosts_of(role) or ["controller"])[0]
-    footprint = site.templar(role, host).template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
-    mirrored = [f"/{path.relative_to(role.path / 'templates')}".removesuffix(".j2") for path in role.templates]
-    named = [path for path in mirrored if path.rpartition("/")[2] not in {"service.toml", "gridstead.service"}]
+    footprint = site.templar(role, host).template(
+        trust_as_template(f"{{{{ __{role.name}_footprint }}}}")
+    )
+    mirrored = [
+        f"/{path.relative_to(role.path / 'templates')}".removesuffix(".j2")
+        for path in role.templates
+    ]
+    named = [
+        path
+        for path in mirrored
+        if path.rpartition("/")[2] not in {"service.toml", "gridstead.service"}
+    ]
 
     assert [path for path in named if not is_covered(path, footprint)] == []
 
@@ -172,21 +207,33 @@ def test_the_page_tells_what_a_teardown_leaves():
     declared = yaml.safe_load((ROOT / "molecule/single/nothing_left/declared.yml").read_text())
     page = (ROOT / "docs/howto/teardown.md").read_text()
 
-    rows = [line.strip("| ").split(" | ") for line in page.partition("## What stays")[2].splitlines() if "|" in line]
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in page.partition("## What stays")[2].splitlines()
+        if "|" in line
+    ]
 
     assert rows[2:] == [[one["what"], one["why"]] for one in declared]
 
 
 @pytest.mark.parametrize(("said", "code"), [("yes", 2), ("lab", 2), ("example", 0)])
 def test_a_site_is_taken_off_by_its_name_alone(said, code, tmp_path):
-    """A word that is good for every site would be good for the one that ansible.cfg names, where -i was forgotten."""
+    """A word that is good for every site would be good for the one that ansible.cfg names, where -i
+    was forgotten.
+    """
     confirming = yaml.safe_load((ROOT / "playbooks/teardown.yml").read_text())[:1]
     (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming))
     argv = ["ansible-playbook", "--inventory=inventory/example", tmp_path / "teardown.yml"]
 
     done = subprocess.run(
-        [*argv, "-e", f"gridstead_teardown={said}"], cwd=ROOT, capture_output=True, text=True, check=False
+        [*argv, "-e", f"gridstead_teardown={said}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == code, done.stdout
-    assert ("Say so with -e gridstead_teardown=example." in " ".join(done.stdout.split())) is (code != 0)
+    assert ("Say so with -e gridstead_teardown=example." in " ".join(done.stdout.split())) is (
+        code != 0
+    )

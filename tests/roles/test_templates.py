@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every template renders for every host of an inventory, and what it writes can be read by its reader.
+"""Every template renders for every host of an inventory, and what it writes can be read by its
+reader.
 
-A template that needs what only a task knows (a loop's item, a registered result) finds it in samples/<role>.yml.
+A template that needs what only a task knows (a loop's item, a registered result) finds it in
+samples/<role>.yml.
 """
 
 import configparser
@@ -20,7 +22,9 @@ every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name
 every_template = pytest.mark.parametrize(
     ("role", "template"),
     [
-        pytest.param(role, template, id=f"{role.name}-{template.relative_to(role.path / 'templates')}")
+        pytest.param(
+            role, template, id=f"{role.name}-{template.relative_to(role.path / 'templates')}"
+        )
         for role in roles()
         for template in role.templates
     ],
@@ -29,14 +33,20 @@ every_template = pytest.mark.parametrize(
 
 def read_unit(text: str) -> None:
     """Read a systemd unit. Keys may repeat."""
-    parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
+    parser = configparser.ConfigParser(
+        strict=False, interpolation=None, delimiters=("=",), comment_prefixes=("#", ";")
+    )
     parser.read_string(text)
     assert parser.sections()
 
 
 def read_settings(text: str) -> None:
     """Read lines of ``Key=value``, as Slurm's, which may include other files."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("#", "Include "))]
+    lines = [
+        line
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("#", "Include "))
+    ]
     assert [line for line in lines if "=" not in line] == []
 
 
@@ -54,7 +64,11 @@ def reader(template: Path) -> Callable[[str], object] | None:
     target = template.with_suffix("") if template.suffix == ".j2" else template
     if any(part.endswith(".service.d") for part in target.parts):
         return read_unit
-    if target.parent.name == "slurm" and target.suffix == ".conf" and target.name != "plugstack.conf":
+    if (
+        target.parent.name == "slurm"
+        and target.suffix == ".conf"
+        and target.name != "plugstack.conf"
+    ):
         return read_settings
     return READERS.get(target.suffix)
 
@@ -64,7 +78,9 @@ def test_some_play_uses_the_role(role: Role, site: Site):
     assert site.patterns_of(role)
 
 
-@pytest.mark.parametrize("role", [role for role in roles() if "main" in role.entry_points], ids=lambda role: role.name)
+@pytest.mark.parametrize(
+    "role", [role for role in roles() if "main" in role.entry_points], ids=lambda role: role.name
+)
 def test_an_inventory_gives_the_role_what_it_needs(role: Role, site_of: Callable[[Role], Site]):
     options = role.entry_points["main"]["options"]
     validator = ArgumentSpecValidator(options)
@@ -81,7 +97,9 @@ def test_an_inventory_gives_the_role_what_it_needs(role: Role, site_of: Callable
 
 
 @every_template
-def test_a_template_renders_and_can_be_read(role: Role, template: Path, site_of: Callable[[Role], Site]):
+def test_a_template_renders_and_can_be_read(
+    role: Role, template: Path, site_of: Callable[[Role], Site]
+):
     read = reader(template)
     site = site_of(role)
     for host in site.hosts_of(role):

@@ -59,7 +59,9 @@ def http_back(place):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Back)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.socket = context.wrap_socket(
+        server.socket, server_side=True, do_handshake_on_connect=False
+    )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield server.server_address[1]
@@ -74,7 +76,12 @@ def grpc_back(place):
     _, authority = place
     files = authority.issue("grpc-back")
     handler = grpc.method_handlers_generic_handler(
-        "test.Api", {"Count": grpc.stream_unary_rpc_method_handler(lambda asked, _: str(len(list(asked))).encode())}
+        "test.Api",
+        {
+            "Count": grpc.stream_unary_rpc_method_handler(
+                lambda asked, _: str(len(list(asked))).encode()
+            )
+        },
     )
     server = grpc.server(ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((handler,))
@@ -154,7 +161,8 @@ def test_a_path_of_a_route_reaches_its_service(place, gateway, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/metrics", "/graphql/", "/graphqlx", "/files", "/files/../metrics", "/api/version"]
+    "path",
+    ["/", "/metrics", "/graphql/", "/graphqlx", "/files", "/files/../metrics", "/api/version"],
 )
 def test_any_other_path_reaches_nobody(place, gateway, path):
     assert get(place, gateway, "http.test", path)[0] == 404
@@ -166,7 +174,13 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(place, gateway, path):
 
 
 def test_a_service_is_told_who_calls_by_the_gateway_alone(place, gateway):
-    _, text = get(place, gateway, "http.test", "/graphql", headers={"X-Forwarded-For": "192.0.2.9", "X_Real_Ip": "x"})
+    _, text = get(
+        place,
+        gateway,
+        "http.test",
+        "/graphql",
+        headers={"X-Forwarded-For": "192.0.2.9", "X_Real_Ip": "x"},
+    )
 
     headers = json.loads(text)["headers"]
     assert headers["X-Forwarded-For"] == "127.0.0.1"
@@ -206,7 +220,10 @@ def test_a_stream_of_grpc_lasts_longer_than_a_request_of_http(place, gateway):
             time.sleep(STREAM_S / 5)
 
     credentials = grpc.ssl_channel_credentials((folder / "ca.crt").read_bytes())
-    options = [("grpc.ssl_target_name_override", "grpc.test"), ("grpc.default_authority", "grpc.test")]
+    options = [
+        ("grpc.ssl_target_name_override", "grpc.test"),
+        ("grpc.default_authority", "grpc.test"),
+    ]
     with grpc.secure_channel(f"127.0.0.1:{gateway.ports['grpc']}", credentials, options) as channel:
         count = channel.stream_unary("/test.Api/Count")
 
@@ -235,15 +252,25 @@ def test_metrics_are_told_over_tls_and_count_requests(place, gateway):
     status, text = get(place, gateway, "localhost", "/metrics", door="metrics")
 
     assert status == 200
-    assert 'traefik_router_requests_total{code="200",method="GET",protocol="http",router="open@file"' in text
+    assert (
+        'traefik_router_requests_total{code="200",method="GET",protocol="http",router="open@file"'
+        in text
+    )
 
 
 def test_the_access_log_holds_no_secret(place, gateway):
-    headers = {"Authorization": f"Bearer {SECRET}", "Cookie": SECRET, "Referer": f"https://a/?{SECRET}"}
+    headers = {
+        "Authorization": f"Bearer {SECRET}",
+        "Cookie": SECRET,
+        "Referer": f"https://a/?{SECRET}",
+    }
 
     get(place, gateway, "http.test", f"/files/told?token={SECRET}", headers=headers)
 
-    until(lambda: any(entry["RequestPath"].startswith("/files/told") for entry in gateway.accessed()), gateway.told)
+    until(
+        lambda: any(entry["RequestPath"].startswith("/files/told") for entry in gateway.accessed()),
+        gateway.told,
+    )
     assert SECRET not in (gateway.folder / "access.log").read_text()
 
 
@@ -254,7 +281,9 @@ def test_a_new_certificate_is_taken_up_without_a_restart(place, gateway):
 
     def is_new():
         with handshake(place, gateway, "websecure", "http.test") as connection:
-            return ("commonName", "renewed") in [pair[0] for pair in connection.getpeercert()["subject"]]
+            return ("commonName", "renewed") in [
+                pair[0] for pair in connection.getpeercert()["subject"]
+            ]
 
     until(is_new, gateway.told)
 

@@ -14,7 +14,16 @@ from ansible.template import trust_as_template
 from tests.fakes.certificates import Authority
 from tests.roles.catalogue import ROOT
 from tests.roles.conftest import Site, trusted
-from tests.roles.gateway import BINARY, ROLE, Gateway, checks, configuration, documents, running, until
+from tests.roles.gateway import (
+    BINARY,
+    ROLE,
+    Gateway,
+    checks,
+    configuration,
+    documents,
+    running,
+    until,
+)
 
 ROUTE = {"name": "a", "hosts": ["a.test"], "servers": ["https://localhost:1"]}
 LDAPS = {
@@ -33,7 +42,9 @@ ACME = {"traefik_acme_email": "a@b.test", "traefik_acme_server": "https://acme.t
 
 @pytest.fixture(scope="module")
 def known():
-    return checks.known_flags(subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout)
+    return checks.known_flags(
+        subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout
+    )
 
 
 @pytest.fixture
@@ -49,7 +60,11 @@ def folder(tmp_path):
 def options(site: Site, folder):
     """What the module is called with, for a route that works."""
     static, dynamic = documents(
-        site, folder, traefik_ca_file=f"{folder}/ca.crt", traefik_routes=[{**ROUTE, "allowed": ["127.0.0.1"]}], **LDAPS
+        site,
+        folder,
+        traefik_ca_file=f"{folder}/ca.crt",
+        traefik_routes=[{**ROUTE, "allowed": ["127.0.0.1"]}],
+        **LDAPS,
     )
     return asked(folder, static, dynamic)
 
@@ -65,9 +80,18 @@ def asked(folder, static, dynamic):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"entrypoint": {"web": {"address": ":80"}}}, "entrypoint is unknown; there is entrypoints"),
-        ({"entryPoints": {"web": {"adress": ":80"}}}, "entryPoints.web.adress is unknown; there is address"),
-        ({"accessLog": {"fields": {"header": {}}}}, "accessLog.fields.header is unknown; there is headers"),
+        (
+            {"entrypoint": {"web": {"address": ":80"}}},
+            "entrypoint is unknown; there is entrypoints",
+        ),
+        (
+            {"entryPoints": {"web": {"adress": ":80"}}},
+            "entryPoints.web.adress is unknown; there is address",
+        ),
+        (
+            {"accessLog": {"fields": {"header": {}}}},
+            "accessLog.fields.header is unknown; there is headers",
+        ),
         ({"log": {"level": {"INFO": True}}}, "log.level.INFO is unknown"),
         ({"api": True}, "api has keys of its own, and no value"),
         ({"metrics": {"prometheus": None}}, "metrics.prometheus has no value"),
@@ -83,7 +107,12 @@ def test_a_static_key_that_traefik_would_ignore_is_told(known, wrong, said):
 
 def test_static_keys_that_traefik_has_are_taken_however_they_are_written(known):
     right = {
-        "entrypoints": {"Any-Name": {"ADDRESS": ":80", "http": {"tls": {"domains": [{"main": "a", "sans": ["b"]}]}}}},
+        "entrypoints": {
+            "Any-Name": {
+                "ADDRESS": ":80",
+                "http": {"tls": {"domains": [{"main": "a", "sans": ["b"]}]}},
+            }
+        },
         "accessLog": {"fields": {"names": {"StartUTC": "drop"}}},
         "metrics": {"prometheus": {"buckets": [0.1, 1]}},
     }
@@ -130,7 +159,9 @@ def failing(usual, **variables):
         templar = usual.copy_with_new_env(available_variables=usual.available_variables | variables)
         conditions = task["ansible.builtin.assert"]["that"]
         conditions = [conditions] if isinstance(conditions, str) else conditions
-        found |= {task["name"] for condition in conditions if not templar.evaluate_conditional(condition)}
+        found |= {
+            task["name"] for condition in conditions if not templar.evaluate_conditional(condition)
+        }
     return found
 
 
@@ -151,7 +182,10 @@ def test_the_example_inventorys_variables_are_right(usual):
         ({"traefik_routes": [{**ROUTE, "hosts": ["a`) || Host(`b"]}]}, "the routes are some"),
         ({"traefik_routes": [{**ROUTE, "paths": ["x"]}]}, "the routes are some"),
         ({"traefik_routes": [{**ROUTE, "servers": ["control:8443"]}]}, "the routes are some"),
-        ({"traefik_routes": [{**ROUTE, "allowed": ["everybody"]}]}, "whoever may call is a network"),
+        (
+            {"traefik_routes": [{**ROUTE, "allowed": ["everybody"]}]},
+            "whoever may call is a network",
+        ),
         ({"traefik_ldaps_allowed": []}, "the directory is known whole"),
         ({"traefik_ldaps_servers": ["infra"]}, "the directory is known whole"),
         ({"traefik_acme_email": "a@b.test"}, "an ACME authority is known whole"),
@@ -163,11 +197,21 @@ def test_a_variable_that_cannot_be_right_is_told(usual, wrong, said):
 
 
 def test_every_service_that_listens_has_a_route_or_a_reason(usual):
-    groups = {"grid": ["g"], "control_plane": ["control"], "slurm_login": ["login"], "directory": ["infra"]}
-    known = usual.available_variables | {"groups": groups, "gridstead_log_origins": ["https://portal.test"]}
+    groups = {
+        "grid": ["g"],
+        "control_plane": ["control"],
+        "slurm_login": ["login"],
+        "directory": ["infra"],
+    }
+    known = usual.available_variables | {
+        "groups": groups,
+        "gridstead_log_origins": ["https://portal.test"],
+    }
     listening = re.findall(r"listen` .*`0\.0\.0\.0:(\d+)` \|$", SETTINGS.read_text(), re.MULTILINE)
 
-    routes = usual.copy_with_new_env(available_variables=known).template(trust_as_template("{{ traefik_routes }}"))
+    routes = usual.copy_with_new_env(available_variables=known).template(
+        trust_as_template("{{ traefik_routes }}")
+    )
 
     led_to = {server.rpartition(":")[2] for route in routes for server in route["servers"]}
     assert set(listening) - led_to == WITHOUT_ROUTE.keys()
@@ -185,7 +229,11 @@ def test_files_that_work_are_written_once(options, folder):
 
 def test_routes_from_an_acme_authority_are_tried_without_asking_it(site: Site, folder):
     static, dynamic = documents(
-        site, folder, traefik_ca_file=f"{folder}/ca.crt", traefik_routes=[{**ROUTE, "hosts": ["b.test"]}], **ACME
+        site,
+        folder,
+        traefik_ca_file=f"{folder}/ca.crt",
+        traefik_routes=[{**ROUTE, "hosts": ["b.test"]}],
+        **ACME,
     )
 
     assert configuration.keep(asked(folder, static, dynamic), check_mode=False)["changed"]
@@ -220,7 +268,10 @@ def test_a_trial_ends_when_its_module_is_killed(options, tmp_path):
             module.stdin.write(json.dumps(options))
             module.stdin.close()
             trial = Path("/proc", str(int(module.stdout.readline())))
-            until(lambda: b"traefik\0--config" in (trial / "cmdline").read_bytes(), lambda: "Traefik does not begin")
+            until(
+                lambda: b"traefik\0--config" in (trial / "cmdline").read_bytes(),
+                lambda: "Traefik does not begin",
+            )
         finally:
             module.kill()
 
@@ -296,7 +347,9 @@ def test_what_is_wrong_is_refused_and_the_old_files_stay(options, folder, spoil,
 
 def test_what_lies_beside_the_roles_file_is_tried_with_it(options, folder):
     (folder / "dynamic").mkdir()
-    (folder / "dynamic/own.yml").write_text("http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}")
+    (folder / "dynamic/own.yml").write_text(
+        "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
+    )
 
     with pytest.raises(configuration.Wrong, match="router b@file"):
         configuration.keep(options, check_mode=False)
@@ -334,7 +387,9 @@ def test_live_tells_a_door_that_waits_for_a_restart(options, gateway):
 
 
 def test_live_tells_an_error_that_came_later(options, gateway):
-    (gateway.folder / "dynamic/own.yml").write_text("http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}")
+    (gateway.folder / "dynamic/own.yml").write_text(
+        "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
+    )
     until(lambda: "b@file" in (gateway.ask("rawdata") or {}).get("routers", {}), gateway.told)
 
     with pytest.raises(configuration.Wrong, match="router b@file"):

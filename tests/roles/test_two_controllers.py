@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two controllers: what each is told, what runs when the second takes charge, how the state moves there."""
+"""Two controllers: what each is told, what runs when the second takes charge, how the state moves
+there.
+"""
 
 import subprocess
 
@@ -15,7 +17,11 @@ ALONE = {"slurm_backup_controller_host": "", "slurm_state_directory": "/var/lib/
 
 
 def lines(render, template, host="controller", **variables):
-    return [line for line in render(ROLE, template, host, **variables).splitlines() if line and line[0] != "#"]
+    return [
+        line
+        for line in render(ROLE, template, host, **variables).splitlines()
+        if line and line[0] != "#"
+    ]
 
 
 def told(render, *keys, **variables):
@@ -32,19 +38,25 @@ def test_slurm_is_told_of_both_and_the_first_comes_first(render):
 
 
 def test_one_controller_is_told_of_nobody_else(render):
-    assert told(render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation", **ALONE) == [
+    assert told(
+        render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation", **ALONE
+    ) == [
         "SlurmctldHost=controller",
         "StateSaveLocation=/var/lib/slurm/slurmctld",
     ]
     assert not [
-        line for line in lines(render, UNITS / "slurmctld.service.d/gridstead.conf.j2", **ALONE) if "shared" in line
+        line
+        for line in lines(render, UNITS / "slurmctld.service.d/gridstead.conf.j2", **ALONE)
+        if "shared" in line
     ]
 
 
 @pytest.mark.parametrize("daemon", ["slurmd", "sackd"])
 def test_nodes_ask_whichever_answers(render, daemon):
     (option,) = [
-        line for line in lines(render, UNITS / f"{daemon}.service.d/gridstead.conf.j2") if "conf-server" in line
+        line
+        for line in lines(render, UNITS / f"{daemon}.service.d/gridstead.conf.j2")
+        if "conf-server" in line
     ]
 
     assert option.endswith('--conf-server controller,controller2"')
@@ -76,7 +88,11 @@ def test_a_start_of_the_second_in_standby_notes_nothing_and_holds_nothing(render
 @pytest.mark.parametrize("component", ["controller", "backup_controller"])
 def test_a_slurmctld_older_than_the_key_of_tokens_learns_it_whichever_run_wrote_it(component):
     tasks = yaml.safe_load((ROLE.path / f"tasks/{component}.yml").read_text())
-    (task,) = [task for task in tasks if "slurmctld" in str(task.get("daemon", "")) + str(task.get("loop", ""))]
+    (task,) = [
+        task
+        for task in tasks
+        if "slurmctld" in str(task.get("daemon", "")) + str(task.get("loop", ""))
+    ]
 
     assert "__slurm_jwt_key_file" in str(task)
     assert "daemon" in task

@@ -9,7 +9,8 @@ from tests.roles.catalogue import ROOT
 filters = load(ROOT / "playbooks/filter_plugins/upgrade.py")
 release = load(ROOT / "roles/slurm/library/slurm_release.py")
 
-# apt-get --simulate --only-upgrade install slurmd libslurm42t64, Debian 13; the last three lines written by hand.
+# apt-get --simulate --only-upgrade install slurmd libslurm42t64, Debian 13; the last three lines
+# written by hand.
 SIMULATED = """\
 Reading package lists...
 Calculating upgrade...
@@ -83,13 +84,19 @@ def test_a_fix_of_every_host_is_not_refused():
         ({"login": found(version="")}, "login has no package of Slurm from Debian"),
         ({"db": found(problem="E: Unmet dependencies.\n")}, "db: apt says: E: Unmet dependencies."),
         ({"control": found(removed=["slurmctld"])}, "control: apt would remove slurmctld"),
-        ({"login": found(target="24.11.4-1")}, f"login: Slurm would go back from {OLD} to 24.11.4-1"),
+        (
+            {"login": found(target="24.11.4-1")},
+            f"login: Slurm would go back from {OLD} to 24.11.4-1",
+        ),
         ({"db": found(target="26.11.0-1")}, "db: from 24.11 to 26.11 are more than 2 series"),
         (
             {"compute2": found(target=NEXT)},
             f"slurmd {NEXT} on compute2 would be newer than slurmctld {FIXED} on control",
         ),
-        ({"login": found(target=NEXT)}, f"the commands {NEXT} on login would be newer than slurmdbd {FIXED} on db"),
+        (
+            {"login": found(target=NEXT)},
+            f"the commands {NEXT} on login would be newer than slurmdbd {FIXED} on db",
+        ),
         (
             {"compute1": found(target=NEXT), "compute2": found(target=NEXT)},
             f"slurmd {NEXT} on compute1, compute2 would be newer than slurmdbd {FIXED} on db",
@@ -115,7 +122,12 @@ def test_the_controllers_which_read_each_others_state_are_of_one_version():
 
 def test_the_database_goes_first_and_may_stay_ahead():
     assert refusals(db=found(target=NEXT)) == []
-    assert refusals(db=found(target="25.11.1-1"), control=found(target=NEXT), second=found(target=NEXT)) == []
+    assert (
+        refusals(
+            db=found(target="25.11.1-1"), control=found(target=NEXT), second=found(target=NEXT)
+        )
+        == []
+    )
     assert refusals(**{host: found(target=NEXT) for host in HOSTS if host != "compute1"}) == []
 
 
@@ -158,7 +170,9 @@ def test_it_is_told_what_is_newer_where():
     ]
 
 
-@pytest.mark.parametrize(("target", "changes"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)])
+@pytest.mark.parametrize(
+    ("target", "changes"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)]
+)
 def test_a_series_is_a_year_and_a_month(target, changes):
     assert filters.changes_series(found(target=target)) is changes
 

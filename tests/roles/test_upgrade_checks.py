@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an upgrade makes of a cluster that does not answer, and when it makes an archive, with stand-ins for Slurm."""
+"""What an upgrade makes of a cluster that does not answer, and when it makes an archive, with
+stand-ins for Slurm.
+"""
 
 import hashlib
 import json
@@ -24,8 +26,14 @@ class Cluster:
         self.folder = folder
         self.says("sinfo", WELL)
         self.says("sdiag", HEARD)
-        here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        groups = {f"slurm_{name}": {"hosts": {"ash": here}} for name in ("controller", "accounting", "login")}
+        here = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        }
+        groups = {
+            f"slurm_{name}": {"hosts": {"ash": here}}
+            for name in ("controller", "accounting", "login")
+        }
         groups |= {"slurm_compute": {"hosts": {"ash": None, "birch": here}}}
         for name, host in away.items():
             groups[name]["hosts"][host] = {"ansible_host": "127.0.0.1", "ansible_port": 1}
@@ -42,7 +50,11 @@ class Cluster:
     def reaches(self, name):
         """Have a playbook whose plays reach the hosts of the real one, and no more."""
         plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())
-        here = [play | {"tasks": [{"ansible.builtin.ping": None}], "roles": []} for play in plays if "hosts" in play]
+        here = [
+            play | {"tasks": [{"ansible.builtin.ping": None}], "roles": []}
+            for play in plays
+            if "hosts" in play
+        ]
         (self.folder / f"{name}.yml").write_text(yaml.safe_dump(here))
 
     def run(self, plays, *words):
@@ -54,7 +66,9 @@ class Cluster:
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
         command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.json'}", book, *words]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
         return done.returncode, " ".join(done.stdout.split())
 
 
@@ -67,11 +81,21 @@ def batch():
     """Return a play that ends a batch of two hosts."""
     play = upgrade()["Upgrade the compute hosts"]
     tasks = yaml.safe_load((PLAYBOOKS / "tasks/upgrade_host.yml").read_text())
-    end = next(number for number, task in enumerate(tasks) if task["name"] == "Ensure no node is lost")
+    end = next(
+        number for number, task in enumerate(tasks) if task["name"] == "Ensure no node is lost"
+    )
     before = {"compute1": "idle", "compute2": "mixed"}
     known = play["vars"] | {"__upgrade_before": before}
-    failing = {"ansible.builtin.command": "false", "when": "inventory_hostname == failing | default('')"}
-    return {"hosts": "slurm_compute", "gather_facts": False, "vars": known, "tasks": [failing, *tasks[end:]]}
+    failing = {
+        "ansible.builtin.command": "false",
+        "when": "inventory_hostname == failing | default('')",
+    }
+    return {
+        "hosts": "slurm_compute",
+        "gather_facts": False,
+        "vars": known,
+        "tasks": [failing, *tasks[end:]],
+    }
 
 
 @pytest.fixture
@@ -79,8 +103,12 @@ def cluster(tmp_path):
     return Cluster(tmp_path)
 
 
-@pytest.mark.parametrize(("program", "text", "code"), [("sinfo", "", 1), ("sdiag", HEARD.replace("0", "7"), 0)])
-def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(cluster, program, text, code):
+@pytest.mark.parametrize(
+    ("program", "text", "code"), [("sinfo", "", 1), ("sdiag", HEARD.replace("0", "7"), 0)]
+)
+def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(
+    cluster, program, text, code
+):
     cluster.says(program, text, code)
     plays = upgrade()
 
@@ -97,7 +125,9 @@ def test_a_node_that_stopped_answering_ends_the_upgrade(cluster):
     code, told = cluster.run([batch()])
 
     assert code == 2
-    assert "Since the upgrade began compute2 stopped answering. Later hosts were left alone." in told
+    assert (
+        "Since the upgrade began compute2 stopped answering. Later hosts were left alone." in told
+    )
 
 
 def test_a_slurmctld_that_does_not_answer_ends_the_upgrade(cluster):
@@ -143,8 +173,14 @@ def test_an_upgrade_makes_an_archive_first_if_slurm_or_the_control_plane_is_newe
     root = cluster.folder
     (root / "venv").symlink_to(root / releases[used])
     given = {"__control_plane_root": str(root), "__control_plane_venv": str(root / "venv")}
-    given |= {"control_plane_wheel": str(root / "new.whl"), "control_plane_requirements": str(root / "lock.txt")}
-    turn = {"ansible.builtin.add_host": {"name": "{{ item }}", "groups": ["upgrade"]}, "changed_when": False}
+    given |= {
+        "control_plane_wheel": str(root / "new.whl"),
+        "control_plane_requirements": str(root / "lock.txt"),
+    }
+    turn = {
+        "ansible.builtin.add_host": {"name": "{{ item }}", "groups": ["upgrade"]},
+        "changed_when": False,
+    }
     turns = {"hosts": "localhost", "gather_facts": False, "tasks": [turn | {"loop": newer}]}
     plays = upgrade()
 
@@ -153,7 +189,9 @@ def test_an_upgrade_makes_an_archive_first_if_slurm_or_the_control_plane_is_newe
 
     assert code == 0, told
     assert ("the site is backed up" in told) is is_backed_up
-    assert ("The control plane of ash is not the release of this checkout" in told) is (used != "own")
+    assert ("The control plane of ash is not the release of this checkout" in told) is (
+        used != "own"
+    )
     assert set(re.findall(r"changed=(\d+)", told)) == {"0"}
 
 
@@ -166,7 +204,9 @@ def test_who_is_left_out_is_reached_by_no_later_play(tmp_path, words, code, reac
     for name in ("control", "verify"):
         cluster.reaches(name)
 
-    got, told = cluster.run([upgrade()["Run the control plane"], upgrade()["Verify the site"]], *words)
+    got, told = cluster.run(
+        [upgrade()["Run the control plane"], upgrade()["Verify the site"]], *words
+    )
 
     assert got == code, told
     assert ("cedar" in told) == bool(code)

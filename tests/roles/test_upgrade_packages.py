@@ -19,7 +19,9 @@ esac
 
 @pytest.fixture
 def upgrade(tmp_path):
-    """Return a function: how apt ends in, how the script ends and what was said out. The policy is tmp_path/policy."""
+    """Return a function: how apt ends in, how the script ends and what was said out. The policy is
+    tmp_path/policy.
+    """
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("apt-get", "apt-mark", "dpkg"):

@@ -20,4 +20,7 @@ def test_a_version_is_what_its_program_says_in_every_playbook(plugins, version, 
     """The filter is found by the same ansible.cfg."""
     templar = Templar(variables={"version": version})
 
-    assert templar.template(trust_as_template("{{ version | upstream_version }}"), convert_data=False) == upstream
+    assert (
+        templar.template(trust_as_template("{{ version | upstream_version }}"), convert_data=False)
+        == upstream
+    )

@@ -26,7 +26,10 @@ INSPECTED = [role for role in VERIFIED if "inspection" in first_task(role)]
 def verified(tmp_path_factory):
     """Return the exit of the playbook, what it printed, and its report."""
     folder = tmp_path_factory.mktemp("site")
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    here = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    }
     variables = {
         **here, "pki_renew_before_days": 60, "pki_certificates": [],
         "base_hosts": [{"name": name, "address": "192.0.2.1"} for name in HOSTS],
@@ -36,7 +39,14 @@ def verified(tmp_path_factory):
     inventory = folder / "hosts.yml"
     inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": variables}}))
     report = folder / "report.json"
-    argv = ["ansible-playbook", "--inventory", inventory, "playbooks/verify.yml", "-e", f"site_report_file={report}"]
+    argv = [
+        "ansible-playbook",
+        "--inventory",
+        inventory,
+        "playbooks/verify.yml",
+        "-e",
+        f"site_report_file={report}",
+    ]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     return done, json.loads(report.read_text())
 
@@ -62,20 +72,26 @@ def test_it_looks_at_everything_on_every_host_whatever_it_found_before(verified)
 def test_a_host_that_is_not_reached_is_a_finding(verified):
     _, report = verified
 
-    assert [one["what"] for one in report["findings"] if one["host"] == "cedar"] == ["it is reached"]
+    assert [one["what"] for one in report["findings"] if one["host"] == "cedar"] == [
+        "it is reached"
+    ]
 
 
 def test_the_report_is_for_its_owner_alone_and_counts_what_was_looked_at(verified):
     done, report = verified
 
-    assert report["looked_at"] == sum(len(looks) for roles in report["hosts"].values() for looks in roles.values())
+    assert report["looked_at"] == sum(
+        len(looks) for roles in report["hosts"].values() for looks in roles.values()
+    )
     assert f"{len(report['findings'])} of {report['looked_at']} things are wrong" in done.stdout
 
 
 def test_every_role_that_can_be_verified_is():
     text = (ROOT / "playbooks/verify.yml").read_text()
 
-    assert [role.name for role in VERIFIED if f"name: {role.name}, tasks_from: verify" not in text] == []
+    assert [
+        role.name for role in VERIFIED if f"name: {role.name}, tasks_from: verify" not in text
+    ] == []
 
 
 def test_what_a_role_looks_at_is_found_by_the_report():
@@ -83,7 +99,8 @@ def test_what_a_role_looks_at_is_found_by_the_report():
     lost = [
         role.name
         for role in VERIFIED
-        if f"register: __{role.name}_verify_result\n" not in (role.path / "tasks/verify.yml").read_text()
+        if f"register: __{role.name}_verify_result\n"
+        not in (role.path / "tasks/verify.yml").read_text()
     ]
 
     assert lost == []
@@ -95,22 +112,36 @@ def test_what_a_role_looks_at_is_well_asked_on_every_host(role, site_of):
     site = site_of(role)
     for host in site.hosts_of(role):
         templar = site.templar(role, host)
-        templar.available_variables |= task.get("vars", {}) | {"ansible_search_path": [str(role.path)]}
+        templar.available_variables |= task.get("vars", {}) | {
+            "ansible_search_path": [str(role.path)]
+        }
         asked = templar.template(task["inspection"])
 
         assert asked == {key: list(value) for key, value in asked.items()}
         assert {key for one in asked.get("commands", []) for key in one} <= {
             "what", "argv", "expect", "refuse", "wait_s", "who", "hint",
         }  # fmt: skip
-        for pattern in (p for one in asked.get("commands", []) for k in ("expect", "refuse") for p in one.get(k, [])):
+        for pattern in (
+            p
+            for one in asked.get("commands", [])
+            for k in ("expect", "refuse")
+            for p in one.get(k, [])
+        ):
             re.compile(pattern)
-        assert [one for one in asked.get("units", []) if not re.fullmatch(r"[a-z@-]+\.(service|timer)", one)] == []
+        assert [
+            one
+            for one in asked.get("units", [])
+            if not re.fullmatch(r"[a-z@-]+\.(service|timer)", one)
+        ] == []
 
 
 @pytest.mark.parametrize(
-    ("components", "units"), [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])]
+    ("components", "units"),
+    [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])],
 )
-def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(components, units, site):
+def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(
+    components, units, site
+):
     role = next(role for role in roles() if role.name == "slurm")
     task = first_task(role)
     templar = site.templar(role, "login")
@@ -130,7 +161,9 @@ def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(
         ({"HealthCheckProgram": "/usr/sbin/nhc"}, []),
     ],
 )
-def test_a_node_that_does_not_look_at_itself_by_our_program_is_not_asked_whether_it_did(settings, waits, site):
+def test_a_node_that_does_not_look_at_itself_by_our_program_is_not_asked_whether_it_did(
+    settings, waits, site
+):
     role = next(role for role in roles() if role.name == "slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)
@@ -149,7 +182,9 @@ def test_a_node_that_is_away_need_not_be_ready(away, found, site):
     templar = site.templar(role, "controller", slurm_nodes_away=away)
     templar.available_variables |= task["vars"] | {"slurm_components": ["controller"]}
 
-    (nodes,) = (one for one in templar.template(task["inspection"]["commands"]) if one["argv"][0] == "sinfo")
+    (nodes,) = (
+        one for one in templar.template(task["inspection"]["commands"]) if one["argv"][0] == "sinfo"
+    )
     (refuse,) = nodes["refuse"]
 
     lines = "gpu1 down*\ngpu10 drain\ngpu2 idle"

@@ -28,7 +28,10 @@ class Host:
 
     def __init__(self, folder):
         self.folder = folder
-        self.keystore, self.note = folder / "wallets/supervisor.json", folder / "secrets/wallet-supervisor.address"
+        self.keystore, self.note = (
+            folder / "wallets/supervisor.json",
+            folder / "secrets/wallet-supervisor.address",
+        )
         (folder / "next/bin").mkdir(parents=True)
         command = folder / "next/bin/gridstead"
         command.write_text(COMMAND.format(python=sys.executable))
@@ -53,12 +56,16 @@ class Host:
             "control_plane_wallets": {"supervisor": "supervisor.password"},
             "control_plane_wallet_notes": {"supervisor": str(self.note)},
         }
-        tasks = [{"ansible.builtin.import_role": {"name": "control_plane", "tasks_from": tasks_from}}]
+        tasks = [
+            {"ansible.builtin.import_role": {"name": "control_plane", "tasks_from": tasks_from}}
+        ]
         path = self.folder / "play.yml"
         path.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
         argv = ["ansible-playbook", "--inventory=localhost,", path, "-e", json.dumps(variables)]
         argv += ["-e", "ansible_connection=local", *options]
-        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(
+            argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        )
 
     def files(self):
         """Return what is in the files that may not change."""
@@ -109,7 +116,10 @@ def test_a_first_run_notes_the_wallet_that_it_makes_and_a_second_one_changes_not
 
     assert done.returncode == 0, done.stdout
     before = host.files()
-    assert before["wallet-supervisor.address"] == f"0x{json.loads(before['supervisor.json'])['address']}\n"
+    assert (
+        before["wallet-supervisor.address"]
+        == f"0x{json.loads(before['supervisor.json'])['address']}\n"
+    )
     assert host.note.stat().st_mode & 0o777 == 0o600
     assert host.note.parent.stat().st_mode & 0o777 == 0o700
     assert "changed=0" in host.run().stdout
@@ -123,7 +133,10 @@ def test_a_wallet_whose_site_has_lost_its_secrets_is_left_as_it_is(host):
 
     told = " ".join(done.stdout.split())
     assert done.returncode == 2, done.stdout
-    assert f"localhost has the wallets supervisor, and there is nothing in {host.note.parent}, where" in told
+    assert (
+        f"localhost has the wallets supervisor, and there is nothing in {host.note.parent}, where"
+        in told
+    )
     assert host.files().keys() == {"supervisor.json"}
 
 
@@ -157,7 +170,9 @@ def test_the_first_playbook_of_site_yml_that_reaches_a_host_looks_for_lost_walle
 def test_hosts_that_share_a_group_have_a_note_each(site):
     notes = {}
     for name in ("control", "infra"):
-        known = site.variables.get_vars(host=site.inventory.get_host(name)) | {"group_names": ["grid"]}
+        known = site.variables.get_vars(host=site.inventory.get_host(name)) | {
+            "group_names": ["grid"]
+        }
         templar = site.templar(Role("control_plane"), name, group_names=["grid"])
         notes[name] = templar.template(templar.available_variables["control_plane_wallet_notes"])
         assert notes[name].keys() == templar.template(known["control_plane_wallets"]).keys()
@@ -165,7 +180,9 @@ def test_hosts_that_share_a_group_have_a_note_each(site):
     assert notes["control"] != notes["infra"]
 
 
-@pytest.mark.parametrize(("address", "expected"), [(OWN.removeprefix("0x"), OWN), (OWN, OWN), ("0x" + 40 * "A", OWN)])
+@pytest.mark.parametrize(
+    ("address", "expected"), [(OWN.removeprefix("0x"), OWN), (OWN, OWN), ("0x" + 40 * "A", OWN)]
+)
 def test_a_wallet_is_known_by_its_key_file(address, expected, tmp_path):
     (tmp_path / "supervisor.json").write_text(json.dumps({"address": address}))
 

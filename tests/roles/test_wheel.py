@@ -32,10 +32,17 @@ def checkout(tmp_path):
 
 @pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
 def test_a_run_of_some_hosts_builds_it_too_and_reaches_none(checkout, words):
-    argv = ["ansible-playbook", f"--inventory={ROOT / 'inventory/example'}", "playbooks/wheel.yml", *words]
+    argv = [
+        "ansible-playbook",
+        f"--inventory={ROOT / 'inventory/example'}",
+        "playbooks/wheel.yml",
+        *words,
+    ]
     environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
 
-    done = subprocess.run(argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list((checkout / "dist").glob("thing-1.0-*.whl"))) == 1
@@ -44,11 +51,18 @@ def test_a_run_of_some_hosts_builds_it_too_and_reaches_none(checkout, words):
 def test_site_builds_it_before_any_host_is_touched():
     parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
 
-    assert [part["ansible.builtin.import_playbook"] for part in parts[:2]] == ["validate.yml", "wheel.yml"]
+    assert [part["ansible.builtin.import_playbook"] for part in parts[:2]] == [
+        "validate.yml",
+        "wheel.yml",
+    ]
 
 
-@pytest.mark.parametrize("playbook", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "playbook", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem
+)
 def test_who_installs_it_has_built_it(playbook):
-    parts = [part.get("ansible.builtin.import_playbook") for part in yaml.safe_load(playbook.read_text())]
+    parts = [
+        part.get("ansible.builtin.import_playbook") for part in yaml.safe_load(playbook.read_text())
+    ]
 
     assert "control.yml" not in parts or "wheel.yml" in parts[: parts.index("control.yml")]

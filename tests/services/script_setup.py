@@ -36,7 +36,9 @@ class DefinitionsSetup:
         self.wallet = Wallet()
         self.modules = MemoryModules()
         self.charged = []
-        self.service = new_service(self.scripts, self.ledger, self.clock, key=KEY, modules=self.modules)
+        self.service = new_service(
+            self.scripts, self.ledger, self.clock, key=KEY, modules=self.modules
+        )
         self.script_id = self.submit(**workflow)
         self.job = matched_job(CUSTOMER, self.wallet.address, self.script_id)
         self.ledger.job = self.job

@@ -28,17 +28,27 @@ class PickyAccount(FakeAccount):
         claims = (self.refuses and calls and isinstance(calls[0], ClaimJobs) for calls in batches)
         refusal = TransactionReverted("ClaimJobs", "ProviderNotJoined")
         limits = super().gas(batches, room=room)
-        return tuple(refusal if refused else gas for refused, gas in zip(claims, limits, strict=True))
+        return tuple(
+            refusal if refused else gas for refused, gas in zip(claims, limits, strict=True)
+        )
 
 
 def settlement(job):
     evidence = "0x" + "00" * 32
-    fields = {"state": JobState.FINISHED, "seconds": 1, "exit_code": 0, "error": "", "evidence": evidence}
+    fields = {
+        "state": JobState.FINISHED,
+        "seconds": 1,
+        "exit_code": 0,
+        "error": "",
+        "evidence": evidence,
+    }
     return Settle(job_key=job.job_key, **fields)
 
 
 class HastyLedger(FakeLedger):
-    """A chain that, while ``hasty``, answers for its newest block as if the next were mined already."""
+    """A chain that, while ``hasty``, answers for its newest block as if the next were mined
+    already.
+    """
 
     hasty = False
 
@@ -72,7 +82,9 @@ class WalletSender:
             outbox=self.outbox,
             transactions=self.outbox,
         )
-        self.sender = Sender(ports, DispatchPolicy(**({"confirmations": 1, "replace_after_s": 30} | changed)))
+        self.sender = Sender(
+            ports, DispatchPolicy(**({"confirmations": 1, "replace_after_s": 30} | changed))
+        )
 
     def claimed_job(self):
         job = self.ledger.request(CUSTOMER)
@@ -97,7 +109,11 @@ class WalletSender:
 
     def signed(self, *, closed=False):
         """Return the stored transactions, those of closed nonces only if asked for."""
-        return [one for account, one in self.outbox.signed if closed or (account, one.nonce) not in self.outbox.closed]
+        return [
+            one
+            for account, one in self.outbox.signed
+            if closed or (account, one.nonce) not in self.outbox.closed
+        ]
 
     def states(self):
         return [entry.state for entry in self.outbox.entries()]

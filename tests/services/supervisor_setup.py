@@ -51,7 +51,10 @@ class SupervisorSetup:
         self.ledger.add_provider(US)
         self.ledger.mine(CONFIRMATIONS)
         self.rules = Rules(
-            chain_id=self.ledger.chain_id, contract=self.ledger.contract, provider=US, confirmations=CONFIRMATIONS
+            chain_id=self.ledger.chain_id,
+            contract=self.ledger.contract,
+            provider=US,
+            confirmations=CONFIRMATIONS,
         )
         self.sync()
         self.start()

@@ -17,7 +17,9 @@ from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavaila
 from gridstead.services.agent import REASSOCIATE_EVERY_S, Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
-JOB_KEY = JobKey(job_id=JobId(chain_id=179188, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
+JOB_KEY = JobKey(
+    job_id=JobId(chain_id=179188, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
+)
 SUBMISSION = Submission(
     job_key=JOB_KEY,
     user=USER,
@@ -172,7 +174,9 @@ def test_cancel_ends_only_the_attempt_that_carries_the_job_key(bench):
 
 
 def test_cancel_leaves_jobs_without_a_job_key_alone(bench):
-    slurm_job_id = bench.scheduler.impostor(name=JOB_KEY.job_id.slurm_name, job_key=None, user="root")
+    slurm_job_id = bench.scheduler.impostor(
+        name=JOB_KEY.job_id.slurm_name, job_key=None, user="root"
+    )
 
     bench.agent.cancel(slurm_job_id, job_key=str(JOB_KEY))
     with pytest.raises(InvalidInput):

@@ -33,7 +33,9 @@ def test_node_that_runs_ahead_of_its_newest_block_costs_no_call(wallet_sender, r
 
     assert wallet_sender.states() == [SendState.FINAL] * 12
     assert all(not one.withdrawn for one in wallet_sender.signed(closed=True))
-    carried = sorted(entry_id for one in wallet_sender.signed(closed=True) for entry_id in one.entry_ids)
+    carried = sorted(
+        entry_id for one in wallet_sender.signed(closed=True) for entry_id in one.entry_ids
+    )
     assert carried == list(range(1, 13))
 
 
@@ -55,7 +57,9 @@ def test_receipt_is_asked_for_once_as_long_as_the_chain_stands(wallet_sender):
     wallet_sender.put_running()
     asked = []
     receipts = wallet_sender.account.receipts
-    wallet_sender.account.receipts = lambda hashes: receipts(asked.append(list(hashes)) or asked[-1])
+    wallet_sender.account.receipts = lambda hashes: receipts(
+        asked.append(list(hashes)) or asked[-1]
+    )
     wallet_sender.tick_and_mine(4)
     assert [len(hashes) for hashes in asked] == [1]
     assert wallet_sender.states() == [SendState.MINED]
@@ -67,7 +71,9 @@ def test_receipt_is_asked_for_once_as_long_as_the_chain_stands(wallet_sender):
     assert wallet_sender.states() == [SendState.FINAL]
 
 
-def test_job_of_a_call_that_waits_is_looked_up_when_the_call_is_sent_again_or_the_chain_changed(wallet_sender):
+def test_job_of_a_call_that_waits_is_looked_up_when_the_call_is_sent_again_or_the_chain_changed(
+    wallet_sender,
+):
     wallet_sender.put_running()
     looked = []
     jobs = wallet_sender.ledger.jobs
@@ -91,7 +97,9 @@ def test_job_of_a_call_that_waits_is_looked_up_when_the_call_is_sent_again_or_th
     assert len(looked) == 3
 
 
-def test_mined_call_is_not_taken_for_a_strangers_while_the_server_asked_has_no_receipt(wallet_sender):
+def test_mined_call_is_not_taken_for_a_strangers_while_the_server_asked_has_no_receipt(
+    wallet_sender,
+):
     wallet_sender.policy(confirmations=5, resend_after_s=1)
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
@@ -143,7 +151,9 @@ def test_receipt_of_another_fork_is_not_believed(wallet_sender):
 
 
 def test_receipt_is_looked_at_once_more_before_it_is_final(wallet_sender):
-    """The server that gave it may have stood on another fork all the time, and so may the one that confirmed it."""
+    """The server that gave it may have stood on another fork all the time, and so may the one that
+    confirmed it.
+    """
     wallet_sender.policy(confirmations=3)
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()

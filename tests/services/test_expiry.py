@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler ends what providers left lying: on fakes, whose contracts refuse what comes too soon."""
+"""The meta-scheduler ends what providers left lying: on fakes, whose contracts refuse what comes
+too soon.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class SupervisorSetup:
 
     def start(self):
         """Start the service, as a new process over the same chain and outbox."""
-        self.service = MetaScheduler(self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox, confirmations=2)
+        self.service = MetaScheduler(
+            self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox, confirmations=2
+        )
 
     def tick(self):
         """Let the service decide and the sender send; return the calls."""
@@ -218,7 +222,9 @@ def test_a_wait_is_told_once_and_asked_to_end_once_while_the_call_is_on_its_way(
             grid.service.tick()
             grid.ledger.mine()
 
-    assert [entry["job_id"] for entry in logs if entry["event"] == "expiry_requested"] == [job.id.number]
+    assert [entry["job_id"] for entry in logs if entry["event"] == "expiry_requested"] == [
+        job.id.number
+    ]
     assert len(grid.outbox.open_entries()) == 1
 
 
@@ -238,7 +244,9 @@ def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, job):
         calls = grid.lie()
 
     assert [call.job_key for call in calls] == [other.job_key]
-    assert [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"] == ["cannot be stored"]
+    assert [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"] == [
+        "cannot be stored"
+    ]
 
 
 def test_a_claim_whose_block_is_not_there_waits(grid, job):
@@ -273,7 +281,9 @@ def test_a_job_that_ended_is_not_read_again(grid, job):
     grid.ledger.mine(2)
     grid.tick()
     known, asked = grid.ledger.jobs, []
-    grid.ledger.jobs = lambda numbers, *, at_block: known(asked.extend(numbers) or numbers, at_block=at_block)
+    grid.ledger.jobs = lambda numbers, *, at_block: known(
+        asked.extend(numbers) or numbers, at_block=at_block
+    )
     grid.ledger.mine()
     grid.tick()
 

@@ -136,7 +136,9 @@ def test_reorg_while_nobody_looked_is_noticed(ledger, cursor):
 
 
 @pytest.mark.parametrize(("depth", "given"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
-def test_reorg_deeper_than_the_confirmations_has_everything_read_again(ledger, cursor, depth, given):
+def test_reorg_deeper_than_the_confirmations_has_everything_read_again(
+    ledger, cursor, depth, given
+):
     """It may have taken back the end of what was asked for long before, and was forgotten since."""
     follower = Follower(ledger, cursor, confirmations=2)
     for _ in range(4):
@@ -155,7 +157,9 @@ def test_reorg_deeper_than_the_confirmations_has_everything_read_again(ledger, c
     assert reader.all == given
 
 
-def test_server_that_lags_by_more_than_the_confirmations_has_nothing_read_again(ledger, cursor, monkeypatch):
+def test_server_that_lags_by_more_than_the_confirmations_has_nothing_read_again(
+    ledger, cursor, monkeypatch
+):
     reader, follower = Reader(), Follower(ledger, cursor, confirmations=2)
     for _ in range(6):
         ledger.request(CUSTOMER)
@@ -251,16 +255,22 @@ def test_range_is_handed_over_with_the_block_that_ends_it(ledger, cursor):
     ledger.request(CUSTOMER)
     given = []
 
-    Follower(ledger, cursor, blocks_per_read=3).follow(lambda events, end: given.append((asked(events), end)))
+    Follower(ledger, cursor, blocks_per_read=3).follow(
+        lambda events, end: given.append((asked(events), end))
+    )
 
     assert given == [([1], ledger.block(2)), ([2], ledger.head())]
 
 
-def test_range_of_long_ago_is_handed_over_with_a_block_whose_state_a_pruning_node_has(ledger, cursor):
+def test_range_of_long_ago_is_handed_over_with_a_block_whose_state_a_pruning_node_has(
+    ledger, cursor
+):
     ledger.request(CUSTOMER)
     head = ledger.mine(100)
     given = []
 
-    Follower(ledger, cursor, blocks_per_read=3).follow(lambda events, end: given.append((asked(events), end)))
+    Follower(ledger, cursor, blocks_per_read=3).follow(
+        lambda events, end: given.append((asked(events), end))
+    )
 
     assert given == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]

@@ -35,7 +35,9 @@ class FakeDirectory:
     def ensure_users(self, addresses):
         made = tuple(a for a in addresses if a not in self.accounts)
         for address in made:
-            self.accounts[address] = GridUser(address=address, uid=200_001 + len(self.accounts), gid=100_000)
+            self.accounts[address] = GridUser(
+                address=address, uid=200_001 + len(self.accounts), gid=100_000
+            )
         return made
 
     def users(self):
@@ -64,7 +66,9 @@ def ledger():
 
 
 def meta_scheduler(ledger, outbox=None):
-    return MetaScheduler(ledger, Follower(ledger, MemoryCursor()), outbox or MemoryOutbox(), confirmations=2)
+    return MetaScheduler(
+        ledger, Follower(ledger, MemoryCursor()), outbox or MemoryOutbox(), confirmations=2
+    )
 
 
 def test_a_pending_job_without_a_provider_waits_with_a_reason(ledger):
@@ -162,7 +166,9 @@ def test_a_refusal_on_a_lost_fork_does_not_stick_to_the_next_owner_of_the_number
     service.tick()
 
     assert job.id == lost.id
-    assert [(entry.call.job_key, entry.call.provider) for entry in outbox.open_entries()] == [(job.job_key, US)]
+    assert [(entry.call.job_key, entry.call.provider) for entry in outbox.open_entries()] == [
+        (job.job_key, US)
+    ]
 
 
 @pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
@@ -220,7 +226,9 @@ def test_history_is_read_from_its_first_block(ledger):
     start = ledger.head().number + 1
     ledger.request(CUSTOMERS[1])
     directory = FakeDirectory()
-    LdapConnector(ledger, Follower(ledger, MemoryCursor(), start=start), directory, start=start).tick()
+    LdapConnector(
+        ledger, Follower(ledger, MemoryCursor(), start=start), directory, start=start
+    ).tick()
 
     assert [user.address for user in directory.users()] == [CUSTOMERS[1]]
 
@@ -228,7 +236,10 @@ def test_history_is_read_from_its_first_block(ledger):
 def test_only_wallets_in_range_get_directories():
     storage = FakeStorage()
     good = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)
-    strangers = [GridUser(address=CUSTOMERS[1], uid=0, gid=0), GridUser(address="root", uid=200_002, gid=100_000)]
+    strangers = [
+        GridUser(address=CUSTOMERS[1], uid=0, gid=0),
+        GridUser(address="root", uid=200_002, gid=100_000),
+    ]
     directory = FakeDirectory({user.address: user for user in [good, *strangers]})
     maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=FakeClock())
     maker.tick()
@@ -258,19 +269,25 @@ def test_one_users_bad_directory_keeps_no_other_out():
         maker.tick()
 
     assert storage.made[-1].address == CUSTOMERS[0]
-    assert [line["user"] for line in lines if line["event"] == "directories_failed"] == [CUSTOMERS[0]]
+    assert [line["user"] for line in lines if line["event"] == "directories_failed"] == [
+        CUSTOMERS[0]
+    ]
 
 
 def test_a_cluster_registers_once_and_again_when_it_changes(ledger):
     outbox, slurm = MemoryOutbox(), FakeScheduler(ledger.clock)
-    terms = Terms(prices=Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3), labels={"zone": "lab"})
+    terms = Terms(
+        prices=Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3), labels={"zone": "lab"}
+    )
     service = Registration(ledger, outbox, slurm, provider=US, terms=terms)
     service.tick()
     ledger.deliver(outbox, US)
     service.tick()
     assert outbox.open_entries() == ()
 
-    dearer = Terms(prices=Prices(gpu_per_min=1, cpu_per_min=9, memory_mb_per_min=3), labels={"zone": "lab"})
+    dearer = Terms(
+        prices=Prices(gpu_per_min=1, cpu_per_min=9, memory_mb_per_min=3), labels={"zone": "lab"}
+    )
     Registration(ledger, outbox, slurm, provider=US, terms=dearer).tick()
 
     assert len(outbox.open_entries()) == 1

@@ -97,7 +97,9 @@ def test_caller_is_charged_for_what_its_workflow_becomes(definitions_setup):
     """A few kilobytes of empty steps become a script a hundred times as large."""
     script_id = definitions_setup.submit(steps=[{"steps": [{}] * 255}] * 4)
 
-    assert definitions_setup.charged[-1] == len(definitions_setup.scripts.records[script_id]) > 40_000
+    assert (
+        definitions_setup.charged[-1] == len(definitions_setup.scripts.records[script_id]) > 40_000
+    )
 
 
 def test_caller_that_has_sent_too_much_stores_nothing(definitions_setup):
@@ -119,9 +121,15 @@ def test_workflow_that_becomes_too_much_is_not_stored(definitions_setup):
 
 @pytest.mark.parametrize(
     ("workflow", "stored"),
-    [({}, False), ({"enableLogging": True}, True), ({"enableLogging": True, "input": {"s3": STORE}}, False)],
+    [
+        ({}, False),
+        ({"enableLogging": True}, True),
+        ({"enableLogging": True, "input": {"s3": STORE}}, False),
+    ],
 )
-def test_script_without_secrets_is_stored_only_where_it_is_another_one(definitions_setup, workflow, stored):
+def test_script_without_secrets_is_stored_only_where_it_is_another_one(
+    definitions_setup, workflow, stored
+):
     record = json.loads(definitions_setup.scripts.records[definitions_setup.submit(**workflow)])
 
     assert ("script_without_secrets" in record) == stored
@@ -131,7 +139,9 @@ def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
     answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     assert "echo hello" in answer.script
-    permit = parse_token(KEY, answer.log_write_token, owner=CUSTOMER, log_name=definitions_setup.job.id.slurm_name)
+    permit = parse_token(
+        KEY, answer.log_write_token, owner=CUSTOMER, log_name=definitions_setup.job.id.slurm_name
+    )
     assert permit.log.log_identity == log_identity_of(definitions_setup.job.job_key)
     assert permit.expires_at == definitions_setup.clock.now() + LONGEST_TOKEN_S
     assert answer.secrets["GRIDSTEAD_LOG_TOKEN"].decode() == answer.log_write_token
@@ -195,7 +205,9 @@ def test_job_that_is_over_gets_nothing(definitions_setup, state):
 @pytest.mark.parametrize("job", ["unknown", "pending"])
 def test_job_that_our_node_has_not_seen_matched_yet_is_asked_for_again(definitions_setup, job):
     definitions_setup.ledger.job = (
-        None if job == "unknown" else replace(definitions_setup.job, state=JobState.PENDING, provider="")
+        None
+        if job == "unknown"
+        else replace(definitions_setup.job, state=JobState.PENDING, provider="")
     )
 
     with pytest.raises(ChainUnavailable):
@@ -218,7 +230,9 @@ def test_script_that_is_not_stored_is_unavailable(definitions_setup):
 
 
 @pytest.mark.parametrize("error", [ConfigError("no key ab12"), ScriptDamaged("altered")])
-def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(definitions_setup, error, capsys):
+def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(
+    definitions_setup, error, capsys
+):
     def get(_):
         raise error
 
@@ -239,7 +253,9 @@ def test_chain_that_does_not_answer_is_told(definitions_setup):
 
 
 def test_nothing_of_a_workflow_is_logged(capsys):
-    definitions_setup = DefinitionsSetup(env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True)
+    definitions_setup = DefinitionsSetup(
+        env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True
+    )
     answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     printed = capsys.readouterr().out

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger: who writes, who reads, what is kept. What the wire makes of it is tested in tests/adapters/rpc."""
+"""The logger: who writes, who reads, what is kept. What the wire makes of it is tested in
+tests/adapters/rpc.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.log import Chunk, LogId, is_log_identity, log_identity_of, to_chunk_data, to_lines
+from gridstead.domain.log import (
+    Chunk,
+    LogId,
+    is_log_identity,
+    log_identity_of,
+    to_chunk_data,
+    to_lines,
+)
 from gridstead.domain.log_access import (
     LONGEST_TOKEN_S,
     MAX_AGE_S,
@@ -73,7 +82,11 @@ def test_token_opens_its_own_log_only(service, owner, permit):
 
     assert service.authorize_write(token, owner.address, NAME) == permit
 
-    for other in ("0x" + "01" * 20, NAME + "0"), (owner.address, NAME + "0"), ("0x" + "01" * 20, NAME):
+    for other in (
+        ("0x" + "01" * 20, NAME + "0"),
+        (owner.address, NAME + "0"),
+        ("0x" + "01" * 20, NAME),
+    ):
         with pytest.raises(NotAllowed):
             service.authorize_write(token, *other)
     log_identity, expires_at, mac = token.split(".")
@@ -146,7 +159,9 @@ def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
     service.write(permit, line(b"old"))
     service.write(later, line(b"new"))
 
-    found = [service.find(owner.address, NAME, log_identity) for log_identity in ("1" * 32, "2" * 32, "")]
+    found = [
+        service.find(owner.address, NAME, log_identity) for log_identity in ("1" * 32, "2" * 32, "")
+    ]
 
     assert [service.read(log, 0)[0].chunk.data for log in found] == [b"old", b"new", b"new"]
     assert service.find(owner.address, "another", "") is None
@@ -181,9 +196,12 @@ def test_sweep_hands_the_time_on(service, logs, clock):
 
 @pytest.mark.parametrize("factor", [1, 1000])
 @pytest.mark.parametrize(
-    ("age_s", "is_good"), [(0, True), (MAX_AGE_S, True), (-MAX_AGE_S, True), (301, False), (-301, False)]
+    ("age_s", "is_good"),
+    [(0, True), (MAX_AGE_S, True), (-MAX_AGE_S, True), (301, False), (-301, False)],
 )
-def test_signature_is_good_for_minutes_in_seconds_and_milliseconds(service, owner, clock, factor, age_s, is_good):
+def test_signature_is_good_for_minutes_in_seconds_and_milliseconds(
+    service, owner, clock, factor, age_s, is_good
+):
     timestamp = (clock.now() - age_s) * factor
     read = owner.sign(read_text(owner.address, NAME, timestamp).encode())
     watch = owner.sign(watch_text(owner.address, timestamp).encode())
@@ -201,7 +219,10 @@ def test_signature_is_good_for_minutes_in_seconds_and_milliseconds(service, owne
 def test_owner_is_read_in_any_case(service, owner, clock):
     signature = owner.sign(read_text(owner.address, NAME, clock.now()).encode())
 
-    assert service.authorize_read(owner.account.address, NAME, clock.now(), signature) == (owner.address, NAME)
+    assert service.authorize_read(owner.account.address, NAME, clock.now(), signature) == (
+        owner.address,
+        NAME,
+    )
 
 
 def test_wallet_cannot_read_what_is_anothers(service, owner, clock):
@@ -216,6 +237,8 @@ def test_wallet_cannot_read_what_is_anothers(service, owner, clock):
 def test_names_are_the_owners(service, clock):
     one, other = Wallet(), Wallet()
     for wallet, name in ((one, "b"), (one, "a"), (other, "c")):
-        service.write(WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x"))
+        service.write(
+            WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x")
+        )
 
     assert service.names(one.address) == ("a", "b")

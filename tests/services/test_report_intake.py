@@ -21,7 +21,11 @@ class Bench:
         self.reports = FakeReportStore()
         self.spool = FakeSpool()
         self.intake = ReportIntake(
-            reports=self.reports, seal=FakeSeal(), spool=self.spool, sources=[NODE], clock=self.clock
+            reports=self.reports,
+            seal=FakeSeal(),
+            spool=self.spool,
+            sources=[NODE],
+            clock=self.clock,
         )
 
 
@@ -31,14 +35,22 @@ def bench():
 
 
 def completion(**changes):
-    record = {"version": 1, "slurm_job_id": 12, "uid": 200001, "end_s": 1790000060, "admin_comment": JOB_KEY}
+    record = {
+        "version": 1,
+        "slurm_job_id": 12,
+        "uid": 200001,
+        "end_s": 1790000060,
+        "admin_comment": JOB_KEY,
+    }
     return json.dumps(record | changes)
 
 
 def test_a_report_of_root_on_a_node_gets_in(bench):
     bench.intake.receive(b"0 30 " + END, NODE)
 
-    assert bench.reports.hints == [Hint(event="end", slurm_job_id=12, uid=200001, occurred_at=1790000060)]
+    assert bench.reports.hints == [
+        Hint(event="end", slurm_job_id=12, uid=200001, occurred_at=1790000060)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +96,9 @@ def test_records_of_the_spool_get_in_and_broken_lines_are_put_aside(bench):
 
     bench.intake.tick()
 
-    assert bench.reports.hints == [Hint(event="record", slurm_job_id=12, uid=200001, occurred_at=1790000060)]
+    assert bench.reports.hints == [
+        Hint(event="record", slurm_job_id=12, uid=200001, occurred_at=1790000060)
+    ]
     assert bench.spool.rejected == broken
     assert bench.spool.lines == []
 

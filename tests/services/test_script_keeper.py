@@ -92,10 +92,15 @@ def test_script_whose_job_came_while_the_service_was_away_is_kept(definitions_se
 
 
 def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(definitions_setup):
-    """Several servers behind one endpoint: the one that is asked now lags behind the one that told of the job."""
+    """Several servers behind one endpoint: the one that is asked now lags behind the one that told
+    of the job.
+    """
     definitions_setup.keep()
     definitions_setup.name_it()
-    jobs, definitions_setup.ledger.jobs = definitions_setup.ledger.jobs, lambda numbers, *, at_block: {}
+    jobs, definitions_setup.ledger.jobs = (
+        definitions_setup.ledger.jobs,
+        lambda numbers, *, at_block: {},
+    )
     definitions_setup.later(0)
     definitions_setup.ledger.jobs = jobs
 
@@ -137,7 +142,9 @@ def test_script_of_a_job_number_that_begins_anew_is_removed(definitions_setup):
     """On a fresh chain numbers start again, and the job of this number has another script."""
     definitions_setup.keep()
     definitions_setup.name_it()
-    definitions_setup.ledger.job = replace(definitions_setup.ledger.job, batch_location_hash="another")
+    definitions_setup.ledger.job = replace(
+        definitions_setup.ledger.job, batch_location_hash="another"
+    )
     definitions_setup.later(60)
     definitions_setup.later(60)
 
@@ -227,7 +234,10 @@ def test_named_scripts_make_room(definitions_setup):
 
 def test_old_seals_are_made_anew_until_none_is_left(definitions_setup, capsys):
     def reseal(*, after):
-        pages = {"": Resealed(count=200, unreadable=(), last="m"), "m": Resealed(count=3, unreadable=(), last="z")}
+        pages = {
+            "": Resealed(count=200, unreadable=(), last="m"),
+            "m": Resealed(count=3, unreadable=(), last="z"),
+        }
         return pages.get(after, Resealed(count=0, unreadable=(), last=None))
 
     definitions_setup.scripts.reseal = reseal
@@ -241,7 +251,9 @@ def test_damaged_record_is_told_once_and_keeps_nothing_from_being_done(definitio
     definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
     definitions_setup.keep(size=20)
     pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
-    definitions_setup.scripts.reseal = lambda *, after: pages.get(after, Resealed(count=0, unreadable=(), last=None))
+    definitions_setup.scripts.reseal = lambda *, after: pages.get(
+        after, Resealed(count=0, unreadable=(), last=None)
+    )
 
     definitions_setup.later(UNUSED_S + 1)
     definitions_setup.later(60)

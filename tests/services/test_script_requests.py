@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets a script of the Job Definition service: the provider that proves to be the one that has the job."""
+"""Who gets a script of the Job Definition service: the provider that proves to be the one that has
+the job.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from gridstead.errors import (
 from gridstead.services.job_definitions import CLOCKS_DIFFER_S, LOOKS, MAX_WAITING
 
 
-@pytest.mark.parametrize("changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}])
+@pytest.mark.parametrize(
+    "changes", [{"provider": "0x" + "01" * 20}, {"customer": "0x" + "01" * 20}]
+)
 def test_other_provider_or_customer_is_not_allowed(definitions_setup, changes):
     with pytest.raises(NotAllowed):
         definitions_setup.service.get_sbatch(definitions_setup.request(**changes))
@@ -42,11 +46,15 @@ def test_malformed_signature_is_not_allowed(definitions_setup, signature):
         definitions_setup.service.get_sbatch(definitions_setup.request(signature=signature))
 
 
-@pytest.mark.parametrize("challenge", [b"", b"x", b"5", b"[]", b"{}", b'{"nonce": 5}', b'{"nonce": "bm90IG91cnM="}'])
+@pytest.mark.parametrize(
+    "challenge", [b"", b"x", b"5", b"[]", b"{}", b'{"nonce": 5}', b'{"nonce": "bm90IG91cnM="}']
+)
 def test_challenge_of_others_is_not_allowed(definitions_setup, challenge):
     with pytest.raises(NotAllowed):
         definitions_setup.service.get_sbatch(
-            definitions_setup.request(challenge=challenge, signature=definitions_setup.wallet.sign(challenge))
+            definitions_setup.request(
+                challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
+            )
         )
 
 
@@ -83,7 +91,9 @@ def test_challenge_is_good_for_ten_minutes(definitions_setup, age_s, is_good):
 
 def test_challenge_outlives_a_restart_and_is_good_in_every_instance(definitions_setup):
     request = definitions_setup.request()
-    other = new_service(definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY)
+    other = new_service(
+        definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
+    )
 
     assert other.get_sbatch(request).script
     with pytest.raises(NotAllowed, match="used"):
@@ -104,7 +114,9 @@ def test_challenge_is_good_once_where_the_clocks_of_instances_differ(definitions
 
 def test_challenge_of_a_service_with_another_key_is_not_allowed(definitions_setup):
     request = definitions_setup.request()
-    other = new_service(definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=b"o" * 32)
+    other = new_service(
+        definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=b"o" * 32
+    )
 
     with pytest.raises(NotAllowed, match="not one of ours"):
         other.get_sbatch(request)
@@ -116,7 +128,9 @@ def test_challenge_for_one_wallet_is_not_anothers(definitions_setup):
 
     with pytest.raises(NotAllowed, match="not one of ours for this provider"):
         definitions_setup.service.get_sbatch(
-            definitions_setup.request(challenge=challenge, signature=definitions_setup.wallet.sign(challenge))
+            definitions_setup.request(
+                challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
+            )
         )
 
 
@@ -124,7 +138,9 @@ def test_challenge_for_the_provider_is_good(definitions_setup):
     challenge = definitions_setup.service.challenge(definitions_setup.wallet.address)
 
     assert definitions_setup.service.get_sbatch(
-        definitions_setup.request(challenge=challenge, signature=definitions_setup.wallet.sign(challenge))
+        definitions_setup.request(
+            challenge=challenge, signature=definitions_setup.wallet.sign(challenge)
+        )
     ).script
 
 
@@ -145,10 +161,17 @@ class TestOldSupervisor:
         return done
 
     def test_it_waits_for_a_node_of_ours_that_lags(self, definitions_setup, paused):
-        definitions_setup.ledger.job = replace(definitions_setup.job, state=JobState.PENDING, provider="")
-        paused += [lambda: None, lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job)]
+        definitions_setup.ledger.job = replace(
+            definitions_setup.job, state=JobState.PENDING, provider=""
+        )
+        paused += [
+            lambda: None,
+            lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job),
+        ]
 
-        assert definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False)).script
+        assert definitions_setup.service.get_sbatch(
+            definitions_setup.request(secrets_beside=False)
+        ).script
 
     def test_it_does_not_wait_for_ever(self, definitions_setup, paused):
         paused += [lambda: None] * 1000
@@ -165,7 +188,9 @@ class TestOldSupervisor:
 
         def ask():
             try:
-                definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
+                definitions_setup.service.get_sbatch(
+                    definitions_setup.request(secrets_beside=False)
+                )
                 outcomes.append("given")
             except ChainUnavailable:
                 outcomes.append("refused")
@@ -179,7 +204,9 @@ class TestOldSupervisor:
 def test_wrong_signature_does_not_use_up_a_challenge(definitions_setup):
     request = definitions_setup.request()
     with pytest.raises(NotAllowed):
-        definitions_setup.service.get_sbatch(replace(request, signature=Wallet().sign(request.challenge)))
+        definitions_setup.service.get_sbatch(
+            replace(request, signature=Wallet().sign(request.challenge))
+        )
 
     assert definitions_setup.service.get_sbatch(request).script
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender's rarer turns, on fakes; its common ways are shown on a real chain in tests/adapters/chain."""
+"""The sender's rarer turns, on fakes; its common ways are shown on a real chain in
+tests/adapters/chain.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def test_stuck_call_that_would_be_refused_by_now_gives_its_nonce_away(wallet_sen
 def test_other_transaction_of_the_same_nonce_in_the_pool_is_outbid(wallet_sender):
     """As when the store was lost: the node still holds what an earlier life signed."""
     wallet_sender.put_running()
-    rich = wallet_sender.account.sign((), entry_ids=(), nonce=0, gas=1, fees=wallet_sender.account.fees())
+    rich = wallet_sender.account.sign(
+        (), entry_ids=(), nonce=0, gas=1, fees=wallet_sender.account.fees()
+    )
     wallet_sender.account.send([rich])
     wallet_sender.sender.tick()
     assert wallet_sender.states() == [SendState.SENT]
@@ -97,7 +101,11 @@ def test_nonce_that_another_program_used_costs_no_call(wallet_sender):
     wallet_sender.sender.tick()
     wallet_sender.ledger.pool.clear()
     wallet_sender.account.send(
-        [wallet_sender.account.sign((), entry_ids=(), nonce=0, gas=1, fees=wallet_sender.account.fees())]
+        [
+            wallet_sender.account.sign(
+                (), entry_ids=(), nonce=0, gas=1, fees=wallet_sender.account.fees()
+            )
+        ]
     )
     wallet_sender.ledger.mine()
     wallet_sender.tick_and_mine(4)
@@ -258,7 +266,9 @@ def test_nonce_is_kept_when_the_replacement_of_what_was_sent_is_refused(wallet_s
     assert wallet_sender.states() == [SendState.SENT]
 
 
-def test_transaction_that_the_pool_lost_is_given_again_soon_after_the_clock_is_set_back(wallet_sender):
+def test_transaction_that_the_pool_lost_is_given_again_soon_after_the_clock_is_set_back(
+    wallet_sender,
+):
     wallet_sender.put_running()
     wallet_sender.sender.tick()
     wallet_sender.ledger.pool.clear()
@@ -301,7 +311,9 @@ def test_refused_call_rests_no_longer_for_a_clock_that_is_set_back(wallet_sender
 
 @pytest.mark.parametrize("old_is_mined", [False, True])
 def test_withdrawn_transaction_may_be_mined_and_no_call_is_made_twice(wallet_sender, old_is_mined):
-    """An objection to one call withdraws a transaction that the node has; who mines next may have it, or the filler."""
+    """An objection to one call withdraws a transaction that the node has; who mines next may have
+    it, or the filler.
+    """
     wallet_sender.policy(confirmations=3)
     jobs = [wallet_sender.claimed_job() for _ in range(2)]
     for job in jobs:

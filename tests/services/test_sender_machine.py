@@ -29,7 +29,9 @@ class Crash(BaseException):
 
 def settlement(job, state):
     evidence = "0x" + "00" * 32
-    return Settle(job_key=job.job_key, state=state, seconds=1, exit_code=0, error="", evidence=evidence)
+    return Settle(
+        job_key=job.job_key, state=state, seconds=1, exit_code=0, error="", evidence=evidence
+    )
 
 
 class SenderMachine(RuleBasedStateMachine):
@@ -55,7 +57,9 @@ class SenderMachine(RuleBasedStateMachine):
             outbox=self.outbox,
             transactions=self.outbox,
         )
-        policy = DispatchPolicy(confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20)
+        policy = DispatchPolicy(
+            confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20
+        )
         self.crash_at = None
         self.sender = Sender(ports, policy, failpoint=self.failpoint)
 
@@ -95,9 +99,16 @@ class SenderMachine(RuleBasedStateMachine):
         """The supervisor puts what its newest look at the chain asks for."""
         for job in list(self.ledger._state.jobs.values()):
             if started and job.state is JobState.SCHEDULED:
-                self.outbox.put(f"run:{job.job_key}", SetRunning(job_key=job.job_key, started_at=self.clock.now()))
+                self.outbox.put(
+                    f"run:{job.job_key}",
+                    SetRunning(job_key=job.job_key, started_at=self.clock.now()),
+                )
             if ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
-                state = JobState.FINISHED if started or job.state is JobState.RUNNING else JobState.FAILED
+                state = (
+                    JobState.FINISHED
+                    if started or job.state is JobState.RUNNING
+                    else JobState.FAILED
+                )
                 self.outbox.put(f"end:{job.job_key}", settlement(job, state))
 
     @rule(boundary=st.sampled_from((None, None, *BOUNDARIES)), blocks=st.integers(0, 2))
@@ -124,10 +135,15 @@ class SenderMachine(RuleBasedStateMachine):
         self.ledger.pool.clear()
 
     @precondition(lambda self: len(self.ledger._history) > 2 * CONFIRMATIONS)
-    @rule(depth=st.integers(1, CONFIRMATIONS), customer=st.sampled_from((None, *CUSTOMERS)), count=st.integers(1, 3))
+    @rule(
+        depth=st.integers(1, CONFIRMATIONS),
+        customer=st.sampled_from((None, *CUSTOMERS)),
+        count=st.integers(1, 3),
+    )
     def chain_is_reorganised(self, depth, customer, count):
         """The same numbers may go to other jobs."""
-        # A node that kept the pool could mine old bytes before anybody can act; what anvil does is asked here.
+        # A node that kept the pool could mine old bytes before anybody can act; what anvil does is
+        # asked here.
         self.ledger.pool.clear()
         self.ledger.reorg(depth)
         if customer is not None:
@@ -149,7 +165,9 @@ class SenderMachine(RuleBasedStateMachine):
             if entry.state is SendState.FINAL and isinstance(entry.call, SetRunning | Settle):
                 job = self.ledger.job(entry.call.job_key.job_id.number)
                 assert job.job_key == entry.call.job_key
-                assert job.state in (COLD if isinstance(entry.call, Settle) else COLD | {JobState.RUNNING})
+                assert job.state in (
+                    COLD if isinstance(entry.call, Settle) else COLD | {JobState.RUNNING}
+                )
 
     def teardown(self):
         self.ledger.hasty = False

@@ -27,7 +27,9 @@ LINE = "12|0xab|2026-11-21T14:00:00|compute[1-2]"
 
 
 def ended(host, outcome, message="", *, name="Ensure x"):
-    return HostFinished(host=host, task=Task(name=name, role="slurm"), outcome=outcome, message=message)
+    return HostFinished(
+        host=host, task=Task(name=name, role="slurm"), outcome=outcome, message=message
+    )
 
 
 def run(*events, outcome=RunOutcome.SUCCEEDED, waiting=None, report=None):
@@ -80,7 +82,9 @@ def site(playbooks):
 
 
 def test_a_run_that_began_nothing_fails_with_ansibles_words_and_is_recorded(site, playbooks):
-    playbooks.answers = [run(PrintedText(text="[ERROR]: no hosts\nto target"), outcome=RunOutcome.FAILED)]
+    playbooks.answers = [
+        run(PrintedText(text="[ERROR]: no hosts\nto target"), outcome=RunOutcome.FAILED)
+    ]
 
     with pytest.raises(ConfigError, match="could not begin") as error:
         site.apply(ORDER, WATCH)
@@ -91,16 +95,23 @@ def test_a_run_that_began_nothing_fails_with_ansibles_words_and_is_recorded(site
 
 def test_hosts_that_do_not_answer_may_answer_later(site, playbooks):
     away = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
-    playbooks.answers = [run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)]
+    playbooks.answers = [
+        run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
+    ]
 
     with pytest.raises(SiteUnreachable, match="could not reach compute1"):
         site.apply(ORDER, WATCH)
 
 
 def test_a_failure_names_task_words_and_what_still_runs_with_old_settings(site, playbooks):
-    events = (ended("compute1", TaskOutcome.FAILED, "no room"), ended("db", TaskOutcome.UNREACHABLE, "no route"))
+    events = (
+        ended("compute1", TaskOutcome.FAILED, "no room"),
+        ended("db", TaskOutcome.UNREACHABLE, "no route"),
+    )
     failed = RunEnded(failed=frozenset({"compute1", "db"}))
-    playbooks.answers = [run(*events, failed, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})]
+    playbooks.answers = [
+        run(*events, failed, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})
+    ]
 
     with pytest.raises(ConfigError, match="compute1, db") as error:
         site.apply(ORDER, WATCH)
@@ -117,7 +128,11 @@ def test_apply_runs_the_site_as_ordered_and_records_it(site, playbooks):
     assert playbooks.orders == [
         PlaybookRequest(playbook=APPLY, inventory="/inv", limit="compute1", tags="slurm_configure")
     ]
-    assert (record.id, record.command, record.circumstances.by) == ("20261121T125650Z-apply", "apply", "me@here")
+    assert (record.id, record.command, record.circumstances.by) == (
+        "20261121T125650Z-apply",
+        "apply",
+        "me@here",
+    )
     assert record.circumstances.ended_at - record.circumstances.started_at == 10
     assert record.changed == {"compute1": ("slurm: Ensure x",)}
     assert site.runs() == (record,)
@@ -171,7 +186,9 @@ def test_plan_checks_the_site_and_then_asks_for_the_jobs_of_all_nodes(site, play
 
 
 def test_plan_does_not_know_the_jobs_where_slurm_does_not_answer(site, playbooks):
-    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED)
+    restarted = HostFinished(
+        host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED
+    )
     playbooks.answers = [run(restarted), run(outcome=RunOutcome.FAILED)]
 
     assert site.plan_site(ORDER, WATCH)[1].jobs is None
@@ -190,7 +207,9 @@ def test_plan_that_was_interrupted_asks_for_nothing(site, playbooks):
 
 
 def test_plan_that_was_interrupted_while_it_asked_for_jobs_tells_none(site, playbooks):
-    restarted = HostFinished(host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED)
+    restarted = HostFinished(
+        host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED
+    )
     playbooks.answers = [run(restarted), run(outcome=RunOutcome.INTERRUPTED)]
 
     record, found = site.plan_site(ORDER, WATCH)
@@ -232,7 +251,10 @@ class FakeMetrics:
 def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks):
     changed, same = ended("compute1", TaskOutcome.CHANGED), ended("db", TaskOutcome.OK)
     handler = HostFinished(
-        host="compute1", task=Task(name="Restart slurmd", is_handler=True), outcome=TaskOutcome.CHANGED, message=""
+        host="compute1",
+        task=Task(name="Restart slurmd", is_handler=True),
+        outcome=TaskOutcome.CHANGED,
+        message="",
     )
     playbooks.answers = [run(changed, handler, same)]
     metrics = FakeMetrics()
@@ -247,7 +269,9 @@ def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks
 
 def test_drift_that_cannot_be_looked_at_is_published_as_that(site, playbooks):
     away = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
-    playbooks.answers = [run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)]
+    playbooks.answers = [
+        run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
+    ]
     metrics = FakeMetrics()
 
     with pytest.raises(SiteUnreachable):

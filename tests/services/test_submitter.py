@@ -65,7 +65,11 @@ class Bench:
 
     def noted(self, wanted):
         """Return what the journal says of a job."""
-        return [entry.kind for entry in self.journal.open_entries() if entry.job_key == wanted.job.job_key]
+        return [
+            entry.kind
+            for entry in self.journal.open_entries()
+            if entry.job_key == wanted.job.job_key
+        ]
 
 
 @pytest.fixture
@@ -163,7 +167,9 @@ def test_a_gate_that_always_fails_for_one_customer_keeps_others_back_for_one_tic
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(59, 1), (60, 2), (-7200, 2)])
-def test_an_open_gate_is_remembered_for_a_minute_whatever_becomes_of_the_clock(bench, seconds, asked):
+def test_an_open_gate_is_remembered_for_a_minute_whatever_becomes_of_the_clock(
+    bench, seconds, asked
+):
     calls = []
     bench.slurm.gate = hangs(calls, without={CUSTOMER})
     bench.submitter.submit([bench.wanted() for _ in range(3)])

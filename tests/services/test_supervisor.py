@@ -115,7 +115,9 @@ def test_a_submission_whose_answer_was_lost_is_adopted(grid):
     assert len(grid.slurm.submissions) == 1
 
 
-@pytest.mark.parametrize("boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"])
+@pytest.mark.parametrize(
+    "boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
+)
 def test_a_supervisor_killed_at_a_boundary_runs_and_settles_the_job_once(grid, boundary):
     grid.failpoint = boundary
     number = grid.request()
@@ -157,7 +159,9 @@ def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
 
 
 def test_one_answer_that_took_long_is_not_two_samples(grid, monkeypatch):
-    """squeue waits for a slurmctld that is down and answers when it is back, before its nodes have reported."""
+    """squeue waits for a slurmctld that is down and answers when it is back, before its nodes have
+    reported.
+    """
     ask = grid.slurm.live
 
     def late():
@@ -188,7 +192,9 @@ def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, r
     grid.slurm.crash()
     assert grid.slurm.attempt(slurm_job_id).state == "RUNNING"
     if reported:
-        grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=ended.ended_at)
+        grid.reports.add(
+            "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=ended.ended_at
+        )
     grid.steps(10 if reported else 80)
 
     job = grid.ledger.job(number)
@@ -258,12 +264,18 @@ def test_nothing_is_settled_while_slurm_is_silent(grid):
 
 
 def test_a_bill_waits_for_the_last_of_many_reports(grid):
-    """A supervisor that was just started reads a day of reports, and the one that counts may be the last."""
+    """A supervisor that was just started reads a day of reports, and the one that counts may be the
+    last.
+    """
     number, slurm_job_id = grid.running()
     attempt = grid.slurm.attempt(slurm_job_id)
     for other in range(5):
-        grid.reports.add("end", slurm_job_id=900 + other, uid=attempt.uid, occurred_at=attempt.started_at + 1)
-    grid.reports.add("end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=attempt.started_at + 20)
+        grid.reports.add(
+            "end", slurm_job_id=900 + other, uid=attempt.uid, occurred_at=attempt.started_at + 1
+        )
+    grid.reports.add(
+        "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=attempt.started_at + 20
+    )
     grid.reports.most = 2
     grid.clock.advance(60)
     grid.slurm.end(slurm_job_id)

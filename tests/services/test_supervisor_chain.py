@@ -117,7 +117,9 @@ def test_a_node_that_reads_its_way_up_to_a_claim_undoes_none(grid, monkeypatch):
     for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
-        assert [a.slurm_job_id for a in grid.slurm.attempts(where=lambda a: a.alive)] == [slurm_job_id]
+        assert [a.slurm_job_id for a in grid.slurm.attempts(where=lambda a: a.alive)] == [
+            slurm_job_id
+        ]
     monkeypatch.undo()
     grid.finish()
 
@@ -140,7 +142,9 @@ def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_run_that_was_ended_for_want_of_a_claim_never_ends_the_job_that_is_claimed_again(grid, restarted):
+def test_a_run_that_was_ended_for_want_of_a_claim_never_ends_the_job_that_is_claimed_again(
+    grid, restarted
+):
     number = grid.request()
     grid.steps(2)
     grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random interleavings of what customers, Slurm, the chain and power cuts do; the same promises after each.
+"""Random interleavings of what customers, Slurm, the chain and power cuts do; the same promises
+after each.
 
 Some reorgs of the chain go deeper than the confirmations.
 """
@@ -12,7 +13,14 @@ from tests.services.supervisor_setup import CONFIRMATIONS, US, SupervisorSetup
 from gridstead.domain.lifecycle import COLD, JobState
 
 CUSTOMERS = ["0x" + c * 40 for c in "345"]
-BOUNDARIES = ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle", "before_ClaimJobs"]
+BOUNDARIES = [
+    "claimed",
+    "before_submit",
+    "submitted",
+    "before_SetRunning",
+    "before_Settle",
+    "before_ClaimJobs",
+]
 ENDS = ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
 
 
@@ -84,7 +92,9 @@ class SupervisorMachine(RuleBasedStateMachine):
         if hot:
             self.grid.ledger.cancel(data.draw(st.sampled_from(hot)))
 
-    @precondition(lambda self: self.grid.ledger.head().number > 3 * CONFIRMATIONS)  # the provider stays approved
+    @precondition(
+        lambda self: self.grid.ledger.head().number > 3 * CONFIRMATIONS
+    )  # the provider stays approved
     @rule(depth=st.integers(1, 2 * CONFIRMATIONS))
     def the_chain_reorganises(self, depth):
         self.grid.ledger.reorg(depth)
@@ -118,7 +128,9 @@ class SupervisorMachine(RuleBasedStateMachine):
                 self.grid.ledger.match(job.id.number, US)
         self.grid.finish()
         jobs = self.jobs().values()
-        assert [job for job in jobs if job.state not in COLD and job.state is not JobState.PENDING] == []
+        assert [
+            job for job in jobs if job.state not in COLD and job.state is not JobState.PENDING
+        ] == []
         assert self.grid.slurm.attempts(where=lambda a: a.alive) == ()
         assert self.grid.journal.open_entries() == ()
 

@@ -106,11 +106,22 @@ key_file = "/k"
 
 @pytest.mark.parametrize("origin", ["https://portal.example", "http://localhost:3000"])
 def test_an_origin_is_what_browsers_call_one(tmp_path, origin):
-    assert load(LoggerSettings, settings(tmp_path, LOGGER.format(origin=origin))).web_origins == (origin,)
+    assert load(LoggerSettings, settings(tmp_path, LOGGER.format(origin=origin))).web_origins == (
+        origin,
+    )
 
 
 @pytest.mark.parametrize(
-    "origin", ["*", "null", "portal.example", "https://portal.example/", "https://Portal.example", "https://a@b", ""]
+    "origin",
+    [
+        "*",
+        "null",
+        "portal.example",
+        "https://portal.example/",
+        "https://Portal.example",
+        "https://a@b",
+        "",
+    ],
 )
 def test_what_is_no_origin_is_refused(tmp_path, origin):
     with pytest.raises(ConfigError) as error:
@@ -121,7 +132,12 @@ def test_what_is_no_origin_is_refused(tmp_path, origin):
 
 def test_all_broken_fields_are_named_at_once(tmp_path):
     with pytest.raises(ConfigError) as error:
-        load(ClientSettings, settings(tmp_path, CLIENT.replace("chain_id", "chainid").replace("endpoint", "end_point")))
+        load(
+            ClientSettings,
+            settings(
+                tmp_path, CLIENT.replace("chain_id", "chainid").replace("endpoint", "end_point")
+            ),
+        )
 
     assert error.value.detail.count(";") == 3
 
@@ -147,7 +163,9 @@ SSH = 'ssh = {endpoint = "login:22", key_file = "/k", known_hosts_file = "/h"}'
 AGENT = 'agent = {endpoint = "controller:6830", ca_file = "/a", certificate_file = "/c", key_file = "/k"}'
 
 
-@pytest.mark.parametrize(("transport", "tables"), [("agent", ""), ("agent", SSH), ("ssh", ""), ("ssh", AGENT)])
+@pytest.mark.parametrize(
+    ("transport", "tables"), [("agent", ""), ("agent", SSH), ("ssh", ""), ("ssh", AGENT)]
+)
 def test_a_transport_without_its_table_is_told(tmp_path, transport, tables):
     with pytest.raises(ConfigError) as error:
         load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}'))
@@ -157,10 +175,15 @@ def test_a_transport_without_its_table_is_told(tmp_path, transport, tables):
 
 @pytest.mark.parametrize(("transport", "tables"), [("agent", AGENT), ("ssh", SSH)])
 def test_a_transport_with_its_table_loads(tmp_path, transport, tables):
-    assert load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}')).transport == transport
+    assert (
+        load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}')).transport
+        == transport
+    )
 
 
-@pytest.mark.parametrize("command", ["[]", '["{directory}", "{bytes}"]', '["setquota", "{directory}"]'])
+@pytest.mark.parametrize(
+    "command", ["[]", '["{directory}", "{bytes}"]', '["setquota", "{directory}"]']
+)
 def test_a_quota_without_its_program_is_told(tmp_path, command):
     with pytest.raises(ConfigError) as error:
         load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}"))
@@ -171,7 +194,10 @@ def test_a_quota_without_its_program_is_told(tmp_path, command):
 def test_a_quota_with_its_program_loads(tmp_path):
     command = '["setquota", "--limit={bytes}", "{directory}"]'
 
-    assert load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}")).quota_gib == 5
+    assert (
+        load(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}")).quota_gib
+        == 5
+    )
 
 
 @pytest.mark.parametrize("network", ["everybody", "192.0.2.1/24", "192.0.2.0/33", ""])

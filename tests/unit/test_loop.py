@@ -32,7 +32,9 @@ def handlers():
 
 @pytest.fixture
 def count():
-    """Return a list that grows with each call of what a tick does; the last call ends the loop, as does time."""
+    """Return a list that grows with each call of what a tick does; the last call ends the loop, as
+    does time.
+    """
     impatience = threading.Timer(PATIENCE_S, os.kill, (os.getpid(), signal.SIGTERM))
     impatience.start()
     yield []
@@ -121,7 +123,9 @@ def patience():
 
 
 class SignalAtLine:
-    """Sends SIGTERM at so many-th line that the main thread runs of the loop, or of what it waits with."""
+    """Sends SIGTERM at so many-th line that the main thread runs of the loop, or of what it waits
+    with.
+    """
 
     def __init__(self, place):
         self.left = place
@@ -143,7 +147,9 @@ class SignalAtLine:
 
 @pytest.mark.usefixtures("patience")
 def test_a_signal_at_any_line_ends_the_loop(monkeypatch):
-    """A lock that the handler and the interrupted line both want would hold the process until it is killed."""
+    """A lock that the handler and the interrupted line both want would hold the process until it is
+    killed.
+    """
     monkeypatch.setattr(loop, "CLOCK_CHECK_S", 0.001)
     before = sys.gettrace()
     for place in range(1, 60):

@@ -65,7 +65,16 @@ def test_the_loopback_is_reached():
 
 def test_an_attempt_that_is_caught_in_a_thread_fails_its_test(tmp_path):
     (tmp_path / "test_caught.py").write_text(CAUGHT_IN_A_THREAD)
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        tmp_path,
+        tmp_path,
+    ]
 
     done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False)
 

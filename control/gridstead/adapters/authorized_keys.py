@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor's ssh keys on a login host: asked for over SshAPI, kept in a file that sshd's command reads."""
+"""The supervisor's ssh keys on a login host: asked for over SshAPI, kept in a file that sshd's
+command reads.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
 _TIMEOUT_S = 10.0
 _MODE = 0o644  # public keys; sshd reads them as nobody
 # Options before a key would be rights on this host, so only plain keys pass.
-_KEY = re.compile(r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [\w@.+-]*)?")
+_KEY = re.compile(
+    r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [\w@.+-]*)?"
+)
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
@@ -46,12 +50,15 @@ def fetch_keys(peer: GrpcPeer) -> tuple[str, ...]:
             answer = stub.FetchAuthorizedKeys(FetchAuthorizedKeysRequest(), timeout=_TIMEOUT_S)
         except grpc.RpcError as err:
             detail = f"{err.code().name}: {err.details()}"
-            raise SupervisorUnavailable(f"could not fetch keys from {peer.address}", detail=detail) from err
+            raise SupervisorUnavailable(
+                f"could not fetch keys from {peer.address}", detail=detail
+            ) from err
     return parse_keys(answer.authorized_keys)
 
 
 def keep_keys(keys: tuple[str, ...], file: Path) -> bool:
-    """Make a file hold these keys, one per line, and return whether it was different; a reader never sees half of it.
+    """Make a file hold these keys, one per line, and return whether it was different; a reader
+    never sees half of it.
 
     Raises:
         ConfigError: It cannot be written; it is as it was.
@@ -60,7 +67,9 @@ def keep_keys(keys: tuple[str, ...], file: Path) -> bool:
     try:
         if file.exists() and file.read_text() == content:
             return False
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as written:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=file.parent, prefix=f".{file.name}.", delete=False
+        ) as written:
             written.write(content)
             written.flush()
             os.fsync(written.fileno())

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A port of this host, opened to everybody by a bore server: an SSH connection that carries what comes to it.
+"""A port of this host, opened to everybody by a bore server: an SSH connection that carries what
+comes to it.
 
-The words are those of DeepSquare's bore server: no authentication of SSH's own, a global request ``set-id`` with the
-route's token, a session by which the server says where the port is, then SSH's forwarding of a port that the server
-chooses. The server's key is not checked, as nobody says what it should be: whoever sits between may read what comes.
+The words are those of DeepSquare's bore server: no authentication of SSH's own, a global request
+``set-id`` with the route's token, a session by which the server says where the port is, then SSH's
+forwarding of a port that the server chooses. The server's key is not checked, as nobody says what
+it should be: whoever sits between may read what comes.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ def carry(bore: BoreTunnel, say: Say) -> None:
             finally:
                 transport.close()
     except (OSError, EOFError, paramiko.SSHException) as err:
-        raise TunnelBroken(f"could not open a port at {bore.host}:{bore.port}", detail=str(err)) from err
+        raise TunnelBroken(
+            f"could not open a port at {bore.host}:{bore.port}", detail=str(err)
+        ) from err
 
 
 def _carry(transport: paramiko.Transport, bore: BoreTunnel, say: Say) -> None:
@@ -85,7 +89,9 @@ def _connect(channel: paramiko.Channel, port: int) -> None:
         try:
             with socket.create_connection(("localhost", port), timeout=CONNECT_S) as target:
                 target.settimeout(None)
-                answers = threading.Thread(target=_copy, args=(target.recv, channel.sendall, channel.shutdown_write))
+                answers = threading.Thread(
+                    target=_copy, args=(target.recv, channel.sendall, channel.shutdown_write)
+                )
                 answers.start()
                 _copy(channel.recv, target.sendall, lambda: target.shutdown(socket.SHUT_WR))
                 answers.join()
@@ -93,7 +99,9 @@ def _connect(channel: paramiko.Channel, port: int) -> None:
             return  # nobody listens; who comes sees the end
 
 
-def _copy(take: Callable[[int], bytes], give: Callable[[bytes], None], end: Callable[[], None]) -> None:
+def _copy(
+    take: Callable[[int], bytes], give: Callable[[bytes], None], end: Callable[[], None]
+) -> None:
     try:
         while data := take(CHUNK_BYTES):
             give(data)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC channels to our peers: TLS with a pinned CA, and our own certificate where the peer asks for one."""
+"""gRPC channels to our peers: TLS with a pinned CA, and our own certificate where the peer asks for
+one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from gridstead.errors import ConfigError
 
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 2000),  # what this bounds is one attempt: TLS over a long way takes its time
+    (
+        "grpc.min_reconnect_backoff_ms",
+        2000,
+    ),  # what this bounds is one attempt: TLS over a long way takes its time
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # a listing of 100,000 jobs
@@ -43,7 +48,9 @@ def open_channel(peer: GrpcPeer) -> grpc.Channel:
         ConfigError: If a file cannot be read.
     """
     credentials = grpc.ssl_channel_credentials(
-        root_certificates=_read(peer.ca), private_key=_read(peer.key), certificate_chain=_read(peer.certificate)
+        root_certificates=_read(peer.ca),
+        private_key=_read(peer.key),
+        certificate_chain=_read(peer.certificate),
     )
     return grpc.secure_channel(peer.address, credentials, options=_OPTIONS)
 

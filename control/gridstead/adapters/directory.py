@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""389ds over LDAPS. The server gives the uid; the account used here may add wallet users and nothing else."""
+"""389ds over LDAPS. The server gives the uid; the account used here may add wallet users and
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,12 @@ class LdapDirectory:
         except OSError as error:
             raise ConfigError(f"cannot read {access.password_file}", detail=str(error)) from error
         self._connection = ldap3.Connection(
-            server, access.bind_dn, password, auto_bind=True, receive_timeout=TIMEOUT_S, raise_exceptions=False
+            server,
+            access.bind_dn,
+            password,
+            auto_bind=True,
+            receive_timeout=TIMEOUT_S,
+            raise_exceptions=False,
         )
         return self._connection
 

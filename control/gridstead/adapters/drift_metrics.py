@@ -24,10 +24,17 @@ class DriftMetricsFile:
     def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Replace the file."""
         registry = CollectorRegistry()
-        _gauge(registry, "check_success", "Whether all hosts could be looked at").set(tasks is not None)
+        _gauge(registry, "check_success", "Whether all hosts could be looked at").set(
+            tasks is not None
+        )
         _gauge(registry, "check_timestamp_seconds", "When the site was looked at").set(checked_at)
         if tasks is not None:
-            counts = _gauge(registry, "tasks", "Tasks of site.yml that would change something on the host", "host")
+            counts = _gauge(
+                registry,
+                "tasks",
+                "Tasks of site.yml that would change something on the host",
+                "host",
+            )
             for host, count in tasks.items():
                 counts.labels(host).set(count)
         try:

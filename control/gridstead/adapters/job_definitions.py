@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service, as a client: a provider fetches scripts over gRPC, a customer submits over GraphQL."""
+"""The Job Definition service, as a client: a provider fetches scripts over gRPC, a customer submits
+over GraphQL.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 TIMEOUT_S = 10.0
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
 UNKNOWN_CUSTOMER = 'Unknown argument "customer"'
-SUBMIT_FOR = "mutation Submit($job: Job!, $customer: String) { submit(job: $job, customer: $customer) }"
+SUBMIT_FOR = (
+    "mutation Submit($job: Job!, $customer: String) { submit(job: $job, customer: $customer) }"
+)
 
 Sign = Callable[[bytes], bytes]
 """Message to its EIP-191 signature, 65 bytes."""
@@ -50,10 +54,13 @@ class JobDefinitionClient:
     Args:
         peer: Where the service listens for providers.
         wallet: The provider.
-        logger_ca_file: Path, on compute nodes, of the CA that vouches for the grid's logger; None for well-known ones.
+        logger_ca_file: Path, on compute nodes, of the CA that vouches for the grid's logger; None
+            for well-known ones.
     """
 
-    def __init__(self, peer: GrpcPeer, wallet: ProviderWallet, *, logger_ca_file: str | None = None) -> None:
+    def __init__(
+        self, peer: GrpcPeer, wallet: ProviderWallet, *, logger_ca_file: str | None = None
+    ) -> None:
         self._peer = peer
         self._wallet = wallet
         self._logger_ca_file = logger_ca_file
@@ -68,8 +75,8 @@ class JobDefinitionClient:
     def fetch(self, job: Job) -> Script:
         """Prove our wallet and return the job's script.
 
-        Only NOT_FOUND is final. A refusal may be the service's own trouble, such as a chain node behind ours, and a
-        job that is failed for it is failed for good.
+        Only NOT_FOUND is final. A refusal may be the service's own trouble, such as a chain node
+        behind ours, and a job that is failed for it is failed for good.
         """
         try:
             response = self._fetch(job)
@@ -84,7 +91,9 @@ class JobDefinitionClient:
         try:
             return value.decode()
         except UnicodeDecodeError as err:
-            raise UnexpectedOutput(self._peer.address, f"secret {name}: {err.reason} at byte {err.start}") from err
+            raise UnexpectedOutput(
+                self._peer.address, f"secret {name}: {err.reason} at byte {err.start}"
+            ) from err
 
     def _fetch(self, job: Job) -> GetSBatchResponse:
         try:
@@ -92,12 +101,15 @@ class JobDefinitionClient:
         except grpc.RpcError as err:
             if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-        # A service may forget its challenges when it restarts, so the first refusal is asked again at once.
+        # A service may forget its challenges when it restarts, so the first refusal is asked again
+        # at once.
         return self._prove_and_fetch(job)
 
     def _prove_and_fetch(self, job: Job) -> GetSBatchResponse:
         us = bytes.fromhex(self._wallet.address[2:])
-        challenge = self._auth.Challenge(ChallengeRequest(provider_address=us), timeout=TIMEOUT_S).challenge
+        challenge = self._auth.Challenge(
+            ChallengeRequest(provider_address=us), timeout=TIMEOUT_S
+        ).challenge
         request = GetSBatchRequest(
             batch_location_hash=job.batch_location_hash,
             signed_challenge=self._wallet.sign(challenge),
@@ -115,17 +127,22 @@ class JobDefinitionClient:
         detail = f"{code.name}: {err.details()!r}"
         if code is grpc.StatusCode.NOT_FOUND:
             return ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=detail)
-        return JobDefinitionUnavailable(f"could not fetch a script from {self._peer.address}", detail=detail)
+        return JobDefinitionUnavailable(
+            f"could not fetch a script from {self._peer.address}", detail=detail
+        )
 
 
-def submit_workflow(url: str, job: Mapping[str, object], *, ca: Path | None = None, customer: str = "") -> str:
+def submit_workflow(
+    url: str, job: Mapping[str, object], *, ca: Path | None = None, customer: str = ""
+) -> str:
     """Submit a workflow, as ``Workflow.to_graphql`` gives it, and return the id for its job.
 
     Args:
         url: ``https://host:port/graphql``.
         job: The workflow.
         ca: PEM of the CA that vouches for the service; None for the well-known ones.
-        customer: Address of the wallet whose jobs alone it is for; empty: of the first whose job names it.
+        customer: Address of the wallet whose jobs alone it is for; empty: of the first whose job
+            names it.
 
     Raises:
         InvalidWorkflow: The service refused the workflow; nothing is stored.
@@ -133,16 +150,24 @@ def submit_workflow(url: str, job: Mapping[str, object], *, ca: Path | None = No
         ConfigError: The CA cannot be read.
     """
     variables = {"job": job, "customer": customer} if customer else {"job": job}
-    body = {"query": SUBMIT_FOR if customer else SUBMIT, "operationName": "Submit", "variables": variables}
+    body = {
+        "query": SUBMIT_FOR if customer else SUBMIT,
+        "operationName": "Submit",
+        "variables": variables,
+    }
     try:
-        response = httpx.post(url, json=body, verify=_ssl_context(ca), timeout=TIMEOUT_S, trust_env=False)
+        response = httpx.post(
+            url, json=body, verify=_ssl_context(ca), timeout=TIMEOUT_S, trust_env=False
+        )
         answer = response.json()
     except (httpx.HTTPError, ValueError) as err:
         raise JobDefinitionUnavailable(f"could not submit to {url}", detail=str(err)) from err
     try:
         errors = answer.get("errors")
         if errors and customer and any(UNKNOWN_CUSTOMER in str(one["message"]) for one in errors):
-            return submit_workflow(url, job, ca=ca)  # a service of DeepSquare's, which knows no owners
+            return submit_workflow(
+                url, job, ca=ca
+            )  # a service of DeepSquare's, which knows no owners
         if errors:
             raise _refusal(errors)
         return str(answer["data"]["submit"])
@@ -161,7 +186,11 @@ def _problem(error: Mapping[str, Any]) -> Problem:
     told = error.get("extensions", {})
     if "original_message" not in told:
         return Problem(path="", reason=str(error["message"]))
-    return Problem(path=str(told.get("namespace", "")), reason=str(told["original_message"]), hint=told.get("hint"))
+    return Problem(
+        path=str(told.get("namespace", "")),
+        reason=str(told["original_message"]),
+        hint=told.get("hint"),
+    )
 
 
 def _ssl_context(ca: Path | None) -> ssl.SSLContext:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes of a log file: a head, then chunks, each sealed with AES-256-GCM.
 
-A file has a key of its own, made from the storage key and the salt in its head. A chunk's head tells its length and
-numbers in clear; the seal covers it, the file's head, whose log it is, and where in the file the chunk stands. So a
-chunk that is altered, moved, copied or given to another owner does not open. What the seal cannot show is that the end
-of a file is missing.
+A file has a key of its own, made from the storage key and the salt in its head. A chunk's head
+tells its length and numbers in clear; the seal covers it, the file's head, whose log it is, and
+where in the file the chunk stands. So a chunk that is altered, moved, copied or given to another
+owner does not open. What the seal cannot show is that the end of a file is missing.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class LogSeal:
 
     def __init__(self, key: bytes, log: LogId, head: bytes) -> None:
         if len(head) != FILE_HEAD_BYTES or not head.startswith(_MAGIC):
-            raise LogDamaged(f"log {log.name} cannot be read", detail="its file does not begin as one of ours")
+            raise LogDamaged(
+                f"log {log.name} cannot be read", detail="its file does not begin as one of ours"
+            )
         _, self.made_at_ns, salt = _FILE_HEAD.unpack(head)
         self._name = log.name
         self._about = head + f"{log.owner}/{log.name}/{log.log_identity}".encode()
@@ -84,9 +86,18 @@ class LogSeal:
         nonce = os.urandom(NONCE_BYTES)
         sealed_bytes = len(chunk.data) + TAG_BYTES
         head = _CHUNK_HEAD.pack(
-            sealed_bytes, chunk.lines, first_line, chunk.timestamp_ns, chunk.writer, chunk.sequence, chunk.stream, nonce
+            sealed_bytes,
+            chunk.lines,
+            first_line,
+            chunk.timestamp_ns,
+            chunk.writer,
+            chunk.sequence,
+            chunk.stream,
+            nonce,
         )
-        return head + self._cipher.encrypt(nonce, chunk.data, self._about + _POSITION.pack(position) + head)
+        return head + self._cipher.encrypt(
+            nonce, chunk.data, self._about + _POSITION.pack(position) + head
+        )
 
     def open(self, record: bytes | memoryview, *, position: int) -> StoredChunk:
         """Return the chunk that stands at this position, from its bytes.
@@ -100,9 +111,19 @@ class LogSeal:
         try:
             data = self._cipher.decrypt(nonce, record[CHUNK_HEAD_BYTES:], about)
         except InvalidTag as err:
-            raise LogDamaged(f"log {self._name} cannot be read", detail=f"its chunk at {position} is altered") from err
-        chunk = Chunk(data=data, timestamp_ns=timestamp_ns, stream=Stream(stream), writer=writer, sequence=sequence)
-        return StoredChunk(chunk=chunk, start=position, end=position + len(record), first_line=first_line)
+            raise LogDamaged(
+                f"log {self._name} cannot be read", detail=f"its chunk at {position} is altered"
+            ) from err
+        chunk = Chunk(
+            data=data,
+            timestamp_ns=timestamp_ns,
+            stream=Stream(stream),
+            writer=writer,
+            sequence=sequence,
+        )
+        return StoredChunk(
+            chunk=chunk, start=position, end=position + len(record), first_line=first_line
+        )
 
 
 def new_head(now_ns: int) -> bytes:
@@ -117,4 +138,10 @@ def parse_chunk_head(data: bytes | memoryview) -> ChunkHead | None:
     sealed_bytes, lines, first_line, _, writer, sequence, _, _ = _CHUNK_HEAD.unpack_from(data)
     if not TAG_BYTES <= sealed_bytes <= MAX_SEALED_BYTES or not lines or not first_line:
         return None
-    return ChunkHead(sealed_bytes=sealed_bytes, lines=lines, first_line=first_line, writer=writer, sequence=sequence)
+    return ChunkHead(
+        sealed_bytes=sealed_bytes,
+        lines=lines,
+        first_line=first_line,
+        writer=writer,
+        sequence=sequence,
+    )

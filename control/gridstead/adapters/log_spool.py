@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's output between the pipe and the logger: a bounded queue on disk.
 
-Chunks get rising numbers and go into segment files, each named by its first number; a segment goes when the logger has
-said that its chunks are durable. A writer that was killed and started again finds the segments, sends what they hold
-once more, and counts on: the logger drops what it has by the numbers. Nothing here waits for the logger: what finds no
-room is counted, and the count stands in the log where the lines are missing.
+Chunks get rising numbers and go into segment files, each named by its first number; a segment goes
+when the logger has said that its chunks are durable. A writer that was killed and started again
+finds the segments, sends what they hold once more, and counts on: the logger drops what it has by
+the numbers. Nothing here waits for the logger: what finds no room is counted, and the count stands
+in the log where the lines are missing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Spool:
     """Chunks that wait to be sent; one thread puts, one takes.
 
     Args:
-        folder: Where they lie; made if it is not there. What an earlier process left there is sent again.
+        folder: Where they lie; made if it is not there. What an earlier process left there is sent
+            again.
         max_bytes: How much may wait.
 
     Raises:
@@ -77,7 +79,9 @@ class Spool:
             self._changed.notify()
 
     def take(self) -> list[Chunk]:
-        """Return the next chunks, waiting for the first; the same ones until done() is called. Empty at the end."""
+        """Return the next chunks, waiting for the first; the same ones until done() is called.
+        Empty at the end.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._taken or self._lines or self._closed)
             if not self._taken and self._lines:
@@ -126,7 +130,9 @@ class Spool:
         return fd
 
     def _read(self) -> None:
-        """Take chunks from the first segment; lines that wait are there, as segments go when all of theirs are done."""
+        """Take chunks from the first segment; lines that wait are there, as segments go when all of
+        theirs are done.
+        """
         self._drop()
         with self._segments[0].open("rb") as file:
             file.seek(self._place)

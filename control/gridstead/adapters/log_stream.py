@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's output on its way to the logger: from pipes into the spool, from the spool to the logger.
 
-Rule 1: the pipes are always read, so the job never waits. Rule 2: lines are kept until the logger has said that they
-are durable. It imports little: this runs beside every job.
+Rule 1: the pipes are always read, so the job never waits. Rule 2: lines are kept until the logger
+has said that they are durable. It imports little: this runs beside every job.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class LogSender:
         self._thread.start()
 
     def finish(self) -> int:
-        """Wait until all is sent, but not long if the logger is away; return how many lines were not sent."""
+        """Wait until all is sent, but not long if the logger is away; return how many lines were
+        not sent.
+        """
         self._ending.set()
         ended = time.monotonic()
         while self._thread.is_alive():
@@ -96,7 +98,9 @@ class LogSender:
 
 
 def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
-    """Read descriptors to their ends: put each one's lines into the spool, and copy them, so that no two mix."""
+    """Read descriptors to their ends: put each one's lines into the spool, and copy them, so that
+    no two mix.
+    """
     rests = dict.fromkeys(sources, b"")
     ready = select.poll()
     for source in sources:
@@ -111,12 +115,16 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
                 del rests[source]
             if lines:
                 spool.put(lines.removesuffix(b"\n"), sources[source])
-                copying = copying and write_all(copy, lines)  # what is in the copy is also in the spool
+                copying = copying and write_all(
+                    copy, lines
+                )  # what is in the copy is also in the spool
     spool.close()
 
 
 def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
-    """Return the whole lines and what follows them; that is taken for a line at the end, or if it is too long."""
+    """Return the whole lines and what follows them; that is taken for a line at the end, or if it
+    is too long.
+    """
     lines, end, rest = data.rpartition(b"\n")
     if is_end or len(rest) >= MAX_LINE_BYTES:
         return data, b""

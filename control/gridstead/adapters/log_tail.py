@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a log file ends: found after a start, mended after a crash.
 
-A crash can leave part of a chunk behind the last whole one; that part was never acknowledged and is cut off. More than
-one chunk's worth that does not open is no such part: it is damage, and is kept beside the log for who wants to look.
+A crash can leave part of a chunk behind the last whole one; that part was never acknowledged and is
+cut off. More than one chunk's worth that does not open is no such part: it is damage, and is kept
+beside the log for who wants to look.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Tail:
         seal: The file's.
         end: Where it will stand.
         next_line: Number of its first line.
-        writers: The last sequence of each of the latest writers that number their chunks, oldest first.
+        writers: The last sequence of each of the latest writers that number their chunks, oldest
+            first.
         full: Nothing is taken any more.
         named: The file's name is durable.
     """
@@ -78,7 +80,9 @@ def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
 
 
 def _heads(fd: int, size: int) -> list[ChunkHead]:
-    """Return the heads of the chunks that follow each other from the beginning and end before the file does."""
+    """Return the heads of the chunks that follow each other from the beginning and end before the
+    file does.
+    """
     heads = []
     position = FILE_HEAD_BYTES
     window, begins = b"", 0

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's logger, as a client: lines in with a job's token, lines out with the owner's signature.
+"""The grid's logger, as a client: lines in with a job's token, lines out with the owner's
+signature.
 
-The log writer on compute nodes imports this module, so it imports little: grpc, the messages, the names of things.
+The log writer on compute nodes imports this module, so it imports little: grpc, the messages, the
+names of things.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ import grpc
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.domain.log import Chunk, Stream, to_lines
 from gridstead.domain.log_access import read_text, watch_text
-from gridstead.errors import GridsteadError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LogDamaged,
+    LogFull,
+    LoggerUnavailable,
+    NotAllowed,
+)
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 
@@ -96,7 +105,9 @@ class LoggerClient:
         """Let go of the connection."""
         self._channel.close()
 
-    def write(self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = WRITE_TIMEOUT_S) -> None:
+    def write(
+        self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = WRITE_TIMEOUT_S
+    ) -> None:
         """Store chunks; their lines are durable when this returns.
 
         It may be repeated: a numbered chunk that is stored already is not stored again.
@@ -172,7 +183,9 @@ class LoggerClient:
             LoggerUnavailable: The logger did not answer.
             NotAllowed: The signature is not the owner's, or a clock is wrong.
         """
-        request = WatchListRequest(address=owner, timestamp=now, signed_hash=sign(watch_text(owner, now).encode()))
+        request = WatchListRequest(
+            address=owner, timestamp=now, signed_hash=sign(watch_text(owner, now).encode())
+        )
         stream = self._stub.WatchList(request, timeout=WRITE_TIMEOUT_S)
         try:
             for response in stream:
@@ -186,4 +199,7 @@ class LoggerClient:
     def _translate(self, err: grpc.RpcError, verb: str) -> GridsteadError:
         code = err.code()
         kind = _REFUSALS.get(code, LoggerUnavailable)
-        return kind(f"could not {verb} at the logger {self._peer.address}", detail=f"{code.name}: {err.details()!r}")
+        return kind(
+            f"could not {verb} at the logger {self._peer.address}",
+            detail=f"{code.name}: {err.details()!r}",
+        )

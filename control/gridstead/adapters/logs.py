@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs as sealed files: ``<root>/<owner>/<log name>/<edition>.log``.
 
-What append() stored survives a crash of this process, as it is in the kernel's hands; sync() makes it survive a power
-cut. A chunk that a crash cut short is not seen by readers, and the next append() removes it. Where a file ends and what
-its writers have sent is kept in memory and found anew, from the chunks' heads, after a start.
+What append() stored survives a crash of this process, as it is in the kernel's hands; sync() makes
+it survive a power cut. A chunk that a crash cut short is not seen by readers, and the next append()
+removes it. Where a file ends and what its writers have sent is kept in memory and found anew, from
+the chunks' heads, after a start.
 """
 
 from __future__ import annotations
@@ -98,7 +99,11 @@ class FileLogs:
         path = self._path(log)
         with _telling(log, "write"):
             tail = self._tails.get(log)
-            places = [path] if tail is not None and tail.named else [path, path.parent, path.parent.parent, self._root]
+            places = (
+                [path]
+                if tail is not None and tail.named
+                else [path, path.parent, path.parent.parent, self._root]
+            )
             with suppress(FileNotFoundError):
                 for place in places:
                     _fsync(place)
@@ -128,7 +133,11 @@ class FileLogs:
                     log = LogId(owner=owner, name=name, log_identity=log_identity)
                     with path.open("rb") as file:
                         found.append(
-                            (LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).made_at_ns, log_identity, log)
+                            (
+                                LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).made_at_ns,
+                                log_identity,
+                                log,
+                            )
                         )
         return max(found)[2] if found else None
 
@@ -140,18 +149,25 @@ class FileLogs:
     def sweep(self, now: int) -> int:
         """Remove what is too old or too much, and return how many logs went."""
         with self._lock:
-            return sum(self._sweep(folder, now) for folder in self._root.iterdir() if is_address(folder.name))
+            return sum(
+                self._sweep(folder, now)
+                for folder in self._root.iterdir()
+                if is_address(folder.name)
+            )
 
     def _sweep(self, folder: Path, now: int) -> int:
         kept = removed = 0
         newest_first = sorted(
-            ((path.stat(), path) for path in folder.glob("*/*.log")), key=lambda one: -one[0].st_mtime
+            ((path.stat(), path) for path in folder.glob("*/*.log")),
+            key=lambda one: -one[0].st_mtime,
         )
         for stat, path in newest_first:
             kept += stat.st_size
             if now - stat.st_mtime > self._limits.age_s or kept > self._limits.owner_bytes:
                 path.unlink()
-                self._tails.pop(LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem), None)
+                self._tails.pop(
+                    LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem), None
+                )
                 kept -= stat.st_size
                 removed += 1
                 with suppress(OSError):  # it has other editions
@@ -165,7 +181,9 @@ class FileLogs:
             if os.fstat(fd).st_size < FILE_HEAD_BYTES:
                 os.ftruncate(fd, 0)
                 _write(fd, new_head(time.time_ns()), 0)
-            tail = find_tail(fd, LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0)), self._path(log))
+            tail = find_tail(
+                fd, LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0)), self._path(log)
+            )
             self._tails[log] = tail
             if len(self._tails) > MAX_TAILS:
                 self._tails.popitem(last=False)
@@ -179,10 +197,14 @@ class FileLogs:
 
     def _last_words(self, chunk: Chunk) -> Chunk:
         text = f"gridstead: this log has reached its limit of {self._limits.log_bytes} bytes; what follows is not kept"
-        return Chunk(data=text.encode(), timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID, sequence=FULL)
+        return Chunk(
+            data=text.encode(), timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID, sequence=FULL
+        )
 
     def _full(self, log: LogId) -> LogFull:
-        return LogFull(f"log {log.name} is full", detail=f"its limit is {self._limits.log_bytes} bytes")
+        return LogFull(
+            f"log {log.name} is full", detail=f"its limit is {self._limits.log_bytes} bytes"
+        )
 
     def _read(self, fd: int, log: LogId, after: int) -> tuple[StoredChunk, ...]:
         seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
@@ -190,7 +212,9 @@ class FileLogs:
         data = os.pread(fd, READ_BYTES, position)
         head = parse_chunk_head(data)
         if head is None and len(data) >= CHUNK_HEAD_BYTES:
-            raise LogDamaged(f"log {log.name} cannot be read", detail=f"there is no chunk at {position}")
+            raise LogDamaged(
+                f"log {log.name} cannot be read", detail=f"there is no chunk at {position}"
+            )
         if head is not None and head.size > len(data):
             data = os.pread(fd, head.size, position)
         view = memoryview(data)
@@ -217,7 +241,9 @@ def _hold(path: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
         os.close(fd)
-        raise ConfigError(f"cannot keep logs in {path.parent}", detail="another logger has it") from err
+        raise ConfigError(
+            f"cannot keep logs in {path.parent}", detail="another logger has it"
+        ) from err
     return fd
 
 

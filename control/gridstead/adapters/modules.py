@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of workflows out of public git repositories, over HTTPS.
 
-A repository is a stranger's, and so is what asks for it. Rule 1: only hosts of a list are spoken to, and none of them
-can send us elsewhere. Rule 2: nothing is checked out, so there are no hooks, filters, links or submodules: one file is
-read out of one tree. Rule 3: git gets no configuration, no password and no environment of ours, and bounds on time,
-memory, file sizes and processors.
+A repository is a stranger's, and so is what asks for it. Rule 1: only hosts of a list are spoken
+to, and none of them can send us elsewhere. Rule 2: nothing is checked out, so there are no hooks,
+filters, links or submodules: one file is read out of one tree. Rule 3: git gets no configuration,
+no password and no environment of ours, and bounds on time, memory, file sizes and processors.
 """
 
 from __future__ import annotations
@@ -83,7 +83,12 @@ class GitModules:
     """
 
     def __init__(
-        self, hosts: tuple[str, ...], *, clock: Clock, ca_file: Path | None = None, bounds: Bounds | None = None
+        self,
+        hosts: tuple[str, ...],
+        *,
+        clock: Clock,
+        ca_file: Path | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self._hosts = tuple(host.lower() for host in hosts)
         self._clock = clock
@@ -98,7 +103,9 @@ class GitModules:
         """Return the module's text; see ``ports.Modules``."""
         if source.host not in self._hosts:
             known = ", ".join(self._hosts) or "none"
-            raise InvalidInput(f"no module comes from {source.host} here", detail=f"allowed hosts: {known}")
+            raise InvalidInput(
+                f"no module comes from {source.host} here", detail=f"allowed hosts: {known}"
+            )
         kept = self._known(source)
         if kept is None:
             with self._place(source):
@@ -154,7 +161,9 @@ class GitModules:
 class _Repository:
     """One state of a repository, in a directory that goes afterwards."""
 
-    def __init__(self, place: Path, source: ModuleSource, ca_file: Path | None, bounds: Bounds) -> None:
+    def __init__(
+        self, place: Path, source: ModuleSource, ca_file: Path | None, bounds: Bounds
+    ) -> None:
         self._place = place
         self._source = source
         self._bounds = bounds
@@ -169,12 +178,20 @@ class _Repository:
     def module(self) -> str:
         """Return the module's text."""
         self._git("init", "--quiet", "--bare", "--template=", str(self._place / "git"))
-        self._git("config", "remote.origin.url", f"https://{self._source.host}/{self._source.repository}")
+        self._git(
+            "config", "remote.origin.url", f"https://{self._source.host}/{self._source.repository}"
+        )
         commit = self._fetched()
         path = "/".join(filter(None, (self._source.directory, FILE)))
-        entry = self._git("ls-tree", "--full-tree", commit, "--", path).decode("utf-8", "replace").split()
+        entry = (
+            self._git("ls-tree", "--full-tree", commit, "--", path)
+            .decode("utf-8", "replace")
+            .split()
+        )
         if len(entry) != 4 or entry[0] not in ("100644", "100755"):  # mode, kind, object, path
-            raise self._wrong(f"there is no file {path} in it" if not entry else f"{path} is not a plain file")
+            raise self._wrong(
+                f"there is no file {path} in it" if not entry else f"{path} is not a plain file"
+            )
         text = self._git("cat-file", "blob", entry[2], offline=True, limit=MAX_TEXT_BYTES)
         try:
             return text.decode()
@@ -192,11 +209,18 @@ class _Repository:
             return self._git("rev-parse", *words, offline=True).decode().strip()
         if not commit:
             name = f"refs/tags/{self._source.tag}" if self._source.tag else "HEAD"
-            listed = self._git("ls-remote", "--exit-code", "origin", name, f"{name}^{{}}").decode("utf-8", "replace")
-            states = {ref: state for state, _, ref in (line.partition("\t") for line in listed.splitlines())}
+            listed = self._git("ls-remote", "--exit-code", "origin", name, f"{name}^{{}}").decode(
+                "utf-8", "replace"
+            )
+            states = {
+                ref: state
+                for state, _, ref in (line.partition("\t") for line in listed.splitlines())
+            }
             commit = states.get(f"{name}^{{}}") or states.get(name, "")
             if not re.fullmatch("[0-9a-f]{40}", commit):
-                raise ModuleUnavailable(f"could not fetch {self._source}", detail="its host does not speak git")
+                raise ModuleUnavailable(
+                    f"could not fetch {self._source}", detail="its host does not speak git"
+                )
         self._git(*fetch, "--depth=1", "origin", commit)
         return commit
 
@@ -220,25 +244,33 @@ class _Repository:
             try:
                 code = process.wait(timeout=max(self._end - monotonic(), 0.01))
             except subprocess.TimeoutExpired as err:
-                raise ModuleUnavailable(f"could not fetch {self._source}", detail="it took too long") from err
+                raise ModuleUnavailable(
+                    f"could not fetch {self._source}", detail="it took too long"
+                ) from err
             finally:
                 _end_all(process)
         if code:
-            raise self._failure(words[0], code, told.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace"))
+            raise self._failure(
+                words[0], code, told.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+            )
         if limit is not None and said.stat().st_size > limit:
             raise self._wrong(f"{FILE} is larger than {limit // 1024} KiB")
         return said.read_bytes()
 
     def _failure(self, asked: str, code: int, told: str) -> InvalidInput | ModuleUnavailable:
         if _TOO_LARGE.search(told) or code == -signal.SIGXFSZ:
-            return self._wrong(f"its repository is larger than {self._bounds.pack_bytes // 1024} KiB, or broken")
+            return self._wrong(
+                f"its repository is larger than {self._bounds.pack_bytes // 1024} KiB, or broken"
+            )
         if asked == "cat-file":
             return self._wrong(f"{FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
         if asked == "rev-parse" or (asked == "ls-remote" and code == _NO_REFS):
             return self._wrong("there is no such tag or commit")
         if _NO_SUCH.search(told):
             return self._wrong("there is no such public repository, or commit in it")
-        return ModuleUnavailable(f"could not fetch {self._source}", detail="its host did not answer as git does")
+        return ModuleUnavailable(
+            f"could not fetch {self._source}", detail="its host did not answer as git does"
+        )
 
     def _wrong(self, reason: str) -> InvalidInput:
         return InvalidInput(f"cannot use {self._source}", detail=reason)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue view, as a customer reads it: why nobody has a job yet. A courtesy, never needed."""
+"""The meta-scheduler's queue view, as a customer reads it: why nobody has a job yet. A courtesy,
+never needed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def pending_reason(url: str, slurm_name: str, *, ca: Path | None) -> str | None:
     """
     try:
         context = ssl.create_default_context(cafile=ca)
-        answer = httpx.get(f"{url.rstrip('/')}/pending", verify=context, timeout=TIMEOUT_S, trust_env=False).json()
+        answer = httpx.get(
+            f"{url.rstrip('/')}/pending", verify=context, timeout=TIMEOUT_S, trust_env=False
+        ).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
     reason = answer.get(slurm_name) if isinstance(answer, dict) else None

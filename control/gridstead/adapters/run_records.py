@@ -34,7 +34,9 @@ class RunRecordFiles:
             stream.write(_FORM.dump_json(record, indent=2) + b"\n")
 
     def _new(self, name: str) -> int:
-        """Return a new file, open; where two runs began in one second, the second's has a number behind its name."""
+        """Return a new file, open; where two runs began in one second, the second's has a number
+        behind its name.
+        """
         for attempt in count(1):
             path = self._folder / f"{name}{f'-{attempt}' if attempt > 1 else ''}{SUFFIX}"
             with suppress(FileExistsError):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stored scripts, sealed with AES-256-GCM.
 
-Each has a key of its own, made from a storage key and its id; the seal covers the id too, so a record that is altered,
-or put under another id, does not open. There may be several storage keys: the first seals, all of them open. A key is
-named by some digits of a hash of it, which stand beside what it sealed.
+Each has a key of its own, made from a storage key and its id; the seal covers the id too, so a
+record that is altered, or put under another id, does not open. There may be several storage keys:
+the first seals, all of them open. A key is named by some digits of a hash of it, which stand beside
+what it sealed.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class ScriptSeal:
         try:
             return _cipher(key, about).decrypt(nonce, data, about.encode()).decode()
         except (InvalidTag, ValueError) as err:
-            raise ScriptDamaged(f"cannot open script {about}", detail="its stored record is altered") from err
+            raise ScriptDamaged(
+                f"cannot open script {about}", detail="its stored record is altered"
+            ) from err
 
 
 def unknown_keys(names: list[str]) -> ConfigError:

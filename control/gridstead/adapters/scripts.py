@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rendered scripts in the Job Definition service's store, sealed; which jobs name them; challenges that were used.
+"""Rendered scripts in the Job Definition service's store, sealed; which jobs name them; challenges
+that were used.
 
 Several processes may share the store where it is PostgreSQL.
 """
@@ -48,7 +49,11 @@ class Scripts:
         self._database = database
         self._seal = seal
         with database.begin() as connection:
-            names = connection.execute(text("SELECT DISTINCT key_name FROM definitions")).scalars().all()
+            names = (
+                connection.execute(text("SELECT DISTINCT key_name FROM definitions"))
+                .scalars()
+                .all()
+            )
         missing = [name for name in names if not seal.knows(name)]
         if missing:
             raise unknown_keys(missing)
@@ -81,9 +86,14 @@ class Scripts:
     def uses(self) -> tuple[ScriptUse, ...]:
         """Return the jobs that name scripts."""
         with self._database.begin() as connection:
-            rows = connection.execute(text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")).all()
+            rows = connection.execute(
+                text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")
+            ).all()
         return tuple(
-            ScriptUse(job_number=_to_number(row.job), batch_location_hash=row.id, customer=row.customer) for row in rows
+            ScriptUse(
+                job_number=_to_number(row.job), batch_location_hash=row.id, customer=row.customer
+            )
+            for row in rows
         )
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
@@ -94,7 +104,9 @@ class Scripts:
         """Remove what has ended."""
         with self._database.begin() as connection:
             connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
-            removed = connection.execute(text("DELETE FROM definitions WHERE ends_at < :now"), {"now": now})
+            removed = connection.execute(
+                text("DELETE FROM definitions WHERE ends_at < :now"), {"now": now}
+            )
         return removed.rowcount
 
     def reseal(self, *, after: str) -> Resealed:
@@ -140,7 +152,9 @@ class Scripts:
             return connection.execute(statement, {"nonce": nonce, "ends_at": ends_at}).rowcount == 1
 
     def _execute(self, statements: Iterable[str], rows: Iterable[Mapping[str, object]]) -> None:
-        """Execute statements for each row, script by script in one order, so that processes cannot block each other."""
+        """Execute statements for each row, script by script in one order, so that processes cannot
+        block each other.
+        """
         ordered = sorted(rows, key=lambda row: str(row["id"]))
         with self._database.begin() as connection:
             for row in ordered:
@@ -156,7 +170,11 @@ class Scripts:
 
 
 def _to_row(use: ScriptUse) -> dict[str, object]:
-    return {"job": f"0x{use.job_number:064x}", "id": use.batch_location_hash, "customer": use.customer}
+    return {
+        "job": f"0x{use.job_number:064x}",
+        "id": use.batch_location_hash,
+        "customer": use.customer,
+    }
 
 
 def _to_number(job: str) -> int:

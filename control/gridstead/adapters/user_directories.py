@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories on the mounted shared storage, made by root on the one host that may be root there.
 
-A directory is made and given away through its own descriptor, so no name is followed twice and no link is ever
-trusted. A crash between the two steps leaves a directory of root's, which the next round gives away.
+A directory is made and given away through its own descriptor, so no name is followed twice and no
+link is ever trusted. A crash between the two steps leaves a directory of root's, which the next
+round gives away.
 """
 
 from __future__ import annotations
@@ -52,12 +53,19 @@ class Quota:
         hint = "Mend storage.quota_command, or leave out storage.quota_gib."
         try:
             done = subprocess.run(
-                argv, capture_output=True, text=True, errors="replace", timeout=QUOTA_TIMEOUT_S, check=False
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=QUOTA_TIMEOUT_S,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ConfigError(f"cannot bound {directory}", detail=str(error), hint=hint) from error
         if done.returncode != 0:
-            raise ConfigError(f"cannot bound {directory}", detail=(done.stderr or done.stdout).strip(), hint=hint)
+            raise ConfigError(
+                f"cannot bound {directory}", detail=(done.stderr or done.stdout).strip(), hint=hint
+            )
 
 
 class SharedStorage:
@@ -70,7 +78,11 @@ class SharedStorage:
     """
 
     def __init__(
-        self, paths: StoragePaths, *, quota: Quota | None = None, is_mounted: Callable[[Path], bool] = os.path.ismount
+        self,
+        paths: StoragePaths,
+        *,
+        quota: Quota | None = None,
+        is_mounted: Callable[[Path], bool] = os.path.ismount,
     ) -> None:
         self._paths = paths
         self._quota = quota
@@ -80,8 +92,8 @@ class SharedStorage:
         """Make the user's home and caches, bound them, and return whether anything was made.
 
         Raises:
-            ConfigError: A parent is not there or not mounted, a name is taken by something else, or the quota's program
-                fails.
+            ConfigError: A parent is not there or not mounted, a name is taken by something else, or
+                the quota's program fails.
         """
         for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
             if not self._is_mounted(parent):
@@ -103,7 +115,9 @@ def _ensure(parent: Path, name: str, user: GridUser) -> bool:
     try:
         parent_fd = os.open(parent, os.O_DIRECTORY | os.O_RDONLY)
     except OSError as error:
-        raise ConfigError(f"cannot open {parent}", detail=str(error), hint="Mount the shared storage.") from error
+        raise ConfigError(
+            f"cannot open {parent}", detail=str(error), hint="Mount the shared storage."
+        ) from error
     try:
         try:
             os.mkdir(name, MODE, dir_fd=parent_fd)
@@ -128,7 +142,9 @@ def _give(fd: int, user: GridUser, *, place: Path) -> bool:
     if status.st_uid == user.uid:
         return False
     if status.st_uid != os.geteuid():
-        raise ConfigError(f"cannot give {place} to uid {user.uid}", detail=f"it belongs to uid {status.st_uid}")
+        raise ConfigError(
+            f"cannot give {place} to uid {user.uid}", detail=f"it belongs to uid {status.st_uid}"
+        )
     own = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=fd)
     try:
         if stat.S_IMODE(status.st_mode) != MODE:

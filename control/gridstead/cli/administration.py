@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: what an administrator changes in a set of contracts. Each wish may be repeated at any time."""
+"""`gridstead contracts`: what an administrator changes in a set of contracts. Each wish may be
+repeated at any time.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,12 @@ from gridstead.errors import InvalidInput
 
 app = typer.Typer()
 
-Account = Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet; capitals, if any, are checked (EIP-55).")]
-Successor = Annotated[Path, typer.Option("--admin-keystore", help="The new administrator's wallet.")]
+Account = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="Wallet; capitals, if any, are checked (EIP-55).")
+]
+Successor = Annotated[
+    Path, typer.Option("--admin-keystore", help="The new administrator's wallet.")
+]
 
 _CONSTANTS = "\n".join(
     f"  {one.name}: {one.meaning}; {constant_text(one, one.least)} to {constant_text(one, one.most)}"
@@ -40,8 +46,9 @@ def grant(
 ) -> None:
     """Give a wallet a role in every contract that knows it; nothing is sent where it has it.
 
-    A matcher matches jobs and approves providers: the wallet of the meta-scheduler service. An admin gives roles,
-    closes the set and withdraws fees; to replace the administrator use hand-over instead.
+    A matcher matches jobs and approves providers: the wallet of the meta-scheduler service. An
+    admin gives roles, closes the set and withdraws fees; to replace the administrator use hand-over
+    instead.
     """
     wanted, account = parse_role(role), parse_recipient(address)
     sender.carry_out(grid, lambda s, me: plans.grant(s, me, wanted, account), accounts=(account,))
@@ -55,16 +62,20 @@ def revoke(
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
-    """Take a role from a wallet in every contract; with the admin's role also what was offered to it.
+    """Take a role from a wallet in every contract; with the admin's role also what was offered to
+    it.
 
-    The last admin of a contract cannot lose the role. "contract" is what MetaScheduler itself is in the contracts
-    behind it: status says if anybody else has it.
+    The last admin of a contract cannot lose the role. "contract" is what MetaScheduler itself is in
+    the contracts behind it: status says if anybody else has it.
     """
     wanted, account = parse_role(role, Role), parse_address(address)
     sender.carry_out(grid, lambda s, me: plans.revoke(s, me, wanted, account), accounts=(account,))
 
 
-@app.command("set-constant", help=f"Set a number of the grid and show the old and the new one.\n\n\b\n{_CONSTANTS}")
+@app.command(
+    "set-constant",
+    help=f"Set a number of the grid and show the old and the new one.\n\n\b\n{_CONSTANTS}",
+)
 @expanded(without={"first_block"})
 def set_constant(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One of the above.")],
@@ -75,7 +86,9 @@ def set_constant(
     """Set a number of the grid."""
     constant = plans.find_constant(name)
     number = _parse_value(constant, value)
-    sender.carry_out(grid, lambda s, me: plans.set_constant(s, me, constant, number), constant=constant)
+    sender.carry_out(
+        grid, lambda s, me: plans.set_constant(s, me, constant, number), constant=constant
+    )
 
 
 @app.command("open")
@@ -95,9 +108,11 @@ def close(grid: GridOptions, sender: SenderOptions) -> None:
 @app.command()
 @expanded()
 def seal(grid: GridOptions, sender: SenderOptions) -> None:
-    """Leave JobRepository without an admin, for good: nobody can name a second writer and reach the escrow.
+    """Leave JobRepository without an admin, for good: nobody can name a second writer and reach the
+    escrow.
 
-    MetaScheduler stays its writer; all else goes on, hand-over and take-over too. There is no way back.
+    MetaScheduler stays its writer; all else goes on, hand-over and take-over too. There is no way
+    back.
     """
     sender.carry_out(grid, plans.seal)
 
@@ -105,7 +120,9 @@ def seal(grid: GridOptions, sender: SenderOptions) -> None:
 @app.command("hand-over")
 @expanded()
 def hand_over(address: Account, grid: GridOptions, sender: SenderOptions) -> None:
-    """Step one of two: make another wallet admin beside yours and offer it what yours owns. Yours loses nothing yet."""
+    """Step one of two: make another wallet admin beside yours and offer it what yours owns. Yours
+    loses nothing yet.
+    """
     new_owner = parse_recipient(address)
     sender.carry_out(grid, lambda s, me: plans.hand_over(s, me, new_owner), accounts=(new_owner,))
 
@@ -113,7 +130,9 @@ def hand_over(address: Account, grid: GridOptions, sender: SenderOptions) -> Non
 @app.command("take-over")
 @expanded(instead={"admin_keystore": Successor})
 def take_over(grid: GridOptions, sender: SenderOptions) -> None:
-    """Step two of two, as the new administrator: accept what is offered, then end the old one's role."""
+    """Step two of two, as the new administrator: accept what is offered, then end the old one's
+    role.
+    """
     sender.carry_out(grid, plans.take_over)
 
 

@@ -17,9 +17,14 @@ app.callback()(lambda: None)
 
 @app.command()
 def fetch(
-    endpoint: Annotated[str, typer.Option("--endpoint", help="host:port of the supervisor's SshAPI.")],
+    endpoint: Annotated[
+        str, typer.Option("--endpoint", help="host:port of the supervisor's SshAPI.")
+    ],
     ca: Annotated[Path, typer.Option("--ca", help="PEM of the CA that signed its certificate.")],
-    output: Annotated[Path, typer.Option("--output", help="File to keep them in; left alone if none are to be had.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", help="File to keep them in; left alone if none are to be had."),
+    ],
 ) -> None:
     """Fetch the public keys that the supervisor logs in with as wallet users."""
     changed = fetch_keys(endpoint, ca, output)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead-bore SERVER PORT`: opens a port of this host to everybody, at a bore server.
 
-Runs beside a task, in its network. SERVER is ``host:port``. The token is the first line of the standard input, as a
-command line is for everybody to read; an empty one is none. It goes on until it is killed: a connection that ends is
-made again.
+Runs beside a task, in its network. SERVER is ``host:port``. The token is the first line of the
+standard input, as a command line is for everybody to read; an empty one is none. It goes on until
+it is killed: a connection that ends is made again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ def main() -> None:
     """Run until killed."""
     host, _, port = sys.argv[1].rpartition(":")
     token = sys.stdin.readline().rstrip("\n")
-    bore = BoreTunnel(host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token)
-    logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what matters of its errors is told below
+    bore = BoreTunnel(
+        host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token
+    )
+    logging.getLogger("paramiko").addHandler(
+        logging.NullHandler()
+    )  # what matters of its errors is told below
     while True:
         try:
             carry(bore, partial(write_all, _STDOUT))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of a grid user share: settings, the customer's view of the contracts, how a job is shown."""
+"""What the commands of a grid user share: settings, the customer's view of the contracts, how a job
+is shown.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,15 @@ CONFIG_VARIABLE = "GRIDSTEAD_CONFIG"
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help=f"Settings file; else ${CONFIG_VARIABLE}, else ~/.config/gridstead/client.toml."),
+    typer.Option(
+        "--config",
+        help=f"Settings file; else ${CONFIG_VARIABLE}, else ~/.config/gridstead/client.toml.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-JobNumber = Annotated[str, typer.Argument(metavar="JOB", help="Job number, decimal or 0x and hexadecimal digits.")]
+JobNumber = Annotated[
+    str, typer.Argument(metavar="JOB", help="Job number, decimal or 0x and hexadecimal digits.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +55,9 @@ class GridClient:
         """
         job = self.ledger.jobs([number], at_block=self.ledger.head()).get(number)
         if job is None:
-            raise InvalidInput(f"there is no job {number}", hint="`gridstead job list` shows yours.")
+            raise InvalidInput(
+                f"there is no job {number}", hint="`gridstead job list` shows yours."
+            )
         return job
 
 
@@ -69,7 +78,9 @@ def settings_file(config: Path | None) -> Path:
         ConfigError: There is no such file.
     """
     named = os.environ.get(CONFIG_VARIABLE)
-    path = config or (Path(named) if named else Path("~/.config/gridstead/client.toml").expanduser())
+    path = config or (
+        Path(named) if named else Path("~/.config/gridstead/client.toml").expanduser()
+    )
     if not path.exists():
         hint = f"Give --config FILE or set ${CONFIG_VARIABLE}; docs/reference/settings.md shows a client's settings."
         raise ConfigError(f"cannot read {path}", detail="it does not exist", hint=hint)
@@ -94,14 +105,20 @@ def parse_job_number(text: str) -> int:
     try:
         number = int(text, 16) if text.startswith("0x") else int(text)
     except ValueError as error:
-        raise InvalidInput(f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7.") from error
+        raise InvalidInput(
+            f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7."
+        ) from error
     if not 0 <= number < 2**256:
-        raise InvalidInput(f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7.")
+        raise InvalidInput(
+            f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7."
+        )
     return number
 
 
 def exit_code(job: Job) -> int:
-    """Return what a shell would say of the job's end: its code, or 128 and the signal that ended it."""
+    """Return what a shell would say of the job's end: its code, or 128 and the signal that ended
+    it.
+    """
     code, signal = job.exit_code >> 8, job.exit_code & 0x7F
     return code or (128 + signal if signal else 0)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: put a grid's contracts on a chain, look at them; administration.py changes them."""
+"""`gridstead contracts`: put a grid's contracts on a chain, look at them; administration.py changes
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,14 @@ from gridstead.domain.contract_checks import check_contracts, exit_code
 app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
 app.callback()(lambda: None)
 
-AdminKeystore = Annotated[Path, typer.Option("--admin-keystore", help="Wallet that will own the contracts.")]
+AdminKeystore = Annotated[
+    Path, typer.Option("--admin-keystore", help="Wallet that will own the contracts.")
+]
 DeploymentFile = Annotated[
-    Path, typer.Option("--deployment", help="Where each step is written; with it a broken-off run goes on.")
+    Path,
+    typer.Option(
+        "--deployment", help="Where each step is written; with it a broken-off run goes on."
+    ),
 ]
 
 
@@ -30,18 +37,25 @@ def deploy(
     admin_keystore: AdminKeystore,
     admin_password_file: AdminPassword,
     deployment: DeploymentFile,
-    meta_scheduler: Annotated[str, typer.Option("--meta-scheduler", help="Wallet that will match jobs.")],
+    meta_scheduler: Annotated[
+        str, typer.Option("--meta-scheduler", help="Wallet that will match jobs.")
+    ],
     supply: Annotated[
-        str, typer.Option("--supply", help="Credits that the administrator gets when Credit is created.")
+        str,
+        typer.Option(
+            "--supply", help="Credits that the administrator gets when Credit is created."
+        ),
     ] = "1000000",
     chain_id: ChainId = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes nothing.
+    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes
+    nothing.
 
-    The last step cannot be undone: JobRepository is sealed, so that nobody can name a second writer and reach the
-    escrow. It is left out if events tell of somebody else who ever had a role there, or are not to be had.
+    The last step cannot be undone: JobRepository is sealed, so that nobody can name a second writer
+    and reach the escrow. It is left out if events tell of somebody else who ever had a role there,
+    or are not to be had.
     """
     operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
@@ -67,14 +81,19 @@ def deploy(
 def status(
     options: GridOptions,
     skip_escrow: Annotated[
-        bool, typer.Option("--skip-escrow", help="Do not add up the locks of all jobs, which takes a while.")
+        bool,
+        typer.Option(
+            "--skip-escrow", help="Do not add up the locks of all jobs, which takes a while."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a set of contracts: addresses, code, roles, owners, constants, money, and what is not right with it.
+    """Show a set of contracts: addresses, code, roles, owners, constants, money, and what is not
+    right with it.
 
-    The exit code is of the gravest finding: 70 the escrow does not add up, 77 somebody has power that nobody should
-    have, 76 a contract has other code than this release's, 78 something is not wired; 0 if there are only notes.
+    The exit code is of the gravest finding: 70 the escrow does not add up, 77 somebody has power
+    that nobody should have, 76 a contract has other code than this release's, 78 something is not
+    wired; 0 if there are only notes.
     """
     grid = options.find()
     state = grid.inspect(count_escrow=not skip_escrow, tell=tell)
@@ -84,7 +103,9 @@ def status(
 
 
 def parse_recipient(text: str) -> str:
-    """Return an address that will be given power, in lower case; its capitals, if any, must fit (EIP-55)."""
+    """Return an address that will be given power, in lower case; its capitals, if any, must fit
+    (EIP-55).
+    """
     from gridstead.wiring.administration import parse_recipient as parse  # noqa: PLC0415 - takes a second to import
 
     return parse(text)

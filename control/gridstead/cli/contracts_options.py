@@ -21,9 +21,15 @@ if TYPE_CHECKING:  # the chain's library takes a second to import
     from gridstead.wiring.administration import GridContracts
 
 RpcUrl = Annotated[str, typer.Option("--rpc-url", help="JSON-RPC endpoint.")]
-AdminPassword = Annotated[Path, typer.Option("--admin-password-file", help="File with its password.")]
-ChainId = Annotated[int | None, typer.Option("--chain-id", min=1, help="EIP-155 id that the endpoint must serve.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say exactly what would be sent, and send nothing.")]
+AdminPassword = Annotated[
+    Path, typer.Option("--admin-password-file", help="File with its password.")
+]
+ChainId = Annotated[
+    int | None, typer.Option("--chain-id", min=1, help="EIP-155 id that the endpoint must serve.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say exactly what would be sent, and send nothing.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +37,19 @@ class GridOptions:
     """Which set of contracts."""
 
     rpc_url: RpcUrl
-    contract: Annotated[str | None, typer.Option("--contract", help="Address of the MetaScheduler.")] = None
+    contract: Annotated[
+        str | None, typer.Option("--contract", help="Address of the MetaScheduler.")
+    ] = None
     deployment: Annotated[
-        Path | None, typer.Option("--deployment", help="The deployment file, instead of --contract.")
+        Path | None,
+        typer.Option("--deployment", help="The deployment file, instead of --contract."),
     ] = None
     chain_id: ChainId = None
     first_block: Annotated[
-        int | None, typer.Option("--first-block", min=0, help="Where the set begins, for nodes that search few blocks.")
+        int | None,
+        typer.Option(
+            "--first-block", min=0, help="Where the set begins, for nodes that search few blocks."
+        ),
     ] = None
 
     def find(self) -> GridContracts:
@@ -73,7 +85,8 @@ class SenderOptions:
         accounts: tuple[str, ...] = (),
         constant: Constant | None = None,
     ) -> None:
-        """Make the changes that are planned for this wallet, unless it is a dry run, and print what came of it.
+        """Make the changes that are planned for this wallet, unless it is a dry run, and print what
+        came of it.
 
         Args:
             options: Which set they are made in.
@@ -83,8 +96,15 @@ class SenderOptions:
         """
         from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
 
-        address, files = keystore_address(self.admin_keystore), (self.admin_keystore, self.admin_password_file)
+        address, files = (
+            keystore_address(self.admin_keystore),
+            (self.admin_keystore, self.admin_password_file),
+        )
         outcome = options.find().carry_out(
-            lambda state: plan(state, address), files, accounts=accounts, dry_run=self.dry_run, tell=tell
+            lambda state: plan(state, address),
+            files,
+            accounts=accounts,
+            dry_run=self.dry_run,
+            tell=tell,
         )
         emit_outcome(outcome, dry_run=self.dry_run, constant=constant, as_json=self.as_json)

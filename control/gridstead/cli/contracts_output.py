@@ -28,7 +28,9 @@ def constant_text(constant: Constant, value: int) -> str:
     return f"{value} wei" if value < _FEW_WEI else f"{credits_text(value)} credits"
 
 
-def emit_status(state: GridState, findings: Sequence[Finding], *, extra: Mapping[str, object], as_json: bool) -> None:
+def emit_status(
+    state: GridState, findings: Sequence[Finding], *, extra: Mapping[str, object], as_json: bool
+) -> None:
     """Print a set of contracts and what is to be said of it."""
     if as_json:
         emit_json({**extra, **_to_json(state, findings)})
@@ -52,27 +54,41 @@ def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
         return
     emit_table(
         ("NONCE", "TO", "CALL", "GAS", "AFTERWARDS"),
-        [(one.nonce, one.to or f"creates {one.creates}", _call(one), one.gas or "", one.title) for one in steps],
+        [
+            (one.nonce, one.to or f"creates {one.creates}", _call(one), one.gas or "", one.title)
+            for one in steps
+        ],
     )
     for one in steps:
         size = (len(one.data) - 2) // 2
-        say(f"{one.nonce}: {one.data if size <= _SHOWN_BYTES else f'{size} bytes of code and arguments'}")
+        say(
+            f"{one.nonce}: {one.data if size <= _SHOWN_BYTES else f'{size} bytes of code and arguments'}"
+        )
 
 
-def emit_outcome(outcome: AdministrationResult, *, dry_run: bool, constant: Constant | None, as_json: bool) -> None:
+def emit_outcome(
+    outcome: AdministrationResult, *, dry_run: bool, constant: Constant | None, as_json: bool
+) -> None:
     """Print what a wish came to: what was sent, and what it changed."""
     old, new = _constant_values(outcome, constant)
     if as_json:
-        told: dict[str, object] = {"dry_run": dry_run, "changed": bool(outcome.done), "steps": _steps(outcome.steps)}
+        told: dict[str, object] = {
+            "dry_run": dry_run,
+            "changed": bool(outcome.done),
+            "steps": _steps(outcome.steps),
+        }
         told["transactions"] = [
-            {"title": d.step.title, "hash": d.hash, "block": d.block, "gas": d.gas} for d in outcome.done
+            {"title": d.step.title, "hash": d.hash, "block": d.block, "gas": d.gas}
+            for d in outcome.done
         ]
         if constant is not None:
             told |= {"constant": constant.name, "unit": constant.unit, "old": old, "new": new}
         emit_json(told | {"roles": _roles(outcome.after), "owners": _owners(outcome.after)})
         return
     if constant is not None and old is not None and new is not None:
-        say(f"{constant.name} is {constant_text(constant, new)}, it was {constant_text(constant, old)}")
+        say(
+            f"{constant.name} is {constant_text(constant, new)}, it was {constant_text(constant, old)}"
+        )
     if dry_run:
         emit_plan(outcome.steps, as_json=False)
         return
@@ -83,7 +99,9 @@ def emit_outcome(outcome: AdministrationResult, *, dry_run: bool, constant: Cons
         say(f"{one.step.title} (block {one.block}, gas {one.gas}, transaction {one.hash})")
 
 
-def _constant_values(outcome: AdministrationResult, constant: Constant | None) -> tuple[int | None, int | None]:
+def _constant_values(
+    outcome: AdministrationResult, constant: Constant | None
+) -> tuple[int | None, int | None]:
     if constant is None:
         return None, None
     return outcome.before.constants.get(constant.name), outcome.after.constants.get(constant.name)
@@ -107,15 +125,15 @@ def _summary(state: GridState) -> dict[str, object]:
         "version": state.version or "DeepSquare 1.2",
         "first block": "unknown" if state.first_block is None else state.first_block,
         "new jobs": "taken" if state.accepts_jobs else "refused",
-        "accrued fees": "not counted" if state.fees is None else f"{credits_text(state.fees)} credits",
+        "accrued fees": "not counted"
+        if state.fees is None
+        else f"{credits_text(state.fees)} credits",
     }
     escrow = state.escrow
     if escrow is None:
         return shown
     sum_ = "adds up" if escrow.surplus >= 0 else "DOES NOT ADD UP"
-    text = (
-        f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs that lock {credits_text(escrow.escrowed)}"
-    )
+    text = f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs that lock {credits_text(escrow.escrowed)}"
     return shown | {"escrow": f"{text}: {sum_}", "jobs": escrow.jobs}
 
 
@@ -134,7 +152,10 @@ def _tables(state: GridState) -> list[tuple[tuple[str, ...], list[tuple[object, 
     return [
         (
             ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"),
-            [(one.contract, one.address, one.code.value, one.code_hash or "") for one in state.placed],
+            [
+                (one.contract, one.address, one.code.value, one.code_hash or "")
+                for one in state.placed
+            ],
         ),
         (
             ("ROLE", "CONTRACT", "HELD BY"),
@@ -158,7 +179,10 @@ def _emit_findings(findings: Sequence[Finding]) -> None:
 
 
 def _roles(state: GridState) -> list[dict[str, object]]:
-    return [asdict(one) | {"role": one.role.value, "given_by": one.given_by or None} for one in state.holders]
+    return [
+        asdict(one) | {"role": one.role.value, "given_by": one.given_by or None}
+        for one in state.holders
+    ]
 
 
 def _owners(state: GridState) -> list[dict[str, object]]:
@@ -204,7 +228,8 @@ def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]
             "right": code == 0,
             "exit_code": code,
             "findings": [
-                {"kind": one.kind.name.lower(), "text": one.text, "hint": one.hint or None} for one in findings
+                {"kind": one.kind.name.lower(), "text": one.text, "hint": one.hint or None}
+                for one in findings
             ],
         },
     }

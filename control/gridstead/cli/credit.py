@@ -16,7 +16,9 @@ app = typer.Typer(help="Credits: what you have, what the grid may lock.", no_arg
 
 @app.command()
 def balance(
-    address: Annotated[str | None, typer.Argument(metavar="[ADDRESS]", help="Wallet; yours if not given.")] = None,
+    address: Annotated[
+        str | None, typer.Argument(metavar="[ADDRESS]", help="Wallet; yours if not given.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -26,23 +28,31 @@ def balance(
     wallet = asked or client.customer.address
     record: dict[str, object] = {"address": wallet, "balance_wei": client.customer.balance(wallet)}
     if wallet == client.customer.address:
-        record |= {"allowance_wei": client.customer.allowance(), "coins_wei": client.customer.coins()}
+        record |= {
+            "allowance_wei": client.customer.allowance(),
+            "coins_wei": client.customer.coins(),
+        }
     if as_json:
         emit_json(record)
         return
     shown = {
-        key.removesuffix("_wei"): credits_text(int(str(v))) if key.endswith("_wei") else v for key, v in record.items()
+        key.removesuffix("_wei"): credits_text(int(str(v))) if key.endswith("_wei") else v
+        for key, v in record.items()
     }
     emit_record(shown)
 
 
 @app.command()
 def allow(
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="From now on; 0 allows nothing.")],
+    credits_: Annotated[
+        str, typer.Argument(metavar="CREDITS", help="From now on; 0 allows nothing.")
+    ],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Set how many of your credits the grid may lock; `gridstead submit` does it by itself when it must."""
+    """Set how many of your credits the grid may lock; `gridstead submit` does it by itself when it
+    must.
+    """
     amount = parse_credits(credits_)
     client = open_client(config)
     client.customer.allow(amount)

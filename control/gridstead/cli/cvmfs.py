@@ -32,7 +32,10 @@ CLIENT_SETTINGS = Path("/etc/gridstead/cvmfs-client.toml")
 
 Config = Annotated[Path, typer.Option("--config", help="Settings file.")]
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[REPOSITORY]...", help="Names of repositories; all when none is given.")
+    list[str] | None,
+    typer.Argument(
+        metavar="[REPOSITORY]...", help="Names of repositories; all when none is given."
+    ),
 ]
 
 
@@ -41,7 +44,8 @@ def probe(
     name: Annotated[str, typer.Argument(help="Name of the repository.")],
     url: Annotated[str, typer.Argument(help="Where its Stratum 0 serves it.")],
     public_key: Annotated[
-        list[Path], typer.Option("--public-key", help="PEM of a master public key; repeat it for several.")
+        list[Path],
+        typer.Option("--public-key", help="PEM of a master public key; repeat it for several."),
     ],
     as_json: Json = False,
 ) -> None:
@@ -72,10 +76,14 @@ def probe(
 def snapshot(
     names: Names = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Read every object that is here too, and fetch again what is damaged.")
+        bool,
+        typer.Option(
+            "--check", help="Read every object that is here too, and fetch again what is damaged."
+        ),
     ] = False,
     allow_rollback: Annotated[
-        bool, typer.Option("--allow-rollback", help="Take an older revision than the one that is here.")
+        bool,
+        typer.Option("--allow-rollback", help="Take an older revision than the one that is here."),
     ] = False,
     config: Config = SETTINGS,
     as_json: Json = False,
@@ -93,7 +101,9 @@ def snapshot(
         }
 
     def sentence(done: Mapping[str, object]) -> str:
-        return "{name}: revision {revision}; {objects} objects looked at, {fetched} fetched".format(**done)
+        return "{name}: revision {revision}; {objects} objects looked at, {fetched} fetched".format(
+            **done
+        )
 
     _each(names, config, pull, sentence, as_json=as_json)
 
@@ -101,7 +111,9 @@ def snapshot(
 @app.command()
 def gc(
     names: Names = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be removed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be removed.")
+    ] = False,
     config: Config = SETTINGS,
     as_json: Json = False,
 ) -> None:
@@ -110,11 +122,18 @@ def gc(
     def sweep(replica: Replica) -> dict[str, object]:
         with errors.status(f"{replica.name}: looking for what is still named"):
             done = replica.sweep(dry_run=dry_run)
-        return {"kept": done.kept, "removed": done.removed, "removed_bytes": done.removed_bytes, "dry_run": dry_run}
+        return {
+            "kept": done.kept,
+            "removed": done.removed,
+            "removed_bytes": done.removed_bytes,
+            "dry_run": dry_run,
+        }
 
     def sentence(done: Mapping[str, object]) -> str:
         verb = "would be removed" if dry_run else "removed"
-        return "{name}: {removed} objects {verb}, {removed_bytes} bytes; {kept} stay".format(verb=verb, **done)
+        return "{name}: {removed} objects {verb}, {removed_bytes} bytes; {kept} stay".format(
+            verb=verb, **done
+        )
 
     _each(names, config, sweep, sentence, as_json=as_json)
 
@@ -132,7 +151,16 @@ def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False
         emit_json([_record(name, state, now) for name, state in states.items()])
         return
     rows = [list(_record(name, state, now).values()) for name, state in states.items()]
-    columns = ("REPOSITORY", "REVISION", "PUBLISHED", "LAST SNAPSHOT", "AGE S", "LAST GC", "WHITELIST UNTIL", "FAILURE")
+    columns = (
+        "REPOSITORY",
+        "REVISION",
+        "PUBLISHED",
+        "LAST SNAPSHOT",
+        "AGE S",
+        "LAST GC",
+        "WHITELIST UNTIL",
+        "FAILURE",
+    )
     emit_table(columns, [["" if cell is None else cell for cell in row] for row in rows])
 
 
@@ -144,14 +172,17 @@ def mount(
 ) -> None:
     """Mount a repository, to read, until it is unmounted or the command ends; for root.
 
-    Follows new revisions. What is open stays what it was; what was read stays readable while no server answers.
+    Follows new revisions. What is open stays what it was; what was read stays readable while no
+    server answers.
     """
     from gridstead.wiring import cvmfs_mount as wiring  # noqa: PLC0415 - takes long to import
 
     settings = load(CvmfsClientSettings, config)
     _check_known(settings.repositories, [name], config)
     set_up(settings.log_level)
-    code = wiring.mount(settings, next(one for one in settings.repositories if one.name == name), mountpoint)
+    code = wiring.mount(
+        settings, next(one for one in settings.repositories if one.name == name), mountpoint
+    )
     raise typer.Exit(code)
 
 
@@ -209,7 +240,9 @@ def _check_known(repositories: Iterable[Named], names: Iterable[str], config: Pa
     known = [one.name for one in repositories]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise InvalidInput(f"no repository {unknown[0][:80]!r} in {config}", hint=f"There are: {', '.join(known)}.")
+        raise InvalidInput(
+            f"no repository {unknown[0][:80]!r} in {config}", hint=f"There are: {', '.join(known)}."
+        )
 
 
 def _time(at: int | None) -> str | None:

@@ -21,7 +21,9 @@ ADMIN_COINS = 1_000_000 * COIN
 GAS_COINS = 1_000 * COIN
 SUPPLY = 1_000_000 * COIN
 
-ChainId = Annotated[int, typer.Option("--chain-id", help="EIP-155 id that the endpoint must serve.")]
+ChainId = Annotated[
+    int, typer.Option("--chain-id", help="EIP-155 id that the endpoint must serve.")
+]
 
 
 @app.command()
@@ -33,7 +35,9 @@ def init(
         Path, typer.Option("--meta-scheduler-keystore", help="Wallet that matches jobs.")
     ],
     deployment: DeploymentFile,
-    fund_keystore: Annotated[list[Path], typer.Option("--fund-keystore", help="Wallet that needs gas; repeat it.")],
+    fund_keystore: Annotated[
+        list[Path], typer.Option("--fund-keystore", help="Wallet that needs gas; repeat it.")
+    ],
     chain_id: ChainId = 179188,
     as_json: Json = False,
 ) -> None:
@@ -49,16 +53,26 @@ def init(
         tell(line)
 
     node = wiring.check_chain(rpc_url, chain_id)
-    if wiring.mint_devnet_coins(node, keystore_address(admin_keystore), least=ADMIN_COINS // 2, amount=ADMIN_COINS):
+    if wiring.mint_devnet_coins(
+        node, keystore_address(admin_keystore), least=ADMIN_COINS // 2, amount=ADMIN_COINS
+    ):
         note("the administrator has coins")
     operator = keystore_address(meta_scheduler_keystore)
     order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=SUPPLY)
     wiring.deploy(node, order, tell=note, renew=True)
     for address in wiring.fund(
-        node, admin, [keystore_address(k) for k in fund_keystore], least=GAS_COINS // 2, amount=GAS_COINS
+        node,
+        admin,
+        [keystore_address(k) for k in fund_keystore],
+        least=GAS_COINS // 2,
+        amount=GAS_COINS,
     ):
         note(f"{address} has coins for gas")
-    emit_done({"changed": bool(steps), "steps": steps}, "changed" if steps else "nothing to do", as_json=as_json)
+    emit_done(
+        {"changed": bool(steps), "steps": steps},
+        "changed" if steps else "nothing to do",
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -81,4 +95,8 @@ def fund(
     wiring.fund(node, admin, [wallet], least=GAS_COINS // 2, amount=GAS_COINS)
     wiring.mint(node, admin, parse_address(contract), wallet, amount)
     record = {"address": wallet, "amount_wei": amount}
-    emit_done(record, f"{wallet} has {credits_text(amount)} credits more, and coins for gas", as_json=as_json)
+    emit_done(
+        record,
+        f"{wallet} has {credits_text(amount)} credits more, and coins for gas",
+        as_json=as_json,
+    )

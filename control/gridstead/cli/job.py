@@ -22,7 +22,14 @@ from gridstead.cli.client import (
     waiting_reason,
 )
 from gridstead.cli.job_output import JobOutput, JobStream, only, show, show_as_json, show_raw
-from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table, parse_credits
+from gridstead.cli.output import (
+    credits_text,
+    emit_done,
+    emit_json,
+    emit_record,
+    emit_table,
+    parse_credits,
+)
 from gridstead.cli.watch import INTERRUPTED, moment, wait_for_end
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.lifecycle import COLD, JobState
@@ -51,7 +58,14 @@ def list_(config: Config = None, as_json: Json = False) -> None:
         return
     now = int(time.time())
     rows = [
-        (n, j.name, j.state.name, moment(j.submitted_at), credits_text(cost_so_far(j, now)), credits_text(j.escrow))
+        (
+            n,
+            j.name,
+            j.state.name,
+            moment(j.submitted_at),
+            credits_text(cost_so_far(j, now)),
+            credits_text(j.escrow),
+        )
         for n, j in sorted(jobs.items())
     ]
     emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "LOCK"), rows)
@@ -100,14 +114,21 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
         emit_json([to_record(step) for step in steps])
         return
     emit_table(
-        ("STATE", "TIME", "BLOCK"), [(_state_after(m.event, m.numbers), moment(m.occurred_at), m.block) for m in steps]
+        ("STATE", "TIME", "BLOCK"),
+        [(_state_after(m.event, m.numbers), moment(m.occurred_at), m.block) for m in steps],
     )
 
 
 def to_record(step: HistoryEvent) -> dict[str, object]:
     """Return what happened to a job for machines. Units: wei, Unix seconds."""
     state = _state_after(step.event, step.numbers)
-    record = {"event": step.event, "state": state, "block": step.block, "at": step.occurred_at, **step.numbers}
+    record = {
+        "event": step.event,
+        "state": state,
+        "block": step.block,
+        "at": step.occurred_at,
+        **step.numbers,
+    }
     return record | ({"evidence": step.evidence} if step.evidence else {})
 
 
@@ -152,7 +173,9 @@ def topup(
 
 @app.command()
 def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show a job's states, output and cost until it ends; Ctrl-C stops watching and leaves the job alone."""
+    """Show a job's states, output and cost until it ends; Ctrl-C stops watching and leaves the job
+    alone.
+    """
     wanted = parse_job_number(number)
     watch_job(open_client(config), wanted, as_json=as_json)
 
@@ -160,15 +183,22 @@ def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> No
 @app.command()
 def logs(
     number: JobNumber,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay until the job has ended.")] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Print what the job wrote as it is; your terminal acts on it.")
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Stay until the job has ended.")
     ] = False,
-    stream: Annotated[JobStream | None, typer.Option(help="Of its two streams print only this one.")] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Print what the job wrote as it is; your terminal acts on it."),
+    ] = False,
+    stream: Annotated[
+        JobStream | None, typer.Option(help="Of its two streams print only this one.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Print a job's output, control characters as escapes; only a workflow with `enableLogging: true` has one."""
+    """Print a job's output, control characters as escapes; only a workflow with `enableLogging:
+    true` has one.
+    """
     wanted = parse_job_number(number)
     client = open_client(config)
     job = client.job(wanted)

@@ -84,7 +84,9 @@ class JobOutput:
         threading.Thread(target=self._run, kwargs={"until_now": False}, daemon=True).start()
 
     def drain(self) -> None:
-        """Show what there is until now; gives up when nothing comes for seconds. Lines may go on to come beside it."""
+        """Show what there is until now; gives up when nothing comes for seconds. Lines may go on to
+        come beside it.
+        """
         self._client.wallet.open()
         self._moved_at = time.monotonic()
         thread = threading.Thread(target=self._run, kwargs={"until_now": True}, daemon=True)
@@ -132,7 +134,9 @@ class JobOutput:
 
 
 def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterator[Lines]:
-    """Yield the lines of a job's output behind a place; does not end by itself unless that is wanted."""
+    """Yield the lines of a job's output behind a place; does not end by itself unless that is
+    wanted.
+    """
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - takes a second to import
     from gridstead.adapters.logger import LoggerClient, Wanted  # noqa: PLC0415
 
@@ -151,13 +155,17 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
         logger.close()
 
 
-def only(stream: JobStream, show_line: Callable[[OutputLine], None]) -> Callable[[OutputLine], None]:
+def only(
+    stream: JobStream, show_line: Callable[[OutputLine], None]
+) -> Callable[[OutputLine], None]:
     """Return what shows a line unless it is known to be of the job's other stream."""
     return lambda line: None if line.stream is _OTHER[stream] else show_line(line)
 
 
 def show(line: OutputLine) -> None:
-    """Print a line without what a terminal would act on; on stderr if it is stderr's or not of the job."""
+    """Print a line without what a terminal would act on; on stderr if it is stderr's or not of the
+    job.
+    """
     (tell if line.stream in _BESIDE else say)(line.text)
 
 

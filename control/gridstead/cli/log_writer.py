@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-log-writer FILE [STDERR]`: a job's output to standard output, and to the grid's logger.
+"""`gridstead-log-writer FILE [STDERR]`: a job's output to standard output, and to the grid's
+logger.
 
-Runs beside a job on its node. The job's stdout is its standard input, and STDERR is the number of the descriptor that
-its stderr comes by; without one both come by standard input and are not told apart. What waits for the logger lies
-beside FILE; a writer that is started again after it was killed goes on with that. FILE has one value per line: the
-logger's ``host:port``, a CA file or nothing, the log's owner, its name, its token. Whatever happens to the logger, the
-input is read to its end and the exit code is 0.
+Runs beside a job on its node. The job's stdout is its standard input, and STDERR is the number of
+the descriptor that its stderr comes by; without one both come by standard input and are not told
+apart. What waits for the logger lies beside FILE; a writer that is started again after it was
+killed goes on with that. FILE has one value per line: the logger's ``host:port``, a CA file or
+nothing, the log's owner, its name, its token. Whatever happens to the logger, the input is read to
+its end and the exit code is 0.
 """
 
 from __future__ import annotations

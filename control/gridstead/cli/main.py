@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `gridstead` command: one sub-command group per module, and one place where errors become exit codes."""
+"""The `gridstead` command: one sub-command group per module, and one place where errors become exit
+codes.
+"""
 
 from __future__ import annotations
 
@@ -74,16 +76,23 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
 @app.callback()
 def options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+        ),
     ] = False,
 ) -> None:
     """Take the options that stand before any command."""
 
 
 def main() -> None:
-    """Run the command line; an expected failure is three lines and an exit code of its kind, never a traceback."""
+    """Run the command line; an expected failure is three lines and an exit code of its kind, never
+    a traceback.
+    """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names from strangers may hold what the terminal cannot show
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # names from strangers may hold what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
         app()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the command line speaks: tables for people, JSON for machines, errors in three parts on stderr.
+"""How the command line speaks: tables for people, JSON for machines, errors in three parts on
+stderr.
 
 Nothing that is printed is markup: names, labels and errors come from strangers.
 """
@@ -26,7 +27,9 @@ _CREDITS = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else WIDE)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else WIDE
+    )
 
 
 console = _console(stderr=False)
@@ -83,7 +86,8 @@ def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
         told |= {"detail": error.detail, "hint": error.hint, "exit_code": error.exit_code}
         if isinstance(error, InvalidWorkflow):
             told["problems"] = [
-                {"path": one.path, "line": one.line, "reason": one.reason, "hint": one.hint} for one in error.problems
+                {"path": one.path, "line": one.line, "reason": one.reason, "hint": one.hint}
+                for one in error.problems
             ]
         sys.stderr.write(json.dumps({"error": told}, indent=2) + "\n")
         return
@@ -113,10 +117,15 @@ def parse_credits(text: str) -> int:
     """Return an amount of credits as wei, exact.
 
     Raises:
-        InvalidInput: It is not a number, is negative, has more than 18 decimals, or is more than a contract can count.
+        InvalidInput: It is not a number, is negative, has more than 18 decimals, or is more than a
+            contract can count.
     """
     match = _CREDITS.fullmatch(text.strip())
-    wei = int(match[1]) * WEI_PER_CREDIT + int((match[2] or "").ljust(18, "0")) if match else _LARGEST + 1
+    wei = (
+        int(match[1]) * WEI_PER_CREDIT + int((match[2] or "").ljust(18, "0"))
+        if match
+        else _LARGEST + 1
+    )
     if wei > _LARGEST:
         raise InvalidInput(
             f"invalid amount of credits {text[:80]!r}",

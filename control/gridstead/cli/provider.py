@@ -14,7 +14,9 @@ from gridstead.domain.ids import parse_address
 from gridstead.domain.job import Provider
 from gridstead.errors import InvalidInput
 
-app = typer.Typer(help="Providers of the grid, and your own site: apply, verify, plan.", no_args_is_help=True)
+app = typer.Typer(
+    help="Providers of the grid, and your own site: apply, verify, plan.", no_args_is_help=True
+)
 app.add_typer(site.app)
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of the provider.")]
@@ -56,7 +58,10 @@ def list_(config: Config = None, as_json: Json = False) -> None:
     if as_json:
         emit_json(records)
         return
-    rows = [(r["address"], r["state"], r["nodes"], r["cpus"], r["memory_mb"], r["gpus"]) for r in records]
+    rows = [
+        (r["address"], r["state"], r["nodes"], r["cpus"], r["memory_mb"], r["gpus"])
+        for r in records
+    ]
     emit_table(("ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"), rows)
 
 
@@ -67,7 +72,10 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
     client = open_client(config)
     found = client.ledger.providers([wanted], at_block=client.ledger.head()).get(wanted)
     if found is None:
-        raise InvalidInput(f"{wanted} never asked to be a provider", hint="`gridstead provider list` shows who did.")
+        raise InvalidInput(
+            f"{wanted} never asked to be a provider",
+            hint="`gridstead provider list` shows who did.",
+        )
     record = _to_json(found)
     if as_json:
         emit_json(record)
@@ -90,8 +98,12 @@ def approve(address: Address, config: Config = None, as_json: Json = False) -> N
 
 @app.command()
 def remove(address: Address, config: Config = None, as_json: Json = False) -> None:
-    """Take a provider out of the grid: it gets no new jobs and may end those it has; for administrators of the grid."""
+    """Take a provider out of the grid: it gets no new jobs and may end those it has; for
+    administrators of the grid.
+    """
     wanted = parse_address(address)
     client = open_client(config)
     client.customer.remove_provider(wanted)
-    emit_done({"address": wanted, "state": "not joined"}, f"{wanted} gets no more jobs", as_json=as_json)
+    emit_done(
+        {"address": wanted, "state": "not joined"}, f"{wanted} gets no more jobs", as_json=as_json
+    )

@@ -17,7 +17,8 @@ from gridstead.errors import InvalidInput
 from gridstead.logs import set_up
 
 Config = Annotated[
-    Path | None, typer.Option("--config", help="Settings file; /etc/gridstead/<service>.toml if not given.")
+    Path | None,
+    typer.Option("--config", help="Settings file; /etc/gridstead/<service>.toml if not given."),
 ]
 
 CLIENT = "client"
@@ -44,7 +45,9 @@ def add_to(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
     for service, text in _HELP.items():
         group = groups.get(service, typer.Typer())
         group.info.help, group.info.no_args_is_help = text, True
-        group.command("run", help=f"{text} Runs until it is stopped; logs JSON lines on stdout.")(_runner(service))
+        group.command("run", help=f"{text} Runs until it is stopped; logs JSON lines on stdout.")(
+            _runner(service)
+        )
         group.callback()(lambda: None)
         app.add_typer(group, name=service)
 
@@ -60,14 +63,22 @@ def _runner(service: str) -> Callable[[Path | None], None]:
 
 
 def check_config(
-    service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of: {CLIENT}, {', '.join(FILES)}.")],
+    service: Annotated[
+        str, typer.Argument(metavar="SERVICE", help=f"One of: {CLIENT}, {', '.join(FILES)}.")
+    ],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Check the settings file of a service, or of you as a client; contacts nothing and changes nothing."""
+    """Check the settings file of a service, or of you as a client; contacts nothing and changes
+    nothing.
+    """
     models: dict[str, type[Settings]] = {CLIENT: ClientSettings, **FILES}
     if service not in models:
-        raise InvalidInput(f"unknown service {service[:80]!r}", hint=f"Give one of: {', '.join(models)}.")
+        raise InvalidInput(
+            f"unknown service {service[:80]!r}", hint=f"Give one of: {', '.join(models)}."
+        )
     path = settings_file(config) if service == CLIENT else settings_path(service, config)
     load(models[service], path)
-    emit_done({"service": service, "file": str(path), "good": True}, f"{path}: good", as_json=as_json)
+    emit_done(
+        {"service": service, "file": str(path), "good": True}, f"{path}: good", as_json=as_json
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider apply|verify|plan|drift|runs`: a provider's own site, from the machine that runs Ansible."""
+"""`gridstead provider apply|verify|plan|drift|runs`: a provider's own site, from the machine that
+runs Ansible.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,26 @@ if TYPE_CHECKING:  # Ansible is only on machines that run it
 app = typer.Typer()
 
 Inventory = Annotated[
-    str | None, typer.Option("--inventory", "-i", help="Your inventory; without it the one that ansible.cfg names.")
+    str | None,
+    typer.Option(
+        "--inventory", "-i", help="Your inventory; without it the one that ansible.cfg names."
+    ),
 ]
 Limit = Annotated[
-    str | None, typer.Option("--limit", "-l", help="Only these hosts or groups, as Ansible writes patterns.")
+    str | None,
+    typer.Option("--limit", "-l", help="Only these hosts or groups, as Ansible writes patterns."),
 ]
 Tags = Annotated[
-    str | None, typer.Option("--tags", "-t", help="Only tasks with one of these tags, with commas: slurm_configure.")
+    str | None,
+    typer.Option(
+        "--tags", "-t", help="Only tasks with one of these tags, with commas: slurm_configure."
+    ),
 ]
 Checkout = Annotated[
-    Path | None, typer.Option("--checkout", help="Folder with the playbooks; without it the current one or one above.")
+    Path | None,
+    typer.Option(
+        "--checkout", help="Folder with the playbooks; without it the current one or one above."
+    ),
 ]
 
 
@@ -51,8 +63,9 @@ def apply(
 ) -> None:
     r"""Make your site what its inventory says: run site.yml, which ends with a verification.
 
-    Safe to repeat: what is as it must be stays alone. `gridstead provider plan` tells before what would change. One
-    interrupt (Ctrl-C) ends the run after the current task, a second one interrupts that; run it again to go on.
+    Safe to repeat: what is as it must be stays alone. `gridstead provider plan` tells before what
+    would change. One interrupt (Ctrl-C) ends the run after the current task, a second one
+    interrupts that; run it again to go on.
 
     \b
       gridstead provider apply -i inventory/mine
@@ -70,13 +83,22 @@ def apply(
 
 
 @app.command()
-def verify(inventory: Inventory = None, limit: Limit = None, checkout: Checkout = None, as_json: Json = False) -> None:
-    """Look whether your site works: services, doors, keys, nodes. Changes nothing, is safe at any time.
+def verify(
+    inventory: Inventory = None,
+    limit: Limit = None,
+    checkout: Checkout = None,
+    as_json: Json = False,
+) -> None:
+    """Look whether your site works: services, doors, keys, nodes. Changes nothing, is safe at any
+    time.
 
-    Looks at everything, then tells all that is wrong and who must act. The exit code is 78 if anything is wrong.
+    Looks at everything, then tells all that is wrong and who must act. The exit code is 78 if
+    anything is wrong.
     """
     with _opened(checkout, "verify") as (site, watch):
-        record, found = site.verify(PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit), watch)
+        record, found = site.verify(
+            PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit), watch
+        )
     if found is not None:
         _emit_verification(found, as_json=as_json)
     _end(record)
@@ -89,15 +111,17 @@ def plan(
     inventory: Inventory = None,
     limit: Limit = None,
     tags: Tags = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what would change in files; secrets stay secret.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show what would change in files; secrets stay secret.")
+    ] = False,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
     """Tell what `apply` would change now, and change nothing.
 
-    Which files and services of which hosts, which daemons would restart or be reconfigured, which nodes would drain,
-    and which jobs run there meanwhile. What Ansible cannot foresee in check mode, such as a program's own database, it
-    does not tell.
+    Which files and services of which hosts, which daemons would restart or be reconfigured, which
+    nodes would drain, and which jobs run there meanwhile. What Ansible cannot foresee in check
+    mode, such as a program's own database, it does not tell.
     """
     order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
     with _opened(checkout, "plan") as (site, watch):
@@ -115,17 +139,22 @@ def drift(
     inventory: Inventory = None,
     limit: Limit = None,
     metrics: Annotated[
-        Path | None, typer.Option("--metrics", help="File NAME.prom to write for node_exporter's textfile collector.")
+        Path | None,
+        typer.Option(
+            "--metrics", help="File NAME.prom to write for node_exporter's textfile collector."
+        ),
     ] = None,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Tell how far your site has drifted from its inventory: what `apply` would change. Changes nothing.
+    r"""Tell how far your site has drifted from its inventory: what `apply` would change. Changes
+    nothing.
 
-    The exit code is 78 if anything would change. Made for a timer, once a night: docs/howto/provider.md has one.
+    The exit code is 78 if anything would change. Made for a timer, once a night:
+    docs/howto/provider.md has one.
 
-    \b
-      gridstead provider drift -i inventory/mine --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
+    \b gridstead provider drift -i inventory/mine --metrics
+      /var/lib/prometheus/node-exporter/gridstead_drift.prom
     """
     order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit)
     with _opened(checkout, "drift") as (site, watch):
@@ -134,7 +163,10 @@ def drift(
         if as_json:
             emit_json({"tasks": found, "changed": record.changed})
         elif record.changed:
-            emit_table(("HOST", "TASK"), [(host, task) for host, tasks in record.changed.items() for task in tasks])
+            emit_table(
+                ("HOST", "TASK"),
+                [(host, task) for host, tasks in record.changed.items() for task in tasks],
+            )
         else:
             say(f"{len(found)} hosts are as the inventory says")
     _end(record)
@@ -148,7 +180,9 @@ def runs(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """List what was run on your sites from this machine, by you: when, from which commit, and what came of it."""
+    """List what was run on your sites from this machine, by you: when, from which commit, and what
+    came of it.
+    """
     records = _site(checkout).runs()
     if run is not None:
         found = next((one for one in records if one.id == run), None)
@@ -167,16 +201,30 @@ def _row(record: RunRecord) -> tuple[object, ...]:
     at = record.circumstances
     changes = sum(map(len, record.changed.values()))
     failed = ", ".join(one.host for one in record.failed)
-    return record.id, moment(at.started_at), at.by, at.commit, record.inventory or "", record.outcome, changes, failed
+    return (
+        record.id,
+        moment(at.started_at),
+        at.by,
+        at.commit,
+        record.inventory or "",
+        record.outcome,
+        changes,
+        failed,
+    )
 
 
 def _path(inventory: str | None) -> str | None:
-    """Return an inventory as Ansible finds it from its own folder: a path becomes absolute, a list of hosts stays."""
+    """Return an inventory as Ansible finds it from its own folder: a path becomes absolute, a list
+    of hosts stays.
+    """
     if inventory is None or "," in inventory:
         return inventory
     path = Path(inventory).resolve()
     if not path.exists():
-        raise InvalidInput(f"no inventory {inventory[:80]!r}", hint="Copy inventory/example and list your hosts in it.")
+        raise InvalidInput(
+            f"no inventory {inventory[:80]!r}",
+            hint="Copy inventory/example and list your hosts in it.",
+        )
     return str(path)
 
 
@@ -240,11 +288,14 @@ def _emit_verification(found: Verification, *, as_json: bool) -> None:
 def _plan_record(found: SitePlan) -> Mapping[str, object]:
     return {
         "changes": [
-            {"host": one.host, "task": str(one.task), "targets": one.targets, "diff": one.diff} for one in found.changes
+            {"host": one.host, "task": str(one.task), "targets": one.targets, "diff": one.diff}
+            for one in found.changes
         ],
         "effects": [asdict(one) for one in found.effects],
         "drains": found.drains,
-        "jobs": None if found.jobs is None else {h: [asdict(job) for job in jobs] for h, jobs in found.jobs.items()},
+        "jobs": None
+        if found.jobs is None
+        else {h: [asdict(job) for job in jobs] for h, jobs in found.jobs.items()},
     }
 
 
@@ -252,7 +303,10 @@ def _emit_plan(found: SitePlan, *, diff: bool) -> None:
     if not found.changes and not found.effects:
         say("nothing would change")
         return
-    emit_table(("HOST", "TASK", "OF"), [(one.host, one.task, ", ".join(one.targets)) for one in found.changes])
+    emit_table(
+        ("HOST", "TASK", "OF"),
+        [(one.host, one.task, ", ".join(one.targets)) for one in found.changes],
+    )
     if diff:
         for one in found.changes:
             _emit_diff(one)

@@ -15,7 +15,13 @@ from rich.status import Status
 from rich.text import Text
 
 from gridstead.cli.output import errors, printable, tell
-from gridstead.domain.playbook import HostFinished, PlaybookEvent, PlayStarted, TaskOutcome, TaskStarted
+from gridstead.domain.playbook import (
+    HostFinished,
+    PlaybookEvent,
+    PlayStarted,
+    TaskOutcome,
+    TaskStarted,
+)
 from gridstead.ports.playbooks import Stop
 
 SHOWN = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
@@ -23,7 +29,8 @@ SHOWN = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
 
 @dataclass(slots=True)
 class SiteProgress:
-    """Shows play, task, how many hosts have done it, and the time: on a terminal; elsewhere a line for each play.
+    """Shows play, task, how many hosts have done it, and the time: on a terminal; elsewhere a line
+    for each play.
 
     Attributes:
         command: What runs.
@@ -49,7 +56,11 @@ class SiteProgress:
     def __rich__(self) -> Text:
         """Return the line as it is now."""
         minutes, seconds = divmod(int(time.monotonic() - self.since), 60)
-        parts = (self.play or self.command, self.task, f"{self.done} hosts done" if self.task else "")
+        parts = (
+            self.play or self.command,
+            self.task,
+            f"{self.done} hosts done" if self.task else "",
+        )
         return Text(printable(" · ".join([*filter(None, parts), f"{minutes}:{seconds:02}"])))
 
     def tell(self, event: PlaybookEvent) -> None:
@@ -75,7 +86,9 @@ def interruptible(stop: Stop) -> Iterator[None]:
 
     def hear(_signal: int, _frame: FrameType | None) -> None:
         stop.wish()
-        tell("ends after this task; once more interrupts it" if stop.wishes == 1 else "interrupting")
+        tell(
+            "ends after this task; once more interrupts it" if stop.wishes == 1 else "interrupting"
+        )
 
     before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -33,17 +33,30 @@ _AFFINITY = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
 
 
 def submit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")],
-    credits_: Annotated[str, typer.Option("--credits", help="Credits to lock; what is not used comes back.")],
-    name: Annotated[str | None, typer.Option("--name", help="At most 32 bytes; the file's name if not given.")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")
+    ],
+    credits_: Annotated[
+        str, typer.Option("--credits", help="Credits to lock; what is not used comes back.")
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="At most 32 bytes; the file's name if not given.")
+    ] = None,
     uses: Annotated[
-        list[str] | None, typer.Option("--uses", help="Label that the provider must have: key=value.")
+        list[str] | None,
+        typer.Option("--uses", help="Label that the provider must have: key=value."),
     ] = None,
     affinity: Annotated[
-        list[str] | None, typer.Option("--affinity", help="Condition on a label: key>=value, key:in:text.")
+        list[str] | None,
+        typer.Option("--affinity", help="Condition on a label: key>=value, key:in:text."),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Stay and show states, output and cost; Ctrl-C leaves the job alone.")
+        bool,
+        typer.Option(
+            "--watch",
+            "-w",
+            help="Stay and show states, output and cost; Ctrl-C leaves the job alone.",
+        ),
     ] = False,
     use_exit_code: Annotated[
         bool, typer.Option("--exit-code", "-e", help="With --watch: end with the job's exit code.")
@@ -54,12 +67,17 @@ def submit(
 ) -> None:
     """Submit a workflow: store its script, lock credits, ask for a job.
 
-    What is wrong with the workflow, the options, your key or your credits is told before anything is stored or sent.
+    What is wrong with the workflow, the options, your key or your credits is told before anything
+    is stored or sent.
     """
     if use_exit_code and not watch:
-        raise InvalidInput("--exit-code needs --watch", hint="Without --watch nobody waits for the job's end.")
+        raise InvalidInput(
+            "--exit-code needs --watch", hint="Without --watch nobody waits for the job's end."
+        )
     workflow = read_workflow(file, strict=strict)
-    request = _request(workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ())
+    request = _request(
+        workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ()
+    )
     client = open_client(config)
     number = _ask(client, workflow, request)
     if watch:
@@ -68,16 +86,25 @@ def submit(
             sys.exit(exit_code(end) or (0 if end.state is JobState.FINISHED else 1))
         return
     locked = f"job {number} asks for a provider; {credits_text(request.escrow)} credits are locked"
-    emit_done(to_json(client.job(number)), f"{locked}\nfollow it: gridstead job watch {number}", as_json=as_json)
+    emit_done(
+        to_json(client.job(number)),
+        f"{locked}\nfollow it: gridstead job watch {number}",
+        as_json=as_json,
+    )
 
 
-def _request(workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]) -> JobRequest:
+def _request(
+    workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]
+) -> JobRequest:
     """Return the request of the job, whose script is not stored yet."""
     from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415 - takes a second to import
 
     asked = workflow.resources
     resources = Resources(
-        gpus=asked.gpus, tasks=asked.tasks, cpus_per_task=asked.cpus_per_task, memory_per_cpu_mb=asked.mem_per_cpu
+        gpus=asked.gpus,
+        tasks=asked.tasks,
+        cpus_per_task=asked.cpus_per_task,
+        memory_per_cpu_mb=asked.mem_per_cpu,
     )
     return JobRequest(
         resources=resources,
@@ -97,7 +124,10 @@ def _ask(client: GridClient, workflow: Workflow, request: JobRequest) -> int:
     _check_funds(client, request.escrow)
     try:
         stored = submit_workflow(
-            settings.job_definitions_url, workflow.to_graphql(), ca=settings.ca_file, customer=customer.address
+            settings.job_definitions_url,
+            workflow.to_graphql(),
+            ca=settings.ca_file,
+            customer=customer.address,
         )
         return customer.submit_job(replace(request, batch_location_hash=stored))
     except KeyboardInterrupt:
@@ -129,7 +159,8 @@ def _check_funds(client: GridClient, escrow: int) -> None:
         )
     if client.customer.coins() == 0:
         raise InvalidInput(
-            f"wallet {client.customer.address} has no coins to pay for gas", hint="Get some of the chain's own coin."
+            f"wallet {client.customer.address} has no coins to pay for gas",
+            hint="Get some of the chain's own coin.",
         )
 
 
@@ -144,7 +175,8 @@ def _affinity(text: str) -> Affinity:
     match = _AFFINITY.fullmatch(text)
     if match is None:
         raise InvalidInput(
-            f"invalid --affinity {text[:80]!r}", hint="Write key>=value, with <, <=, ==, >=, >, !=, or key:in:text."
+            f"invalid --affinity {text[:80]!r}",
+            hint="Write key>=value, with <, <=, ==, >=, >, !=, or key:in:text.",
         )
     operator = {"=": "==", ":in:": "in"}.get(match[2], match[2])
     return Affinity(key=match[1], operator=operator, value=match[3])

@@ -19,14 +19,18 @@ Keystore = Annotated[Path, typer.Option("--keystore", help="V3 key file.")]
 @app.command()
 def new(
     keystore: Keystore,
-    password_file: Annotated[Path, typer.Option("--password-file", help="File with the password, on one line.")],
+    password_file: Annotated[
+        Path, typer.Option("--password-file", help="File with the password, on one line.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Make a new key and write its key file, which must not exist yet."""
     from gridstead.adapters.chain.wallet import create_wallet  # noqa: PLC0415 - takes a second to import
 
     wallet = create_wallet(keystore, password_file)
-    emit_done({"address": wallet.address, "keystore": str(keystore)}, wallet.address, as_json=as_json)
+    emit_done(
+        {"address": wallet.address, "keystore": str(keystore)}, wallet.address, as_json=as_json
+    )
 
 
 @app.command()

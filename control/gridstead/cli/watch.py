@@ -44,7 +44,9 @@ def moment(at: float) -> str:
 
 
 def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
-    """Show a job until it is cold and return it. An interrupt ends the program and leaves the job alone."""
+    """Show a job until it is cold and return it. An interrupt ends the program and leaves the job
+    alone.
+    """
     output = JobOutput(client, client.job(number), lambda line: say(f"    {line.text}"))
     if not as_json:
         output.start()
@@ -54,7 +56,9 @@ def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
             output.drain()
     except KeyboardInterrupt:
         output.stop()
-        tell(f"stopped watching; job {number} goes on: gridstead job watch {number}, gridstead job cancel {number}")
+        tell(
+            f"stopped watching; job {number} goes on: gridstead job watch {number}, gridstead job cancel {number}"
+        )
         sys.exit(INTERRUPTED)
     output.stop()
     if as_json:

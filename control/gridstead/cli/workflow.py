@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead workflow`: write and check a workflow; contacts nothing but hosts of modules that it is told."""
+"""`gridstead workflow`: write and check a workflow; contacts nothing but hosts of modules that it
+is told.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,15 @@ Strict = Annotated[bool, typer.Option("--strict", help="A field in a wrong place
 
 Hosts = Annotated[
     list[str],
-    typer.Option("--module-host", metavar="HOST", help="Fetch modules from this host; as often as there are hosts."),
+    typer.Option(
+        "--module-host",
+        metavar="HOST",
+        help="Fetch modules from this host; as often as there are hosts.",
+    ),
 ]
 Authority = Annotated[
-    Path | None, typer.Option("--module-ca-file", metavar="FILE", help="Who vouches for these hosts.")
+    Path | None,
+    typer.Option("--module-ca-file", metavar="FILE", help="Who vouches for these hosts."),
 ]
 
 
@@ -52,7 +59,8 @@ class Template(StrEnum):
 def read_workflow(
     path: Path, *, strict: bool = False, modules: Callable[[ModuleSource], str] | None = None
 ) -> Workflow:
-    """Return the workflow of a file; what stands in a wrong place is told on stderr, or an error if strict.
+    """Return the workflow of a file; what stands in a wrong place is told on stderr, or an error if
+    strict.
 
     Its modules are in it if there is something to fetch them with.
 
@@ -79,7 +87,9 @@ def validate(
     module_ca_file: Authority = None,
     as_json: Json = False,
 ) -> None:
-    """Check a workflow; every broken rule is told at once. With hosts to fetch them from, its modules too."""
+    """Check a workflow; every broken rule is told at once. With hosts to fetch them from, its
+    modules too.
+    """
     modules = open_modules(module_host, module_ca_file) if module_host else None
     workflow = read_workflow(file, strict=strict, modules=modules)
     emit_done({"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json)
@@ -94,7 +104,9 @@ def render(
     as_json: Json = False,
 ) -> None:
     """Print the batch script that a provider will run."""
-    script = render_script(read_workflow(file, strict=strict, modules=open_modules(module_host, module_ca_file)))
+    script = render_script(
+        read_workflow(file, strict=strict, modules=open_modules(module_host, module_ca_file))
+    )
     if as_json:
         emit_json({"script": script})
         return
@@ -109,17 +121,27 @@ def schema() -> None:
 
 @app.command()
 def init(
-    template: Annotated[Template, typer.Option("--template", "-t", help="What to start from.")] = Template.HELLO_WORLD,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; must not exist.")] = Path(
-        "workflow.yaml"
-    ),
+    template: Annotated[
+        Template, typer.Option("--template", "-t", help="What to start from.")
+    ] = Template.HELLO_WORLD,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write; must not exist.")
+    ] = Path("workflow.yaml"),
     as_json: Json = False,
 ) -> None:
     """Write a first workflow to start from."""
-    text = resources.files("gridstead.workflow").joinpath("templates", f"{template.value}.yaml").read_text()
+    text = (
+        resources.files("gridstead.workflow")
+        .joinpath("templates", f"{template.value}.yaml")
+        .read_text()
+    )
     try:
         with output.open("x") as file:
             file.write(text)
     except OSError as error:
         raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
-    emit_done({"file": str(output)}, f"wrote {output}; try: gridstead workflow validate {output}", as_json=as_json)
+    emit_done(
+        {"file": str(output)},
+        f"wrote {output}; try: gridstead workflow validate {output}",
+        as_json=as_json,
+    )

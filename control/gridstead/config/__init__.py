@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of every service, one TOML file each, /etc/gridstead/<service>.toml.
 
-Unknown keys are errors. Secrets are paths. A field without a meaningful default has none. docs/reference/settings.md
-is generated from these models. One module per file; what several of them hold is in tables, what a value may be in
-types. Importers take all of it from here.
+Unknown keys are errors. Secrets are paths. A field without a meaningful default has none.
+docs/reference/settings.md is generated from these models. One module per file; what several of them
+hold is in tables, what a value may be in types. Importers take all of it from here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,17 @@ from gridstead.config.tables import (
     WalletIds,
 )
 from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSettings
-from gridstead.config.values import Address, Credits, Endpoint, NaturalInt, Network, PositiveInt, Settings, Url, to_wei
+from gridstead.config.values import (
+    Address,
+    Credits,
+    Endpoint,
+    NaturalInt,
+    Network,
+    PositiveInt,
+    Settings,
+    Url,
+    to_wei,
+)
 
 __all__ = [
     "FILES",

@@ -17,18 +17,19 @@ class AgentSettings(TickingService):
 
     listen: Annotated[Endpoint, Field(description="host:port for the supervisor.")] = "0.0.0.0:6830"
     tls: MutualTls
-    allowed_client: Annotated[str, Field(description="Common name of the one certificate that may call.")] = (
-        "supervisor"
-    )
+    allowed_client: Annotated[
+        str, Field(description="Common name of the one certificate that may call.")
+    ] = "supervisor"
     report_listen: Annotated[
-        Endpoint | None, Field(description="host:port (UDP) for reports of nodes; absent: none are taken.")
+        Endpoint | None,
+        Field(description="host:port (UDP) for reports of nodes; absent: none are taken."),
     ] = "0.0.0.0:6831"
     report_sources: Annotated[
         tuple[str, ...], Field(description="Addresses of the nodes; anything else is dropped.")
     ] = ()
-    spool_file: Annotated[Path | None, Field(description="Job completion spool; absent: none is read.")] = Path(
-        "/var/spool/gridstead/jobcomp.jsonl"
-    )
+    spool_file: Annotated[
+        Path | None, Field(description="Job completion spool; absent: none is read.")
+    ] = Path("/var/spool/gridstead/jobcomp.jsonl")
     state_file: Annotated[Path, Field(description="SQLite file of the reports.")] = Path(
         "/var/lib/gridstead/agent/reports.db"
     )
@@ -36,6 +37,8 @@ class AgentSettings(TickingService):
         "/run/slurmrestd/slurmrestd.socket"
     )
     partition: Annotated[str, Field(description="Where jobs go.")] = "main"
-    account: Annotated[str, Field(description="Parent account of every wallet's association.")] = "grid"
+    account: Annotated[str, Field(description="Parent account of every wallet's association.")] = (
+        "grid"
+    )
     wallet_ids: WalletIds = WalletIds()
     storage: Storage = Storage()

@@ -18,8 +18,17 @@ class ClientSettings(Settings):
     chain: Chain
     wallet: Wallet
     job_definitions_url: Annotated[
-        Url, Field(pattern=r"^https://", description="GraphQL address.", examples=["https://control:8443/graphql"])
+        Url,
+        Field(
+            pattern=r"^https://",
+            description="GraphQL address.",
+            examples=["https://control:8443/graphql"],
+        ),
     ]
     logger: Peer
-    queue_url: Annotated[Url | None, Field(description="Address of the meta-scheduler's queue view.")] = None
-    ca_file: Annotated[Path | None, Field(description="PEM of a CA to trust beside the system's.")] = None
+    queue_url: Annotated[
+        Url | None, Field(description="Address of the meta-scheduler's queue view.")
+    ] = None
+    ca_file: Annotated[
+        Path | None, Field(description="PEM of a CA to trust beside the system's.")
+    ] = None

@@ -19,7 +19,12 @@ class Repository(Settings):
 
     name: Annotated[
         str,
-        Field(pattern=NAME, max_length=255, description="Its name, with a domain.", examples=["software.example.org"]),
+        Field(
+            pattern=NAME,
+            max_length=255,
+            description="Its name, with a domain.",
+            examples=["software.example.org"],
+        ),
     ]
     url: Annotated[
         Url,
@@ -42,12 +47,19 @@ class Repository(Settings):
 class FetchSettings(Settings):
     """How a Stratum 0 is asked, and what its answers may cost."""
 
-    workers: Annotated[int, Field(gt=0, le=64, description="Objects of a repository that are fetched at a time.")] = 8
+    workers: Annotated[
+        int, Field(gt=0, le=64, description="Objects of a repository that are fetched at a time.")
+    ] = 8
     timeout_s: Annotated[
-        float, Field(gt=0, le=600, description="Seconds to connect, and between two pieces of an answer.")
+        float,
+        Field(gt=0, le=600, description="Seconds to connect, and between two pieces of an answer."),
     ] = 10.0
-    max_object_mib: Annotated[PositiveInt, Field(description="How large an object may be, MiB.")] = 2048
-    max_catalog_mib: Annotated[PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")] = 4096
+    max_object_mib: Annotated[
+        PositiveInt, Field(description="How large an object may be, MiB.")
+    ] = 2048
+    max_catalog_mib: Annotated[
+        PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")
+    ] = 4096
 
 
 class Named(Protocol):
@@ -82,9 +94,15 @@ class CvmfsSettings(Service):
         Field(min_length=1, description="A table `[[repositories]]` for each."),
         AfterValidator(check_names),
     ]
-    storage_directory: Annotated[Path, Field(description="Where replicas are kept.")] = Path("/srv/cvmfs")
-    min_free_mib: Annotated[NaturalInt, Field(description="What is left free on its disk, MiB.")] = 1024
-    snapshot_every_s: Annotated[PositiveInt, Field(description="Seconds from one pull to the next.")] = 900
+    storage_directory: Annotated[Path, Field(description="Where replicas are kept.")] = Path(
+        "/srv/cvmfs"
+    )
+    min_free_mib: Annotated[
+        NaturalInt, Field(description="What is left free on its disk, MiB.")
+    ] = 1024
+    snapshot_every_s: Annotated[
+        PositiveInt, Field(description="Seconds from one pull to the next.")
+    ] = 900
     keep_superseded_days: Annotated[
         NaturalInt, Field(description="Days that a revision is kept after another took its place.")
     ] = 3
@@ -93,8 +111,12 @@ class CvmfsSettings(Service):
     ] = 24
     fetch: FetchSettings = FetchSettings()
     listen: Annotated[Endpoint, Field(description="host:port for CVMFS clients.")] = "0.0.0.0:8000"
-    tls: Annotated[Tls | None, Field(description="Absent: plain HTTP, as clients and caches expect.")] = None
-    metrics_for: Annotated[tuple[Network, ...], Field(description="Networks that may read `/metrics`.")] = (
+    tls: Annotated[
+        Tls | None, Field(description="Absent: plain HTTP, as clients and caches expect.")
+    ] = None
+    metrics_for: Annotated[
+        tuple[Network, ...], Field(description="Networks that may read `/metrics`.")
+    ] = (
         "127.0.0.0/8",
         "::1/128",
     )

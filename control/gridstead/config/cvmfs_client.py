@@ -20,7 +20,12 @@ class MountedRepository(Settings):
 
     name: Annotated[
         str,
-        Field(pattern=NAME, max_length=255, description="Its name, with a domain.", examples=["software.example.org"]),
+        Field(
+            pattern=NAME,
+            max_length=255,
+            description="Its name, with a domain.",
+            examples=["software.example.org"],
+        ),
     ]
     urls: Annotated[
         tuple[HttpUrl, ...],
@@ -48,18 +53,25 @@ class CvmfsClientSettings(Service):
         Field(min_length=1, description="A table `[[repositories]]` for each."),
         AfterValidator(check_names),
     ]
-    user: Annotated[str, Field(description="Who fetches, checks and serves, once root has mounted.")] = (
-        "gridstead-cvmfs"
-    )
-    cache_directory: Annotated[Path, Field(description="Where what was read is kept; the user's own.")] = Path(
-        "/var/cache/gridstead-cvmfs"
-    )
-    cache_mib: Annotated[PositiveInt, Field(description="What is kept of each repository, at most, MiB.")] = 10_240
-    look_every_s: Annotated[PositiveInt, Field(description="Seconds from one look for a new revision to the next.")] = (
-        60
-    )
+    user: Annotated[
+        str, Field(description="Who fetches, checks and serves, once root has mounted.")
+    ] = "gridstead-cvmfs"
+    cache_directory: Annotated[
+        Path, Field(description="Where what was read is kept; the user's own.")
+    ] = Path("/var/cache/gridstead-cvmfs")
+    cache_mib: Annotated[
+        PositiveInt, Field(description="What is kept of each repository, at most, MiB.")
+    ] = 10_240
+    look_every_s: Annotated[
+        PositiveInt, Field(description="Seconds from one look for a new revision to the next.")
+    ] = 60
     timeout_s: Annotated[
-        float, Field(gt=0, le=600, description="Seconds to connect, and between two pieces of an answer.")
+        float,
+        Field(gt=0, le=600, description="Seconds to connect, and between two pieces of an answer."),
     ] = 5.0
-    max_object_mib: Annotated[PositiveInt, Field(description="How large an object may be, MiB.")] = 2048
-    max_catalog_mib: Annotated[PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")] = 1024
+    max_object_mib: Annotated[
+        PositiveInt, Field(description="How large an object may be, MiB.")
+    ] = 2048
+    max_catalog_mib: Annotated[
+        PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")
+    ] = 1024

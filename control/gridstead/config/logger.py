@@ -28,12 +28,22 @@ class LoggerSettings(TickingService):
     log_token_key_file: Annotated[
         Path, Field(description="Key shared with the Job Definition service; at least 32 bytes.")
     ]
-    storage_directory: Annotated[Path, Field(description="Where logs are kept.")] = Path("/var/lib/gridstead/logger")
+    storage_directory: Annotated[Path, Field(description="Where logs are kept.")] = Path(
+        "/var/lib/gridstead/logger"
+    )
     storage_key_file: Annotated[
-        Path, Field(description="Key that logs are sealed with; at least 32 bytes. Without it they are lost.")
+        Path,
+        Field(
+            description="Key that logs are sealed with; at least 32 bytes. Without it they are lost."
+        ),
     ]
-    max_log_mib: Annotated[PositiveInt, Field(description="How large one log may become, MiB.")] = 256
+    max_log_mib: Annotated[PositiveInt, Field(description="How large one log may become, MiB.")] = (
+        256
+    )
     max_owner_mib: Annotated[
-        PositiveInt, Field(description="How much one owner's logs may take, MiB; the oldest go first.")
+        PositiveInt,
+        Field(description="How much one owner's logs may take, MiB; the oldest go first."),
     ] = 10240
-    retention_days: Annotated[PositiveInt, Field(description="Days that a log is kept after its last line.")] = 30
+    retention_days: Annotated[
+        PositiveInt, Field(description="Days that a log is kept after its last line.")
+    ] = 30

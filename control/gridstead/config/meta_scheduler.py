@@ -14,7 +14,9 @@ from gridstead.config.values import Endpoint
 class QueueView(Tls):
     """Which jobs wait, and why, for customers."""
 
-    listen: Annotated[Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8447"])]
+    listen: Annotated[
+        Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8447"])
+    ]
 
 
 class MetaSchedulerSettings(TickingService):
@@ -25,4 +27,6 @@ class MetaSchedulerSettings(TickingService):
     )
     chain: Chain
     wallet: Wallet
-    queue_view: Annotated[QueueView | None, Field(description="Absent: the queue view is not served.")] = None
+    queue_view: Annotated[
+        QueueView | None, Field(description="Absent: the queue view is not served.")
+    ] = None

@@ -56,7 +56,9 @@ def _why(model: type[Settings], error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return "missing"
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(error["loc"][-1]), _keys(model, error["loc"][:-1]), n=1)
+        near = difflib.get_close_matches(
+            str(error["loc"][-1]), _keys(model, error["loc"][:-1]), n=1
+        )
         return "unknown key" + (f", did you mean {near[0]}?" if near else "")
     said, why = error["input"], error["msg"].removeprefix("Value error, ")
     if isinstance(said, Mapping):
@@ -91,7 +93,11 @@ def _keys(model: type[Settings], table: tuple[int | str, ...]) -> list[str]:
         if isinstance(name, int):
             continue  # one of several tables of a kind
         field = model.model_fields.get(str(name))
-        inner = [one for one in (field.annotation, *get_args(field.annotation)) if _is_table(one)] if field else []
+        inner = (
+            [one for one in (field.annotation, *get_args(field.annotation)) if _is_table(one)]
+            if field
+            else []
+        )
         if not inner:
             return []
         model = inner[0]

@@ -43,7 +43,11 @@ def _check_url(value: str) -> str:
 
 def _check_origin(value: str) -> str:
     parts = urlsplit(_check_url(value))
-    if value != f"{parts.scheme}://{parts.netloc}".lower() or parts.scheme not in {"http", "https"} or "@" in value:
+    if (
+        value != f"{parts.scheme}://{parts.netloc}".lower()
+        or parts.scheme not in {"http", "https"}
+        or "@" in value
+    ):
         raise ValueError("an origin is http(s)://host:port in lower case, without a path")
     return value
 

@@ -20,13 +20,23 @@ class WalletRange:
     gid: int = 100_000
 
     def holds(self, user: GridUser) -> bool:
-        """Return whether an account is a wallet's: a well-formed address, a uid of the range, the grid's group."""
-        return is_address(user.address) and self.first_uid <= user.uid <= self.last_uid and user.gid == self.gid
+        """Return whether an account is a wallet's: a well-formed address, a uid of the range, the
+        grid's group.
+        """
+        return (
+            is_address(user.address)
+            and self.first_uid <= user.uid <= self.last_uid
+            and user.gid == self.gid
+        )
 
 
 def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
     """Return the wallets that asked for a job."""
-    return frozenset(e.customer for e in events if e.kind is ChainEventKind.JOB_REQUESTED and is_address(e.customer))
+    return frozenset(
+        e.customer
+        for e in events
+        if e.kind is ChainEventKind.JOB_REQUESTED and is_address(e.customer)
+    )
 
 
 def missing(wanted: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of a job in Slurm, as Slurm tells it, and what its end means for the grid.
 
-A Slurm job id is one *attempt*: it can vanish or be used again after a crash of the controller. Every base state
-of Slurm is in one of the tables; a test compares them with Slurm's own list. A state that is in none is an error.
+A Slurm job id is one *attempt*: it can vanish or be used again after a crash of the controller.
+Every base state of Slurm is in one of the tables; a test compares them with Slurm's own list. A
+state that is in none is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ ALIVE_STATES = frozenset(
     {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED",
      "REQUEUE_HOLD", "RESV_DEL_HOLD", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "POWER_UP_NODE"}
 )  # fmt: skip
-STARTED_STATES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "SIGNALING", "STAGE_OUT", "STOPPED"})
+STARTED_STATES = frozenset(
+    {"RUNNING", "SUSPENDED", "COMPLETING", "SIGNALING", "STAGE_OUT", "STOPPED"}
+)
 
 END_STATES: dict[str, JobState] = {
     "COMPLETED": JobState.FINISHED,
@@ -81,7 +84,9 @@ class Attempt:
 
     @property
     def elapsed_s(self) -> int:
-        """Seconds from start to end without suspension, as sacct's ElapsedRaw; 0 if it never started or never ended."""
+        """Seconds from start to end without suspension, as sacct's ElapsedRaw; 0 if it never
+        started or never ended.
+        """
         if self.started_at is None or self.ended_at is None:
             return 0
         return max(0, self.ended_at - self.started_at - self.suspended_s)
@@ -105,7 +110,9 @@ def check_state(state: str, *, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSample:
-    """All jobs that slurmctld lists at one moment: alive, and ended within its MinJobAge. Unit: Unix seconds."""
+    """All jobs that slurmctld lists at one moment: alive, and ended within its MinJobAge. Unit:
+    Unix seconds.
+    """
 
     taken_at: int
     attempts: tuple[Attempt, ...]
@@ -117,7 +124,8 @@ class AccountingSample:
 
     Attributes:
         taken_at: Unix seconds.
-        complete: The queue from slurmctld to slurmdbd was empty, so what is not here did not happen.
+        complete: The queue from slurmctld to slurmdbd was empty, so what is not here did not
+            happen.
         attempts: Unsorted. Alive states here are not believed: slurmctld knows better.
     """
 
@@ -132,7 +140,8 @@ class NodeReport:
 
     Attributes:
         sequence: Position in the agent's stream, growing.
-        event: ``start`` or ``end`` of the batch step, or ``record`` for a line of the job completion spool.
+        event: ``start`` or ``end`` of the batch step, or ``record`` for a line of the job
+            completion spool.
         slurm_job_id: Slurm's id.
         uid: Linux uid that the attempt ran as.
         at: Unix seconds, the node's clock.

@@ -47,11 +47,14 @@ def pack(
 ) -> Iterator[tuple[int, ...]]:
     """Yield the ids of calls that go into one transaction together.
 
-    Shape: calls of one kind, at most one per job, at most ``most``, at most half as many as in a transaction with one
-    of them that was refused, together within ``gas_limit``. Calls of one job keep their order across batches.
+    Shape: calls of one kind, at most one per job, at most ``most``, at most half as many as in a
+    transaction with one of them that was refused, together within ``gas_limit``. Calls of one job
+    keep their order across batches.
     """
     batches: list[_Batch] = []
-    open_batches: dict[type[Call], list[_Batch]] = defaultdict(list)  # those with room, oldest first
+    open_batches: dict[type[Call], list[_Batch]] = defaultdict(
+        list
+    )  # those with room, oldest first
     last: dict[JobKey, int] = {}  # the place of the newest batch with a call of that job
     for entry in entries:
         job_key, kind, used = subject(entry.call), type(entry.call), gas.get(entry.id, 0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job costs.
 
-Prices are wei of credit per unit and minute, fixed when a job is matched. Time is whole seconds. Every amount is an
-integer; the direction of rounding is in the name. The provider is paid for what ran, so a cost rounds down.
+Prices are wei of credit per unit and minute, fixed when a job is matched. Time is whole seconds.
+Every amount is an integer; the direction of rounding is in the name. The provider is paid for what
+ran, so a cost rounds down.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60
 PERCENT = 100
-LONGEST_MIN = 10 * 365 * 24 * 60  # the longest time a lock buys; stands for "unlimited" when a job is free
+LONGEST_MIN = (
+    10 * 365 * 24 * 60
+)  # the longest time a lock buys; stands for "unlimited" when a job is free
 
 # More is refused, so that no product overflows in a contract.
 MAX_GPUS = 1 << 20
@@ -61,12 +64,19 @@ class Resources:
         Guarantee: equals ``Definitions.isValid`` in contracts/src/libraries/Definitions.sol.
         """
         is_something = self.tasks > 0 and self.cpus_per_task > 0 and self.memory_per_cpu_mb > 0
-        return is_something and self.gpus <= MAX_GPUS and self.cpus <= MAX_CPUS and self.memory_mb <= MAX_MEMORY_MB
+        return (
+            is_something
+            and self.gpus <= MAX_GPUS
+            and self.cpus <= MAX_CPUS
+            and self.memory_mb <= MAX_MEMORY_MB
+        )
 
 
 def price_per_minute(resources: Resources, prices: Prices) -> int:
     """Return what a minute of the job costs, wei."""
-    cpus = resources.cpus * (prices.cpu_per_min + resources.memory_per_cpu_mb * prices.memory_mb_per_min)
+    cpus = resources.cpus * (
+        prices.cpu_per_min + resources.memory_per_cpu_mb * prices.memory_mb_per_min
+    )
     return cpus + resources.gpus * prices.gpu_per_min
 
 
@@ -91,10 +101,13 @@ def paid_minutes_floor(escrow: int, price_per_min: int) -> int | None:
 def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
     """Return the seconds after which the lock is used up, rounded up, at most those of LONGEST_MIN.
 
-    Up, because a deadline against the provider opens with it. Guarantee: equals ``Billing.paidSecondsUp``.
+    Up, because a deadline against the provider opens with it. Guarantee: equals
+    ``Billing.paidSecondsUp``.
     """
     longest = LONGEST_MIN * SECONDS_PER_MINUTE
-    return min(-(-escrow * SECONDS_PER_MINUTE // price_per_min), longest) if price_per_min else longest
+    return (
+        min(-(-escrow * SECONDS_PER_MINUTE // price_per_min), longest) if price_per_min else longest
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a wallet can ask of the contracts: one frozen value per call, no encoding.
 
-Calls that name a job carry its job key, so that an outbox entry of one history is never taken for another's.
+Calls that name a job carry its job key, so that an outbox entry of one history is never taken for
+another's.
 """
 
 from __future__ import annotations
@@ -83,9 +84,8 @@ class Match:
     """Match a pending job to a provider.
 
     Attributes:
-        job key: The job.
-        provider: Its address.
-        max_price_per_min: The highest price of the whole job per minute that the match accepts, wei: a provider may
+        job key: The job. provider: Its address. max_price_per_min: The highest price of the whole
+        job per minute that the match accepts, wei: a provider may
             change its prices meanwhile. Plain DeepSquare cannot be told.
     """
 
@@ -99,9 +99,9 @@ class Expire:
     """Take a job from a provider that let it lie.
 
     Attributes:
-        job key: The job.
-        state: What it waits in: META_SCHEDULED, SCHEDULED or RUNNING.
-        state_block: Since which block. A later wait is another one, which this call must not end: plain DeepSquare
+        job key: The job. state: What it waits in: META_SCHEDULED, SCHEDULED or RUNNING.
+        state_block: Since which block. A later wait is another one, which this call must not end:
+        plain DeepSquare
             takes a match back whenever it is told to.
     """
 
@@ -110,7 +110,17 @@ class Expire:
     state_block: int
 
 
-Call = Register | ClaimJobs | ClaimCancelling | ClaimTopUp | SetRunning | Settle | Refuse | Match | Expire
+Call = (
+    Register
+    | ClaimJobs
+    | ClaimCancelling
+    | ClaimTopUp
+    | SetRunning
+    | Settle
+    | Refuse
+    | Match
+    | Expire
+)
 
 # The names under which outboxes store calls and failpoints know them. A released name never
 # changes and is never used for another call.

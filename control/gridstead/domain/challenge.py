@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The number that a provider signs: given out without being remembered, good once and for minutes.
 
-A nonce is 16 bytes: when it was given, chance, and an HMAC over both and the address that it is for. So every instance
-of the service that has the key knows the nonces of the others, a restart forgets none, and a flood of questions fills
-no memory. What has to be kept, until it ends, is which ones were taken; that is the store's part.
+A nonce is 16 bytes: when it was given, chance, and an HMAC over both and the address that it is
+for. So every instance of the service that has the key knows the nonces of the others, a restart
+forgets none, and a flood of questions fills no memory. What has to be kept, until it ends, is which
+ones were taken; that is the store's part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import json
 from collections.abc import Iterable
 
 NONCE_LIFE_S = 600
-MAX_CHALLENGE_BYTES = 256  # ours are shorter; what is long may be nested so deeply that parsing it ends the process
+MAX_CHALLENGE_BYTES = (
+    256  # ours are shorter; what is long may be nested so deeply that parsing it ends the process
+)
 CHANCE_BYTES = 6
 
 _TIME_BYTES = 4  # good until 2106
@@ -30,7 +33,8 @@ def make_challenge(key: bytes, *, now: int, chance: bytes, address: str) -> byte
         key: The service's.
         now: Unix seconds.
         chance: Six unpredictable bytes.
-        address: The one wallet that may use it, lower case; empty when the caller did not say who it is.
+        address: The one wallet that may use it, lower case; empty when the caller did not say who
+            it is.
     """
     given = now.to_bytes(_TIME_BYTES) + chance
     nonce = base64.b64encode(given + _tag(key, given, address)).decode()
@@ -50,7 +54,9 @@ def nonce_of(challenge: bytes) -> str:
 
 
 def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
-    """Return the last second (Unix) of a nonce that one of the keys made for this address or for any; else None."""
+    """Return the last second (Unix) of a nonce that one of the keys made for this address or for
+    any; else None.
+    """
     try:
         content = base64.b64decode(nonce, validate=True)
     except ValueError:
@@ -65,4 +71,6 @@ def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
 
 
 def _tag(key: bytes, given: bytes, address: str) -> bytes:
-    return hmac.digest(key, b"gridstead challenge" + given + address.encode(), hashlib.sha256)[:_TAG_BYTES]
+    return hmac.digest(key, b"gridstead challenge" + given + address.encode(), hashlib.sha256)[
+        :_TAG_BYTES
+    ]

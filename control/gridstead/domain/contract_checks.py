@@ -32,14 +32,22 @@ class Finding:
     hint: str = ""
 
 
-def check_contracts(state: GridState, *, expected: Mapping[str, str] | None = None) -> tuple[Finding, ...]:
+def check_contracts(
+    state: GridState, *, expected: Mapping[str, str] | None = None
+) -> tuple[Finding, ...]:
     """Return what is not as it must be, the gravest first.
 
     Args:
         state: What was found.
         expected: Addresses by contract name, as the deployment file has them.
     """
-    found = [*_code(state), *_addresses(state, expected or {}), *_roles(state), *_owners(state), *_use(state)]
+    found = [
+        *_code(state),
+        *_addresses(state, expected or {}),
+        *_roles(state),
+        *_owners(state),
+        *_use(state),
+    ]
     order = list(FindingKind)
     return tuple(sorted(found, key=lambda one: order.index(one.kind)))
 
@@ -59,10 +67,13 @@ def _code(state: GridState) -> Iterator[Finding]:
             yield Finding(kind=FindingKind.NOTE, text=f"the code of {where} could not be compared")
         elif one.code is Code.FOREIGN and state.version:
             hint = "Use the release that it was deployed by, or deploy a new set."
-            yield Finding(kind=FindingKind.CODE, text=f"{where} has not this release's code", hint=hint)
+            yield Finding(
+                kind=FindingKind.CODE, text=f"{where} has not this release's code", hint=hint
+            )
     if not state.version:
         yield Finding(
-            kind=FindingKind.NOTE, text="this is plain DeepSquare 1.2: no batches, no seconds, no code to compare"
+            kind=FindingKind.NOTE,
+            text="this is plain DeepSquare 1.2: no batches, no seconds, no code to compare",
         )
 
 
@@ -71,10 +82,14 @@ def _addresses(state: GridState, expected: Mapping[str, str]) -> Iterator[Findin
         wanted = expected.get(contract, address)
         if wanted != address:
             text = f"MetaScheduler uses {contract} {address}, the deployment file names {wanted}"
-            yield Finding(kind=FindingKind.WIRING, text=text, hint="Look for the right deployment file.")
+            yield Finding(
+                kind=FindingKind.WIRING, text=text, hint="Look for the right deployment file."
+            )
     jobs = state.addresses["JobRepository"]
     if state.queues_jobs not in {None, jobs}:
-        text = f"ProviderJobQueues reads JobRepository {state.queues_jobs}, MetaScheduler uses {jobs}"
+        text = (
+            f"ProviderJobQueues reads JobRepository {state.queues_jobs}, MetaScheduler uses {jobs}"
+        )
         yield Finding(kind=FindingKind.WIRING, text=text, hint="Deploy a new set.")
 
 
@@ -85,16 +100,30 @@ def _roles(state: GridState) -> Iterator[Finding]:
         if role is Role.CONTRACT:
             if grid not in accounts:
                 text = f"MetaScheduler has not its role in {contract}"
-                yield Finding(kind=FindingKind.WIRING, text=text, hint="Run `gridstead contracts deploy` again.")
+                yield Finding(
+                    kind=FindingKind.WIRING,
+                    text=text,
+                    hint="Run `gridstead contracts deploy` again.",
+                )
             for account in (one for one in accounts if one != grid):
                 text = f"{account} may write to {contract} as if it were MetaScheduler"
                 hint = f"Run `gridstead contracts revoke contract {account}` at once."
                 if contract not in state.governed:  # nobody can revoke any more
                     hint = "Close the set at once, deploy a new one, and find out how the account came to its role."
                 yield Finding(kind=FindingKind.POWER, text=text, hint=hint)
-        elif not accounts and state.first_block is not None and (role, contract) != (Role.ADMIN, SEALABLE):
-            hint = f"Run `gridstead contracts grant {role.value} ADDRESS`." if role is Role.MATCHER else ""
-            yield Finding(kind=FindingKind.WIRING, text=f"nobody is {role.value} of {contract}", hint=hint)
+        elif (
+            not accounts
+            and state.first_block is not None
+            and (role, contract) != (Role.ADMIN, SEALABLE)
+        ):
+            hint = (
+                f"Run `gridstead contracts grant {role.value} ADDRESS`."
+                if role is Role.MATCHER
+                else ""
+            )
+            yield Finding(
+                kind=FindingKind.WIRING, text=f"nobody is {role.value} of {contract}", hint=hint
+            )
     if state.first_block is None:
         yield Finding(
             kind=FindingKind.NOTE,
@@ -105,10 +134,18 @@ def _roles(state: GridState) -> Iterator[Finding]:
         text = f"{', '.join(admins)} can name a second writer to {SEALABLE} and so reach the escrow"
         yield Finding(kind=FindingKind.NOTE, text=text, hint="Run `gridstead contracts seal`.")
     for role in GRANTABLE:
-        seats = [c for c, r in SEATS if r is role and (state.accounts(c, r) or (r, c) != (Role.ADMIN, SEALABLE))]
+        seats = [
+            c
+            for c, r in SEATS
+            if r is role and (state.accounts(c, r) or (r, c) != (Role.ADMIN, SEALABLE))
+        ]
         if len({frozenset(state.accounts(c, role)) for c in seats}) > 1:
             hint = "Repeat the command that was cut short: grant, revoke, hand-over or take-over."
-            yield Finding(kind=FindingKind.NOTE, text=f"the contracts differ in who is {role.value}", hint=hint)
+            yield Finding(
+                kind=FindingKind.NOTE,
+                text=f"the contracts differ in who is {role.value}",
+                hint=hint,
+            )
 
 
 def _owners(state: GridState) -> Iterator[Finding]:
@@ -118,24 +155,47 @@ def _owners(state: GridState) -> Iterator[Finding]:
             if one.owner != grid:
                 kind = FindingKind.WIRING if one.owner in admins else FindingKind.POWER
                 text = f"ProviderJobQueues belongs to {one.owner} instead of MetaScheduler"
-                yield Finding(kind=kind, text=text, hint="Run `gridstead contracts deploy` again, as its owner.")
+                yield Finding(
+                    kind=kind,
+                    text=text,
+                    hint="Run `gridstead contracts deploy` again, as its owner.",
+                )
         elif one.owner == NOBODY:
-            yield Finding(kind=FindingKind.NOTE, text=f"{one.contract} has no owner: what only an owner may do is over")
+            yield Finding(
+                kind=FindingKind.NOTE,
+                text=f"{one.contract} has no owner: what only an owner may do is over",
+            )
         elif one.owner not in admins:
-            yield Finding(kind=FindingKind.NOTE, text=f"{one.contract} belongs to {one.owner}, who is not admin")
+            yield Finding(
+                kind=FindingKind.NOTE,
+                text=f"{one.contract} belongs to {one.owner}, who is not admin",
+            )
         if one.offered_to:
             hint = "It runs `gridstead contracts take-over`."
-            yield Finding(kind=FindingKind.NOTE, text=f"{one.contract} is offered to {one.offered_to}", hint=hint)
+            yield Finding(
+                kind=FindingKind.NOTE,
+                text=f"{one.contract} is offered to {one.offered_to}",
+                hint=hint,
+            )
 
 
 def _use(state: GridState) -> Iterator[Finding]:
     if not state.accepts_jobs:
-        yield Finding(kind=FindingKind.NOTE, text="the set is closed: no new jobs, those it has go on")
+        yield Finding(
+            kind=FindingKind.NOTE, text="the set is closed: no new jobs, those it has go on"
+        )
     if state.escrow is None:
         return
     surplus = state.escrow.surplus
     if surplus < 0:
         text = f"MetaScheduler holds {-surplus} wei of credits less than it owes"
-        yield Finding(kind=FindingKind.ESCROW, text=text, hint="Close the set for new jobs and look for the cause.")
+        yield Finding(
+            kind=FindingKind.ESCROW,
+            text=text,
+            hint="Close the set for new jobs and look for the cause.",
+        )
     elif surplus > 0:
-        yield Finding(kind=FindingKind.NOTE, text=f"MetaScheduler holds {surplus} wei of credits that nobody is owed")
+        yield Finding(
+            kind=FindingKind.NOTE,
+            text=f"MetaScheduler holds {surplus} wei of credits that nobody is owed",
+        )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A set of contracts as its administrators see it: who holds which role, and what the constants are.
+"""A set of contracts as its administrators see it: who holds which role, and what the constants
+are.
 
-A role's holders are known from events and asked of the contract; an owner is one address. How a set must be wired:
-docs/howto/contracts.md, contracts/README.md (roles and trust); verdict.py compares.
+A role's holders are known from events and asked of the contract; an owner is one address. How a set
+must be wired: docs/howto/contracts.md, contracts/README.md (roles and trust); verdict.py compares.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Code(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A contract of the set at its address; hashes are Keccak-256 of the code, None where there is none to tell."""
+    """A contract of the set at its address; hashes are Keccak-256 of the code, None where there is
+    none to tell.
+    """
 
     contract: str
     address: str
@@ -65,7 +68,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """An account that holds a role, verified on the contract, and who gave it (empty if no event tells)."""
+    """An account that holds a role, verified on the contract, and who gave it (empty if no event
+    tells).
+    """
 
     contract: str
     role: Role
@@ -75,7 +80,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Who owns a contract and to whom it is offered (nobody: empty); offer None: its generation knows no offers."""
+    """Who owns a contract and to whom it is offered (nobody: empty); offer None: its generation
+    knows no offers.
+    """
 
     contract: str
     owner: str
@@ -116,7 +123,8 @@ class GridState:
         version: Of our generation; empty for plain DeepSquare 1.2.
         first_block: Where the set begins; None if its events could not be searched from there on.
         placed: The contracts, MetaScheduler first.
-        holders: Who holds roles, whose gift is newer last; complete only if events could be searched.
+        holders: Who holds roles, whose gift is newer last; complete only if events could be
+            searched.
         owners: Of the contracts with one owner.
         constants: Values by name, those that this generation has.
         accepts_jobs: Whether new jobs may be requested.
@@ -150,12 +158,16 @@ class GridState:
 
     @property
     def governed(self) -> tuple[str, ...]:
-        """The contracts with roles that have an admin: all of them, without JobRepository once that is sealed."""
+        """The contracts with roles that have an admin: all of them, without JobRepository once that
+        is sealed.
+        """
         return tuple(one for one in ROLE_CONTRACTS if one != SEALABLE or not self.is_sealed)
 
     def accounts(self, contract: str, role: Role) -> tuple[str, ...]:
         """Return who holds a role in a contract."""
-        return tuple(one.account for one in self.holders if (one.contract, one.role) == (contract, role))
+        return tuple(
+            one.account for one in self.holders if (one.contract, one.role) == (contract, role)
+        )
 
     def holds(self, contract: str, role: Role, account: str) -> bool:
         """Return whether an account holds a role in a contract."""

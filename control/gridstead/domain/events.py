@@ -14,7 +14,9 @@ class ChainEventKind(Enum):
     JOB_CLAIMED = "job_claimed"  # customer, provider
     JOB_REFUSED = "job_refused"  # provider, customer
     JOB_TRANSITION = "job_transition"
-    PROVIDER_CHANGED = "provider_changed"  # provider: waits for approval, approved, removed, banned or unbanned
+    PROVIDER_CHANGED = (
+        "provider_changed"  # provider: waits for approval, approved, removed, banned or unbanned
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Slurm's two witnesses, together with our own memory, say of one job.
 
-slurmctld alone knows what is alive. slurmdbd knows what ended, how and after how long; it is believed to have no
-record only when nothing waits to reach it. Absence on one sample is not evidence: it takes two, some seconds apart.
+slurmctld alone knows what is alive. slurmdbd knows what ended, how and after how long; it is
+believed to have no record only when nothing waits to reach it. Absence on one sample is not
+evidence: it takes two, some seconds apart.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """No trace of it. Unless ``confirmed``, this is only the first sample, or nothing was ever submitted."""
+    """No trace of it. Unless ``confirmed``, this is only the first sample, or nothing was ever
+    submitted.
+    """
 
     confirmed: bool
 
@@ -52,7 +55,8 @@ class Patience:
     Attributes:
         clock_skew_s: Clocks may differ so much.
         absent_after_s: Between two samples without a trace.
-        submission_s: A submission whose outcome is unknown may still arrive so long after it was begun.
+        submission_s: A submission whose outcome is unknown may still arrive so long after it was
+            begun.
         accounting_s: For slurmdbd to hear of an end that slurmctld lists.
         rejection_s: Before a submission that Slurm refused is tried again.
     """
@@ -65,8 +69,14 @@ class Patience:
 
 
 def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
-    """Return whether an attempt is this job's: its job key, its customer's user, and not older than its claim."""
-    return attempt.job_key == job_key and attempt.user == customer and attempt.submitted_at >= not_before
+    """Return whether an attempt is this job's: its job key, its customer's user, and not older than
+    its claim.
+    """
+    return (
+        attempt.job_key == job_key
+        and attempt.user == customer
+        and attempt.submitted_at >= not_before
+    )
 
 
 def weigh(
@@ -125,7 +135,8 @@ def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
 def _ended_after_all(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:
     """Return slurmdbd's ended record of the very run that slurmctld lists as running.
 
-    A crash makes slurmctld forget its last seconds, so it may list for ever a run that it once reported as ended.
+    A crash makes slurmctld forget its last seconds, so it may list for ever a run that it once
+    reported as ended.
     """
     if accounting is None or not attempt.started:
         return None
@@ -133,7 +144,10 @@ def _ended_after_all(attempt: Attempt, accounting: AccountingSample | None) -> A
     def run(one: Attempt) -> tuple[object, ...]:
         return (one.slurm_job_id, one.submitted_at, one.started_at, one.job_key, one.user)
 
-    return next((a for a in accounting.attempts if not a.alive and a.ended_at and run(a) == run(attempt)), None)
+    return next(
+        (a for a in accounting.attempts if not a.alive and a.ended_at and run(a) == run(attempt)),
+        None,
+    )
 
 
 def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:
@@ -143,7 +157,11 @@ def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt |
 
 
 def _absence(
-    record: JournalRecord, *, live: LiveSample, accounting: AccountingSample | None, patience: Patience
+    record: JournalRecord,
+    *,
+    live: LiveSample,
+    accounting: AccountingSample | None,
+    patience: Patience,
 ) -> Absent | Unknown:
     if record.intended_at is None:
         return Absent(confirmed=True)
@@ -157,10 +175,12 @@ def _absence(
 
 
 def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
-    """Return how long the batch step ran by the node's own clock; None if no matching end was reported.
+    """Return how long the batch step ran by the node's own clock; None if no matching end was
+    reported.
 
-    A report matches if its uid is the attempt's and its time lies between the attempt's start and recorded end.
-    Such a figure can only lower a bill: slurmctld dates an end that it missed by when it heard of it.
+    A report matches if its uid is the attempt's and its time lies between the attempt's start and
+    recorded end. Such a figure can only lower a bill: slurmctld dates an end that it missed by when
+    it heard of it.
     """
     if attempt.uid is None or attempt.started_at is None or attempt.ended_at is None:
         return None

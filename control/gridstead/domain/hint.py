@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints: what a node's plugin or the job completion plugin says of an attempt, and which of it may pass.
+"""Hints: what a node's plugin or the job completion plugin says of an attempt, and which of it may
+pass.
 
-A hint makes someone look sooner and is at most a reason to bill less, so a doubtful one is dropped. Rule 1: only root
-on a node may speak, from a node's address, with a seal that is young. Rule 2: only the batch step counts; the extern
-step starts and ends with the allocation. Rule 3: nobody may speak faster than the rate.
+A hint makes someone look sooner and is at most a reason to bill less, so a doubtful one is dropped.
+Rule 1: only root on a node may speak, from a node's address, with a seal that is young. Rule 2:
+only the batch step counts; the extern step starts and ends with the allocation. Rule 3: nobody may
+speak faster than the rate.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ ROOT_UID = 0
 SEAL_LIFE_MAX_S = 60
 _BATCH_STEP = frozenset({"batch", "4294967291"})
 _RECORD_VERSION = 1
-_REPORT = re.compile(r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) [\w.-]{1,255} \d{1,12} (\d{1,12})")
+_REPORT = re.compile(
+    r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) [\w.-]{1,255} \d{1,12} (\d{1,12})"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,9 @@ class Hint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSeal:
-    """A MUNGE credential that was opened: what it held, whose process sealed it, how long it may live (seconds)."""
+    """A MUNGE credential that was opened: what it held, whose process sealed it, how long it may
+    live (seconds).
+    """
 
     payload: bytes
     uid: int
@@ -50,7 +56,9 @@ def admit(seal: OpenedSeal) -> str:
     if seal.uid != ROOT_UID:
         raise NotAllowed(f"uid {seal.uid} cannot report")
     if not 0 < seal.life_s <= SEAL_LIFE_MAX_S:
-        raise NotAllowed("report lives too long", detail=f"{seal.life_s} s, at most {SEAL_LIFE_MAX_S} s")
+        raise NotAllowed(
+            "report lives too long", detail=f"{seal.life_s} s, at most {SEAL_LIFE_MAX_S} s"
+        )
     return seal.payload.decode("ascii", errors="replace")
 
 
@@ -70,14 +78,19 @@ def parse_report(text: str) -> Hint | None:
 
 
 def parse_completion(line: str) -> Hint | None:
-    """Return the hint in a line of the job completion spool, None if the job is nobody's of the grid.
+    """Return the hint in a line of the job completion spool, None if the job is nobody's of the
+    grid.
 
     Raises:
         UnexpectedOutput: If the line is cut, or of another version.
     """
     try:
         record = json.loads(line)
-        version, comment, ended_at = record["version"], record["admin_comment"], int(record["end_s"] or 0)
+        version, comment, ended_at = (
+            record["version"],
+            record["admin_comment"],
+            int(record["end_s"] or 0),
+        )
         slurm_job_id, uid = int(record["slurm_job_id"]), int(record["uid"])
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("job completion", line) from err
@@ -102,7 +115,9 @@ class RateLimit:
         if self._tokens < 0:
             self._tokens = self.burst
         else:
-            self._tokens = min(self.burst, self._tokens + max(0.0, now - self._at) * self.per_second)
+            self._tokens = min(
+                self.burst, self._tokens + max(0.0, now - self._at) * self.per_second
+            )
         self._at = now
         if self._tokens < 1:
             return False

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of things that cross system borders.
 
-A job is (chain id, MetaScheduler address, number): numbers are counters and start again on a new set of
-contracts, a fresh devnet or after a reorg. The *job key* adds the batch location hash, which is a salted hash
-of the script, so equal numbers of two histories never look the same. Slurm carries the number as the job's
-name (a key to search by, the user can change it) and the job key as AdminComment (the user cannot).
+A job is (chain id, MetaScheduler address, number): numbers are counters and start again on a new
+set of contracts, a fresh devnet or after a reorg. The *job key* adds the batch location hash, which
+is a salted hash of the script, so equal numbers of two histories never look the same. Slurm carries
+the number as the job's name (a key to search by, the user can change it) and the job key as
+AdminComment (the user cannot).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def parse_address(text: str) -> str:
     """
     address = text.strip().lower()
     if not _ADDRESS.fullmatch(address):
-        raise InvalidInput(f"invalid address {text[:80]!r}", hint="An address is 0x and 40 hexadecimal digits.")
+        raise InvalidInput(
+            f"invalid address {text[:80]!r}", hint="An address is 0x and 40 hexadecimal digits."
+        )
     return address
 
 

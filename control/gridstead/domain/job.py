@@ -35,7 +35,9 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affinity:
-    """A condition on a provider's label: label value, operator (<, <=, ==, >=, >, !=, in), wanted value."""
+    """A condition on a provider's label: label value, operator (<, <=, ==, >=, >, !=, in), wanted
+    value.
+    """
 
     key: str
     operator: str
@@ -52,12 +54,14 @@ class Job:
         customer: Wallet that pays, lower case.
         provider: Wallet of the matched provider, lower case; empty while there is none.
         resources: What it asks for.
-        batch_location_hash: Id of its script at the Job Definition service, as the customer gave it: untrusted text.
+        batch_location_hash: Id of its script at the Job Definition service, as the customer gave
+            it: untrusted text.
         uses: Labels that a provider must have. May be empty.
         affinity: Conditions on a provider's labels. May be empty.
         lock: Locked credits, top-ups included, wei.
         final_cost: What was paid, wei; 0 until it is cold.
-        price_per_min: What a minute of the whole job costs, wei, fixed at matching; 0 while it is not matched.
+        price_per_min: What a minute of the whole job costs, wei, fixed at matching; 0 while it is
+            not matched.
         submitted_at: Unix seconds.
         started_at: Unix seconds; 0 while it has not started.
         ended_at: Unix seconds; 0 while it is hot.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Job Definition service and a provider say to each other, as values.
 
-The id of a stored script is a hash of its record, which holds a salt: the chain, which has the id, so binds job and
-script, and equal scripts do not look equal.
+The id of a stored script is a hash of its record, which holds a salt: the chain, which has the id,
+so binds job and script, and equal scripts do not look equal.
 """
 
 from __future__ import annotations
@@ -131,14 +131,20 @@ def script_id(record: str) -> str:
 
 
 def use_of(job: Job) -> ScriptUse | None:
-    """Return which script a job names, None if it can be none of ours: what a customer put there is any text."""
+    """Return which script a job names, None if it can be none of ours: what a customer put there is
+    any text.
+    """
     if not is_batch_location_hash(job.batch_location_hash):
         return None
-    return ScriptUse(job_number=job.id.number, batch_location_hash=job.batch_location_hash, customer=job.customer)
+    return ScriptUse(
+        job_number=job.id.number, batch_location_hash=job.batch_location_hash, customer=job.customer
+    )
 
 
 def is_missing(use: ScriptUse, job: Job | None) -> bool:
-    """Return whether a block does not have the job that names a script: none of its number, or another one."""
+    """Return whether a block does not have the job that names a script: none of its number, or
+    another one.
+    """
     return job is None or use_of(job) != use
 
 

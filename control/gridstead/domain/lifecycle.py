@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a job as a table.
 
-Rule 1: a move that is not in LEGAL is illegal. Rule 2: a cold state is never left. The same table stands in
-contracts/src/libraries/Lifecycle.sol; a test compares them for all pairs.
+Rule 1: a move that is not in LEGAL is illegal. Rule 2: a cold state is never left. The same table
+stands in contracts/src/libraries/Lifecycle.sol; a test compares them for all pairs.
 
-PENDING waits for a provider; META_SCHEDULED is matched to one; SCHEDULED is claimed by it; RUNNING runs in Slurm.
-The other five are cold: the money is settled.
+PENDING waits for a provider; META_SCHEDULED is matched to one; SCHEDULED is claimed by it; RUNNING
+runs in Slurm. The other five are cold: the money is settled.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's output as values.
 
-A log has a name, that of its Slurm job, and readers of the old wire ask by it. Names are counters and start again with
-a chain, so a log is one *edition* of its name: what the job is bound to, its job key, makes it. Output comes in *chunks*,
-each some whole lines of one stream; lines are numbered from 1 over the whole log.
+A log has a name, that of its Slurm job, and readers of the old wire ask by it. Names are counters
+and start again with a chain, so a log is one *edition* of its name: what the job is bound to, its
+job key, makes it. Output comes in *chunks*, each some whole lines of one stream; lines are numbered
+from 1 over the whole log.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ class Chunk:
         data: The lines, with a line feed between each two and none after the last.
         timestamp_ns: When they were written, nanoseconds since the epoch, by the writer's clock.
         stream: Where they came from.
-        writer: Tells one run of a writer from another; 0 for writers that do not number their chunks.
-        sequence: The writer's number of this chunk, from 1 and rising; 0 for writers that do not number them.
+        writer: Tells one run of a writer from another; 0 for writers that do not number their
+            chunks.
+        sequence: The writer's number of this chunk, from 1 and rising; 0 for writers that do not
+            number them.
     """
 
     data: bytes
@@ -101,12 +104,16 @@ def is_log_identity(text: str) -> bool:
 
 
 def log_identity_of(job_key: JobKey) -> str:
-    """Return the edition of a job's log: of SHA-256 over its job key, which no other job of any chain has."""
+    """Return the edition of a job's log: of SHA-256 over its job key, which no other job of any
+    chain has.
+    """
     return hashlib.sha256(str(job_key).encode()).hexdigest()[:_LOG_IDENTITY_LENGTH]
 
 
 def to_chunk_data(message: bytes) -> bytes:
-    """Return what one message of a writer says, as a chunk's data: its last line end is no line of its own."""
+    """Return what one message of a writer says, as a chunk's data: its last line end is no line of
+    its own.
+    """
     return message.removesuffix(LINE_END).replace(b"\r\n", LINE_END).removesuffix(b"\r")
 
 

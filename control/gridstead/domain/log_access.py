@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may write and read a job's output.
 
-A writer holds the job's *write token*, which the Job Definition service hands to the provider with the script; the
-logger checks it with the same key and asks nobody. The token is for one job (so for one edition of a log), one owner,
-and ends. A reader signs a text with the owner's wallet; the text holds the purpose and the time, so a signature is good
-for one purpose and for minutes.
+A writer holds the job's *write token*, which the Job Definition service hands to the provider with
+the script; the logger checks it with the same key and asks nobody. The token is for one job (so for
+one edition of a log), one owner, and ends. A reader signs a text with the owner's wallet; the text
+holds the purpose and the time, so a signature is good for one purpose and for minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from gridstead.errors import ConfigError
 
 MAX_AGE_S = 300
 MIN_KEY_BYTES = 32
-TOKEN_GRACE_S = 30 * 24 * 3600  # beyond the paid time: for waits in queues, and for time bought later
+TOKEN_GRACE_S = (
+    30 * 24 * 3600
+)  # beyond the paid time: for waits in queues, and for time bought later
 
 LONGEST_TOKEN_S = 366 * 24 * 3600
 
@@ -43,7 +45,9 @@ def check_key(key: bytes) -> None:
         ConfigError: If it is too short.
     """
     if len(key) < MIN_KEY_BYTES:
-        raise ConfigError("the logger's key is too short", hint=f"Use at least {MIN_KEY_BYTES} bytes.")
+        raise ConfigError(
+            "the logger's key is too short", hint=f"Use at least {MIN_KEY_BYTES} bytes."
+        )
 
 
 def token_end(now: int, *, paid_s: int) -> int:
@@ -91,6 +95,8 @@ def watch_text(address: str, timestamp: int) -> str:
 
 
 def is_fresh(timestamp: int, *, now: int) -> bool:
-    """Return whether a signed time, in seconds or milliseconds, is at most five minutes from now (Unix seconds)."""
+    """Return whether a signed time, in seconds or milliseconds, is at most five minutes from now
+    (Unix seconds).
+    """
     seconds = timestamp // 1000 if timestamp >= _FIRST_MILLISECONDS else timestamp
     return abs(seconds - now) <= MAX_AGE_S

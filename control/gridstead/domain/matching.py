@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which provider gets a job: the first eligible one by price. Fairness comes with a later policy in this place.
+"""Which provider gets a job: the first eligible one by price. Fairness comes with a later policy in
+this place.
 
-A provider is eligible if it is joined, never refused this job, its labels satisfy the job's, its nodes can hold all
-tasks at once, and the lock pays for at least one minute there. Who let a match of this job lie comes after all others
-(``expiry.py``). A label's value is the left side of a condition:
-``compute.gflops > 1000`` asks for a provider whose label exceeds 1000. Two numbers compare as numbers, anything
-else as text; ``in`` asks that the label's value contains the text.
+A provider is eligible if it is joined, never refused this job, its labels satisfy the job's, its
+nodes can hold all tasks at once, and the lock pays for at least one minute there. Who let a match
+of this job lie comes after all others (``expiry.py``). A label's value is the left side of a
+condition: ``compute.gflops > 1000`` asks for a provider whose label exceeds 1000. Two numbers
+compare as numbers, anything else as text; ``in`` asks that the label's value contains the text.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def choose(
     claim_timeouts: Mapping[str, int] = _NONE,
     resting: Collection[str] = (),
 ) -> Choice:
-    """Return the cheapest eligible provider among those that let this job lie least often, 0 times as a rule.
+    """Return the cheapest eligible provider among those that let this job lie least often, 0 times
+    as a rule.
 
     Among equals the one with the lowest address.
 
@@ -81,7 +83,9 @@ def choose(
     return Choice(provider=None, reason=f"no provider can take it: {told or 'none is registered'}")
 
 
-def why_not(job: Job, provider: Provider, *, refused_by: Collection[str], resting: Collection[str] = ()) -> str | None:
+def why_not(
+    job: Job, provider: Provider, *, refused_by: Collection[str], resting: Collection[str] = ()
+) -> str | None:
     """Return why a provider cannot get the job, None if it can."""
     if not provider.joined:
         return "not approved"
@@ -99,7 +103,9 @@ def why_not(job: Job, provider: Provider, *, refused_by: Collection[str], restin
 
 
 def fits(resources: Resources, hardware: Hardware) -> bool:
-    """Return whether the nodes can hold all tasks at once; a task stays on one node, GPUs count over all nodes."""
+    """Return whether the nodes can hold all tasks at once; a task stays on one node, GPUs count
+    over all nodes.
+    """
     if resources.gpus > sum(hardware.gpus_per_node):
         return False
     memory_per_task_mb = resources.cpus_per_task * resources.memory_per_cpu_mb
@@ -110,15 +116,20 @@ def fits(resources: Resources, hardware: Hardware) -> bool:
     return room >= resources.tasks
 
 
-def _has_labels(labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]) -> bool:
+def _has_labels(
+    labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
+) -> bool:
     values = {label.key: label.value for label in labels}
     return all(values.get(use.key) == use.value for use in uses) and all(
-        condition.key in values and holds(values[condition.key], condition) for condition in affinity
+        condition.key in values and holds(values[condition.key], condition)
+        for condition in affinity
     )
 
 
 def holds(value: str, condition: Affinity) -> bool:
-    """Return whether a label's value satisfies a condition; an unknown operator means equality, as in the clients."""
+    """Return whether a label's value satisfies a condition; an unknown operator means equality, as
+    in the clients.
+    """
     if condition.operator == "in":
         return condition.value in value
     compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)

@@ -15,7 +15,9 @@ _WORDS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
 
 
 def sanitise(text: str) -> str:
-    """Return a label's text as the grid writes it: runs of letters, digits, ``.`` and ``_``, joined by ``-``."""
+    """Return a label's text as the grid writes it: runs of letters, digits, ``.`` and ``_``, joined
+    by ``-``.
+    """
     return "-".join(_WORDS.findall(text)).lower()
 
 
@@ -28,7 +30,9 @@ class Terms:
 
 
 def offer(hardware: Hardware, terms: Terms) -> Register:
-    """Return the registration of this hardware on these terms; labels are sanitised and sorted by key."""
+    """Return the registration of this hardware on these terms; labels are sanitised and sorted by
+    key.
+    """
     cleaned = {sanitise(key): sanitise(value) for key, value in terms.labels.items()}
     ordered = tuple(Label(key=key, value=value) for key, value in sorted(cleaned.items()))
     return Register(hardware=hardware, prices=terms.prices, labels=ordered)
@@ -38,6 +42,7 @@ def must_register(wanted: Register, current: Provider | None, waiting: Provider 
     """Return whether neither the active nor the waiting record says what we offer."""
     return not any(
         record is not None
-        and (record.hardware, record.prices, record.labels) == (wanted.hardware, wanted.prices, wanted.labels)
+        and (record.hardware, record.prices, record.labels)
+        == (wanted.hardware, wanted.prices, wanted.labels)
         for record in (current, waiting)
     )

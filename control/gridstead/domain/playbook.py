@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of a playbook tells, event by event, and what follows from it: changes, effects, failures, a plan.
+"""What a run of a playbook tells, event by event, and what follows from it: changes, effects,
+failures, a plan.
 
-An effect is what a change costs: a daemon that restarts, reloads or is reconfigured, a node that drains. Roles say it
-with their handlers: the first word of a handler's name is a verb of ``VERBS``, the rest what it does it to. In check
-mode nothing happens and every event says what would.
+An effect is what a change costs: a daemon that restarts, reloads or is reconfigured, a node that
+drains. Roles say it with their handlers: the first word of a handler's name is a verb of ``VERBS``,
+the rest what it does it to. In check mode nothing happens and every event says what would.
 """
 
 from __future__ import annotations
@@ -111,9 +112,11 @@ class HostFinished:
         host: Name in the inventory.
         task: The task.
         outcome: How it ended.
-        targets: Files, units, packages or other things it is about, as far as its result names them; sorted.
+        targets: Files, units, packages or other things it is about, as far as its result names
+            them; sorted.
         unit_state: What it asked of units (``started``, ``restarted`` ...); empty for other tasks.
-        diff: Difference of the files it changes; empty where none was asked for or the task keeps a secret.
+        diff: Difference of the files it changes; empty where none was asked for or the task keeps a
+            secret.
         message: Why it failed.
     """
 
@@ -173,8 +176,10 @@ class PlaybookRun:
     Attributes:
         outcome: How it ended.
         events: All that was told, in order.
-        waiting: By host, what was to be restarted or the like and was not, because the run ended before; sorted.
-        report: What the playbook reported, as JSON; None if it reports nothing or did not come so far.
+        waiting: By host, what was to be restarted or the like and was not, because the run ended
+            before; sorted.
+        report: What the playbook reported, as JSON; None if it reports nothing or did not come so
+            far.
     """
 
     outcome: RunOutcome
@@ -225,8 +230,8 @@ class SitePlan:
     Attributes:
         changes: Tasks that would change something, in the order of the run; no handlers.
         effects: What these changes would cost, each once.
-        drains: Nodes that would drain, or that are to be drained first, because their jobs would not outlive an effect;
-            sorted.
+        drains: Nodes that would drain, or that are to be drained first, because their jobs would
+            not outlive an effect; sorted.
         jobs: Jobs on each host with an effect, by host; None if Slurm could not be asked.
     """
 
@@ -239,28 +244,47 @@ class SitePlan:
 def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
     """Return what changed, in the order of the run, without what the handlers did."""
     ended = (event for event in events if isinstance(event, HostFinished))
-    return tuple(one for one in ended if one.outcome is TaskOutcome.CHANGED and not one.task.is_handler)
+    return tuple(
+        one for one in ended if one.outcome is TaskOutcome.CHANGED and not one.task.is_handler
+    )
 
 
 def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
-    """Return how many tasks changed something on each host that took part, by host, sorted; no handlers."""
+    """Return how many tasks changed something on each host that took part, by host, sorted; no
+    handlers.
+    """
     told = tuple(events)
     counts = Counter(one.host for one in changes(told))
-    return {host: counts[host] for host in sorted({one.host for one in told if isinstance(one, HostFinished)})}
+    return {
+        host: counts[host]
+        for host in sorted({one.host for one in told if isinstance(one, HostFinished)})
+    }
 
 
 def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
-    """Return the last failure of each host on which the run failed, sorted by host. What was rescued is none."""
+    """Return the last failure of each host on which the run failed, sorted by host. What was
+    rescued is none.
+    """
     told = tuple(events)
-    failed = frozenset[str]().union(*(event.failed for event in told if isinstance(event, RunEnded)))
+    failed = frozenset[str]().union(
+        *(event.failed for event in told if isinstance(event, RunEnded))
+    )
     ended = (event for event in told if isinstance(event, HostFinished) and event.host in failed)
-    last = {event.host: event for event in ended if event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}}
+    last = {
+        event.host: event
+        for event in ended
+        if event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
+    }
     return tuple(last[host] for host in sorted(last))
 
 
 def effects(events: Iterable[PlaybookEvent]) -> tuple[Effect, ...]:
     """Return what the changes cost, each effect once, in the order of the run."""
-    ended = (event for event in events if isinstance(event, HostFinished) and event.outcome is TaskOutcome.CHANGED)
+    ended = (
+        event
+        for event in events
+        if isinstance(event, HostFinished) and event.outcome is TaskOutcome.CHANGED
+    )
     return tuple(dict.fromkeys(effect for event in ended for effect in _effects_of(event)))
 
 
@@ -270,7 +294,9 @@ def _effects_of(event: HostFinished) -> tuple[Effect, ...]:
         verb = VERBS.get(first)
         return (Effect(host=event.host, verb=verb, to=rest),) if verb else ()
     verb = STATES.get(event.unit_state)
-    return tuple(Effect(host=event.host, verb=verb, to=unit) for unit in event.targets) if verb else ()
+    return (
+        tuple(Effect(host=event.host, verb=verb, to=unit) for unit in event.targets) if verb else ()
+    )
 
 
 def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None) -> SitePlan:
@@ -284,7 +310,11 @@ def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None
     costs = effects(told)
     hosts = sorted({effect.host for effect in costs})
     running = None if jobs is None else tuple(jobs)
-    in_the_way = None if running is None else {h: tuple(job for job in running if h in job.nodes) for h in hosts}
+    in_the_way = (
+        None
+        if running is None
+        else {h: tuple(job for job in running if h in job.nodes) for h in hosts}
+    )
     return SitePlan(
         changes=changes(told),
         effects=costs,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of a run on a site: who, when, what, from which commit, and what came of it. No secrets."""
+"""What is remembered of a run on a site: who, when, what, from which commit, and what came of it.
+No secrets.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ class Circumstances:
 
     Attributes:
         by: User and machine, as ``user@machine``.
-        commit: Commit of the checkout, with ``+`` behind it if files differ from it; empty if it is no checkout.
+        commit: Commit of the checkout, with ``+`` behind it if files differ from it; empty if it is
+            no checkout.
         started_at: Begin. Unit: s since 1970, UTC.
         ended_at: End. Unit: s since 1970, UTC.
     """
@@ -49,7 +52,8 @@ class RunRecord:
         outcome: How it ended.
         changed: By host, the tasks that changed something, in the order of the run.
         failed: On which tasks it failed, a host each, sorted by host.
-        waiting: By host, what was to be restarted or the like and was not, because the run ended before.
+        waiting: By host, what was to be restarted or the like and was not, because the run ended
+            before.
     """
 
     id: str
@@ -65,7 +69,11 @@ class RunRecord:
 
 
 def to_record(
-    record_id: str, command: str, order: PlaybookRequest, run: PlaybookRun, circumstances: Circumstances
+    record_id: str,
+    command: str,
+    order: PlaybookRequest,
+    run: PlaybookRun,
+    circumstances: Circumstances,
 ) -> RunRecord:
     """Return the record of a run."""
     changed: dict[str, list[str]] = {}
@@ -81,7 +89,8 @@ def to_record(
         outcome=run.outcome,
         changed={host: tuple(tasks) for host, tasks in sorted(changed.items())},
         failed=tuple(
-            FailedTask(host=one.host, task=str(one.task), message=one.message) for one in failures(run.events)
+            FailedTask(host=one.host, task=str(one.task), message=one.message)
+            for one in failures(run.events)
         ),
         waiting=run.waiting,
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox of a wallet, as values: calls, the signed transactions that carry them, and how the chain answered."""
+"""The outbox of a wallet, as values: calls, the signed transactions that carry them, and how the
+chain answered.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class SendState(Enum):
     SENT = "sent"  # in a signed transaction that is stored and was given to the node
     MINED = "mined"  # in a block that may still be reorganised away
     FINAL = "final"  # in a block with enough confirmations
-    REJECTED = "rejected"  # refused or meanwhile wrong; a transaction of it that was sent may be mined yet
+    REJECTED = (
+        "rejected"  # refused or meanwhile wrong; a transaction of it that was sent may be mined yet
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,8 @@ class Transaction:
         hash: 0x and 64 hexadecimal digits.
         nonce: Its place among the wallet's transactions.
         raw: The signed bytes, 0x and hexadecimal digits.
-        entry_ids: The outbox entries it carries, in the order of the batch; empty if it only uses up its nonce.
+        entry_ids: The outbox entries it carries, in the order of the batch; empty if it only uses
+            up its nonce.
         fees: What it offers.
         sent_at: When the node first took it, Unix seconds; None if it may never have been sent.
         withdrawn: Must never be sent again. It may still be mined.
@@ -127,7 +132,8 @@ class EntryChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """When this process gave a transaction to the node: first and last time since it was in no block. Unix seconds.
+    """When this process gave a transaction to the node: first and last time since it was in no
+    block. Unix seconds.
 
     ``since`` is moved on by the time in which no block came.
     """
@@ -145,7 +151,8 @@ class ChainView:
     Attributes:
         now: Unix seconds.
         head: Height of the newest block; the chain below is as of this block.
-        nonce: The wallet's next nonce, as far as it is certain; below it, what is in no block never will be.
+        nonce: The wallet's next nonce, as far as it is certain; below it, what is in no block never
+            will be.
         reached: Its next nonce by the newest block, where others may have used some.
         entries: Open outbox entries, oldest first.
         transactions: Those of open nonces, by nonce and then age.
@@ -155,7 +162,8 @@ class ChainView:
         waiting: By hash, what this process remembers of sending.
         fees: What a transaction should offer now.
         gas_limit: Of the newest block.
-        gas: By entry id, what the call adds to a batch at most; 0 if it is never in one with others.
+        gas: By entry id, what the call adds to a batch at most; 0 if it is never in one with
+            others.
         refusals: By entry id, the last refusal of a transaction with it that this process saw.
     """
 

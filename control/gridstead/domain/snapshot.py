@@ -28,8 +28,9 @@ class Rules:
         claim_limit: Jobs in one claim.
         max_attempts: Submissions of one job that Slurm may lose, or refuse, before it is given up.
         max_time_limit_min: Longest time limit given to a job, minutes.
-        plain_slack_min: None on our contracts. On DeepSquare's, which take one entry of a queue per claim and know no
-            start before they are told of it: by how many minutes a bill may exceed the time since then.
+        plain_slack_min: None on our contracts. On DeepSquare's, which take one entry of a queue per
+            claim and know no start before they are told of it: by how many minutes a bill may
+            exceed the time since then.
         patience: How long to wait before believing Slurm's silence.
     """
 
@@ -58,8 +59,8 @@ class Snapshot:
         accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
         reports: What nodes said, newest last.
         open_keys: Keys of outbox entries that are not mined yet.
-        unclaimed_since: By job key: first block of the last run of blocks at which the chain did not give us an open job;
-            blocks as old as the claim do not count.
+        unclaimed_since: By job key: first block of the last run of blocks at which the chain did
+            not give us an open job; blocks as old as the claim do not count.
     """
 
     now: int

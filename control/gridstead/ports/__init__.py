@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What services need of the outside world, in their own words.
 
-A port tells guarantees; adapters keep them, and one contract test per port holds fake and real to them.
-Every method may raise the Transient error of its system; then nothing is known of the effect unless said otherwise.
+A port tells guarantees; adapters keep them, and one contract test per port holds fake and real to
+them. Every method may raise the Transient error of its system; then nothing is known of the effect
+unless said otherwise.
 
 One module per room of the outside world; importers take all of them from here.
 """

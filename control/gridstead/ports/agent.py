@@ -13,7 +13,9 @@ from gridstead.domain.submission import GridUser, Submission
 
 
 class Slurm(Protocol):
-    """Slurm as the agent beside it has it: SlurmUser's hands. Who may ask for what is decided above it."""
+    """Slurm as the agent beside it has it: SlurmUser's hands. Who may ask for what is decided above
+    it.
+    """
 
     def submit(self, submission: Submission) -> int:
         """Queue an attempt and return its Slurm job id; errors and guarantees as in Scheduler.
@@ -32,7 +34,9 @@ class Slurm(Protocol):
         ...
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
-        """Set a job's time limit to so many minutes; one that has ended or is unknown is left alone."""
+        """Set a job's time limit to so many minutes; one that has ended or is unknown is left
+        alone.
+        """
         ...
 
     def live(self) -> LiveSample:
@@ -60,7 +64,9 @@ class Accounts(Protocol):
         ...
 
     def associate(self, address: str) -> None:
-        """Make sure that Slurm's accounting knows the user. Safe to repeat, and cheap once it is so."""
+        """Make sure that Slurm's accounting knows the user. Safe to repeat, and cheap once it is
+        so.
+        """
         ...
 
     def reassociate(self, address: str) -> None:
@@ -76,7 +82,9 @@ class ReportStore(Protocol):
         ...
 
     def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence, waiting up to so long for the first. May be empty."""
+        """Return reports with a greater sequence, waiting up to so long for the first. May be
+        empty.
+        """
         ...
 
     def forget(self, *, before: int) -> None:
@@ -88,11 +96,15 @@ class CompletionSpool(Protocol):
     """The file that the job completion plugin appends to."""
 
     def take(self) -> tuple[str, ...]:
-        """Return the oldest lines that were not given back yet; the same again until ``done``. May be empty."""
+        """Return the oldest lines that were not given back yet; the same again until ``done``. May
+        be empty.
+        """
         ...
 
     def done(self, *, rejected: Iterable[str]) -> None:
-        """Forget the lines of the last ``take``, all but the rejected, which are put aside for the operator."""
+        """Forget the lines of the last ``take``, all but the rejected, which are put aside for the
+        operator.
+        """
         ...
 
 

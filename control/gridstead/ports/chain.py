@@ -30,7 +30,8 @@ class Ledger(Protocol):
         ...
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
-        """Return the grid's events from a height to a block, both included, in chain order, of that block's history.
+        """Return the grid's events from a height to a block, both included, in chain order, of that
+        block's history.
 
         A ledger may be made for the claims of one provider; then these are all that it must return.
         """
@@ -73,21 +74,25 @@ class Account(Protocol):
         """Return the receipts of those transactions that are in a block of the present history."""
         ...
 
-    def gas(self, batches: Sequence[Sequence[Call]], *, room: int) -> tuple[int | TransactionReverted, ...]:
+    def gas(
+        self, batches: Sequence[Sequence[Call]], *, room: int
+    ) -> tuple[int | TransactionReverted, ...]:
         """Return for each batch of calls of one kind the gas limit of its transaction.
 
         Or why the contract would refuse it as a whole now; one without calls is never refused.
 
         Args:
             batches: Of calls; may be empty.
-            room: Gas of a block; what the node must be asked for gets no more, and a claim is of as many jobs as fit.
+            room: Gas of a block; what the node must be asked for gets no more, and a claim is of as
+                many jobs as fit.
         """
         ...
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
-        """Return a signed transaction with these calls; without calls, one that only uses up the nonce.
+        """Return a signed transaction with these calls; without calls, one that only uses up the
+        nonce.
 
         A claim is of as many jobs as fit into the gas, which ``gas`` told.
         """
@@ -102,5 +107,7 @@ class Account(Protocol):
         ...
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
-        """Give transactions to the node, in this order, and return its answer to each. Safe to repeat."""
+        """Give transactions to the node, in this order, and return its answer to each. Safe to
+        repeat.
+        """
         ...

@@ -24,14 +24,17 @@ class Scheduler(Protocol):
         ...
 
     def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
-        """Ask Slurm to end an attempt, if its AdminComment is this job key; anything else is left alone.
+        """Ask Slurm to end an attempt, if its AdminComment is this job key; anything else is left
+        alone.
 
         Calling it again, or for an attempt that has ended or is unknown, is safe.
         """
         ...
 
     def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
-        """Raise an attempt's time limit to so many minutes, if its AdminComment is this job key. Safe to repeat."""
+        """Raise an attempt's time limit to so many minutes, if its AdminComment is this job key.
+        Safe to repeat.
+        """
         ...
 
     def live(self) -> LiveSample:
@@ -43,7 +46,9 @@ class Scheduler(Protocol):
         ...
 
     def gate(self, address: str) -> Gate:
-        """Return whether this customer can run here; make the Slurm association if only that is missing."""
+        """Return whether this customer can run here; make the Slurm association if only that is
+        missing.
+        """
         ...
 
     def hardware(self) -> Hardware:
@@ -55,7 +60,8 @@ class Reports(Protocol):
     """What plugins said; hints."""
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return the next reports with a greater sequence, not always all; waits up to so long for the first.
+        """Return the next reports with a greater sequence, not always all; waits up to so long for
+        the first.
 
         Shape: sorted by sequence; empty only if there is none.
         """

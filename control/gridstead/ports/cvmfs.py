@@ -71,14 +71,17 @@ class Signatures(Protocol):
 
 
 class ObjectStore(Protocol):
-    """The objects of one repository, on disk. Any method but ``sweep`` may be called by several threads.
+    """The objects of one repository, on disk. Any method but ``sweep`` may be called by several
+    threads.
 
     Guarantee: what is here is whole, and was since it came; a crash leaves no part of an object.
     Every method that writes may raise StorageFull, which changes nothing.
     """
 
     def has(self, name: ObjectName, *, check: bool = False) -> bool:
-        """Return whether an object is here; with ``check`` it is read, and removed if it is no longer whole."""
+        """Return whether an object is here; with ``check`` it is read, and removed if it is no
+        longer whole.
+        """
         ...
 
     def put(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
@@ -125,8 +128,8 @@ class Catalog(Protocol):
 class Databases(Protocol):
     """Objects that are databases. Bounded in size and time, whatever they hold.
 
-    Every method may raise RepositoryUntrusted: it is not a database of its kind; and RepositoryIncomplete: it is not
-    here, or cannot be read.
+    Every method may raise RepositoryUntrusted: it is not a database of its kind; and
+    RepositoryIncomplete: it is not here, or cannot be read.
     """
 
     def catalog(self, name: ObjectName) -> AbstractContextManager[Catalog]:
@@ -142,7 +145,8 @@ class ReplicaFiles(Protocol):
     """The files of one repository that are not objects, and its lock."""
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other processes from this replica; a killed one does not. What such a one left half done is removed.
+        """Keep other processes from this replica; a killed one does not. What such a one left half
+        done is removed.
 
         Raises:
             ReplicaBusy: Another has it.

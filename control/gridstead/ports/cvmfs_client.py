@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CVMFS client's outside world, beside what a replica has too: its cache, and catalogs to look names up in."""
+"""A CVMFS client's outside world, beside what a replica has too: its cache, and catalogs to look
+names up in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from gridstead.domain.cvmfs.tree import Piece, TreeEntry
 
 
 class Content(Protocol):
-    """What an object holds, unpacked; stays readable until it is closed, whatever becomes of the cache."""
+    """What an object holds, unpacked; stays readable until it is closed, whatever becomes of the
+    cache.
+    """
 
     @property
     def size(self) -> int:
@@ -28,7 +32,8 @@ class Content(Protocol):
 
 
 class TreeCatalog(Protocol):
-    """A catalog in which names are looked up. Bounded in time, whatever it holds; for one thread at a time.
+    """A catalog in which names are looked up. Bounded in time, whatever it holds; for one thread at
+    a time.
 
     Every method but ``close`` may raise RepositoryUntrusted: it says what no tree can.
     """
@@ -57,15 +62,18 @@ class TreeCatalog(Protocol):
 class ContentCache(Protocol):
     """Objects of one repository on the local disk, unpacked; it holds so many bytes and no more.
 
-    Guarantee: what is here is whole, and what its name says; a crash leaves no part of an object. What was not used for
-    longest goes first, catalogs last. Any method may be called by several threads, and by several processes.
+    Guarantee: what is here is whole, and what its name says; a crash leaves no part of an object.
+    What was not used for longest goes first, catalogs last. Any method may be called by several
+    threads, and by several processes.
     """
 
     def open(self, name: ObjectName) -> Content | None:
         """Return what an object holds; None if it is not here."""
         ...
 
-    def put(self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int) -> Content:
+    def put(
+        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+    ) -> Content:
         """Keep an object and return what it holds.
 
         Args:

@@ -31,13 +31,15 @@ class Outbox(Protocol):
 class Transactions(Protocol):
     """The signed transactions that carry an outbox, in the same store.
 
-    An *account* is a wallet on one chain: the hash of the chain's first block and the address. What was signed for
-    another account is not seen, so nothing of an old chain is ever sent to a fresh one. What is signed anew there may
-    well be the same transaction, with the same hash.
+    An *account* is a wallet on one chain: the hash of the chain's first block and the address. What
+    was signed for another account is not seen, so nothing of an old chain is ever sent to a fresh
+    one. What is signed anew there may well be the same transaction, with the same hash.
     """
 
     def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
-        """Return the entries that are SENT or MINED and the oldest of those QUEUED, so many at most, oldest first."""
+        """Return the entries that are SENT or MINED and the oldest of those QUEUED, so many at
+        most, oldest first.
+        """
         ...
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
@@ -45,7 +47,9 @@ class Transactions(Protocol):
         ...
 
     def add(self, account: str, *transactions: Transaction) -> None:
-        """Store transactions that are about to be sent, all or none; their entries are SENT from now on."""
+        """Store transactions that are about to be sent, all or none; their entries are SENT from
+        now on.
+        """
         ...
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
@@ -53,9 +57,16 @@ class Transactions(Protocol):
         ...
 
     def record(
-        self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
+        self,
+        account: str,
+        *,
+        changes: Iterable[EntryChange],
+        withdrawn: Iterable[int],
+        closed: Iterable[int],
     ) -> None:
-        """Store new states of entries, withdraw all transactions of some nonces and close other nonces, all or none."""
+        """Store new states of entries, withdraw all transactions of some nonces and close other
+        nonces, all or none.
+        """
         ...
 
 
@@ -83,7 +94,9 @@ class Cursor(Protocol):
         ...
 
     def save(self, block: Block) -> None:
-        """Store the block and forget those of its height and above. Call only after all that it covers is stored."""
+        """Store the block and forget those of its height and above. Call only after all that it
+        covers is stored.
+        """
         ...
 
     def history(self) -> tuple[Block, ...]:

@@ -12,7 +12,8 @@ class LogSink(Protocol):
     """Where jobs' output is kept, chunk by chunk."""
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Store a chunk behind the others; readers see it at once. One that its writer has stored before is left out.
+        """Store a chunk behind the others; readers see it at once. One that its writer has stored
+        before is left out.
 
         It survives a crash of ours, not yet one of the host.
 
@@ -26,7 +27,8 @@ class LogSink(Protocol):
         ...
 
     def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
-        """Return chunks behind a position, in order; empty when there is no more yet. 0 is the beginning.
+        """Return chunks behind a position, in order; empty when there is no more yet. 0 is the
+        beginning.
 
         Raises:
             LogDamaged: There is no chunk at this position, or it does not open.

@@ -16,7 +16,8 @@ class Stop:
     """A wish to end a run, made from a signal handler.
 
     Attributes:
-        wishes: How often it was made. The first lets the current task end, the second interrupts it.
+        wishes: How often it was made. The first lets the current task end, the second interrupts
+            it.
     """
 
     wishes: int = 0
@@ -29,17 +30,19 @@ class Stop:
 class Playbooks(Protocol):
     """The playbooks of a checkout."""
 
-    def run(self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop) -> PlaybookRun:
+    def run(
+        self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop
+    ) -> PlaybookRun:
         """Run a playbook to its end and return what came of it.
 
         Args:
             order: What to run.
-            tell: Called with each event as it comes. What is kept secret is not told; whether it changed anything is
-                known at the end only.
+            tell: Called with each event as it comes. What is kept secret is not told; whether it
+                changed anything is known at the end only.
             stop: Looked at several times a second.
 
-        Guarantee: nothing of the run goes on after return, and nothing of it is left on this machine; a process
-        that cannot be ended is told.
+        Guarantee: nothing of the run goes on after return, and nothing of it is left on this
+        machine; a process that cannot be ended is told.
         """
         ...
 
@@ -51,7 +54,8 @@ class DriftMetrics(Protocol):
         """Replace what was published.
 
         Args:
-            tasks: By host, how many tasks would change something; None if it could not be looked at.
+            tasks: By host, how many tasks would change something; None if it could not be looked
+                at.
             at: When it was looked at. Unit: s since 1970, UTC.
 
         Raises:

@@ -55,8 +55,8 @@ class ScriptStore(Protocol):
     def use(self, uses: Iterable[ScriptUse]) -> None:
         """Store that jobs name scripts, in the order of the chain. Safe to repeat.
 
-        A script without owner belongs to the first customer whose job names it. A job of anybody else, or of a script
-        that is not here, changes nothing.
+        A script without owner belongs to the first customer whose job names it. A job of anybody
+        else, or of a script that is not here, changes nothing.
         """
         ...
 
@@ -65,7 +65,9 @@ class ScriptStore(Protocol):
         ...
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        """Forget that jobs name scripts; one that no job names any more ends then (Unix seconds). Safe to repeat."""
+        """Forget that jobs name scripts; one that no job names any more ends then (Unix seconds).
+        Safe to repeat.
+        """
         ...
 
     def sweep(self, now: int) -> int:
@@ -73,7 +75,8 @@ class ScriptStore(Protocol):
         ...
 
     def reseal(self, *, after: str) -> Resealed:
-        """Seal some records anew that are not sealed with the newest key, in the order of their ids.
+        """Seal some records anew that are not sealed with the newest key, in the order of their
+        ids.
 
         Args:
             after: The id after which to begin; empty: with the first.
@@ -101,10 +104,12 @@ class Modules(Protocol):
     """Where modules of workflows come from."""
 
     def text(self, source: ModuleSource) -> str:
-        """Return a module's text, within bounds of time and size; what a tag or a branch names may be a while old.
+        """Return a module's text, within bounds of time and size; what a tag or a branch names may
+        be a while old.
 
         Raises:
-            InvalidInput: There is none, it is too large, or its host is not allowed; asking again is pointless.
+            InvalidInput: There is none, it is too large, or its host is not allowed; asking again
+                is pointless.
             ModuleUnavailable: Its host did not answer, or not in time.
             TooMuch: Too many are being fetched; this one is not waited for.
         """

@@ -25,5 +25,7 @@ class UserDirectories(Protocol):
     """Home and cache directories on the shared storage."""
 
     def ensure(self, user: GridUser) -> bool:
-        """Make the user's directories, owned by it, mode 0700, and return whether anything was made."""
+        """Make the user's directories, owned by it, mode 0700, and return whether anything was
+        made.
+        """
         ...

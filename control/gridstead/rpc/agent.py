@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster agent's two doors: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
+"""The cluster agent's two doors: gRPC with mutual TLS for the supervisor, UDP for the nodes'
+reports.
 
 Nothing is decided here: messages become values, values become messages, errors become status codes.
 """
@@ -55,10 +56,13 @@ class AgentServer:
         allowed: Common name of the one certificate that may call.
 
     Raises:
-        ConfigError: If there is no client CA, a file cannot be read or the address cannot be listened on.
+        ConfigError: If there is no client CA, a file cannot be read or the address cannot be
+            listened on.
     """
 
-    def __init__(self, address: str, files: TlsFiles, *, scheduler: Scheduler, reports: Reports, allowed: str) -> None:
+    def __init__(
+        self, address: str, files: TlsFiles, *, scheduler: Scheduler, reports: Reports, allowed: str
+    ) -> None:
         if files.client_ca is None:
             raise ConfigError("agent cannot serve without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
@@ -91,13 +95,17 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
 
     def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
         with _status(context):
-            self._scheduler.extend(request.slurm_job_id, job_key=request.job_key, time_limit_min=request.time_limit_min)
+            self._scheduler.extend(
+                request.slurm_job_id, job_key=request.job_key, time_limit_min=request.time_limit_min
+            )
             return pb.ExtendResponse()
 
     def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
         with _status(context):
             sample = self._scheduler.live()
-            return pb.LiveResponse(taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts))
+            return pb.LiveResponse(
+                taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts)
+            )
 
     def Accounting(  # noqa: N802
         self, request: pb.AccountingRequest, context: grpc.ServicerContext
@@ -105,7 +113,9 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         with _status(context):
             sample = self._scheduler.accounting(request.names, since=request.since)
             return pb.AccountingResponse(
-                taken_at=sample.taken_at, complete=sample.complete, attempts=map(_attempt, sample.attempts)
+                taken_at=sample.taken_at,
+                complete=sample.complete,
+                attempts=map(_attempt, sample.attempts),
             )
 
     def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
@@ -114,11 +124,20 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
             uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
             return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
 
-    def Hardware(self, _request: pb.HardwareRequest, context: grpc.ServicerContext) -> pb.HardwareResponse:  # noqa: N802
+    def Hardware(
+        self, _request: pb.HardwareRequest, context: grpc.ServicerContext
+    ) -> pb.HardwareResponse:  # noqa: N802
         with _status(context):
             hardware = self._scheduler.hardware()
-            rows = zip(hardware.cpus_per_node, hardware.memory_per_node_mb, hardware.gpus_per_node, strict=True)
-            return pb.HardwareResponse(nodes=[pb.Node(cpus=c, memory_mb=m, gpus=g) for c, m, g in rows])
+            rows = zip(
+                hardware.cpus_per_node,
+                hardware.memory_per_node_mb,
+                hardware.gpus_per_node,
+                strict=True,
+            )
+            return pb.HardwareResponse(
+                nodes=[pb.Node(cpus=c, memory_mb=m, gpus=g) for c, m, g in rows]
+            )
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext
@@ -140,7 +159,8 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
 
 
 class DatagramReceiver:
-    """Listens on a UDP address and gives each datagram and its sender's address to ``receive``, in one thread.
+    """Listens on a UDP address and gives each datagram and its sender's address to ``receive``, in
+    one thread.
 
     Raises:
         ConfigError: If the address cannot be listened on.
@@ -200,7 +220,9 @@ def _status(context: grpc.ServicerContext) -> Iterator[None]:
     try:
         yield
     except GridsteadError as error:
-        code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+        code = next(
+            (code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL
+        )
         context.abort(code, str(error))
 
 

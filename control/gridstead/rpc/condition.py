@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a web server tells of itself: whether the process lives, whether it can work, and what it did."""
+"""What a web server tells of itself: whether the process lives, whether it can work, and what it
+did.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from gridstead.rpc.peer_limit import FORWARDED, Network, PeerLimit, RemoteCaller
 
 
 def condition_routes(
-    check: Callable[[], None], metrics: Callable[[], str], metrics_for: Iterable[Network], requests: PeerLimit
+    check: Callable[[], None],
+    metrics: Callable[[], str],
+    metrics_for: Iterable[Network],
+    requests: PeerLimit,
 ) -> list[Route]:
     """Return the routes ``/health``, ``/ready`` and ``/metrics``.
 
@@ -55,4 +60,6 @@ def condition_routes(
 
 def caller_of(request: Request) -> RemoteCaller:
     """Return who sent a request."""
-    return RemoteCaller(request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED)))
+    return RemoteCaller(
+        request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED))
+    )

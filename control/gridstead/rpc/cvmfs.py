@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves replicas to CVMFS clients, over HTTP: files that never change, and few that do.
 
-Rule 1: only names of a closed list or of a strict form are looked up, so no path leads out of a replica. Rule 2: no
-listing, no Last-Modified, no ETag: an object's name is its content. Rule 3: an object may be cached for days, what
-changes for a minute, what is not there not at all.
+Rule 1: only names of a closed list or of a strict form are looked up, so no path leads out of a
+replica. Rule 2: no listing, no Last-Modified, no ETag: an object's name is its content. Rule 3: an
+object may be cached for days, what changes for a minute, what is not there not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from gridstead.rpc.condition import condition_routes
 from gridstead.rpc.peer_limit import Network, PeerLimit
 
 SIGNED_FILES = frozenset(
-    {".cvmfspublished", ".cvmfswhitelist", ".cvmfs_status.json", ".cvmfs_last_snapshot", ".cvmfs_is_snapshotting"}
+    {
+        ".cvmfspublished",
+        ".cvmfswhitelist",
+        ".cvmfs_status.json",
+        ".cvmfs_last_snapshot",
+        ".cvmfs_is_snapshotting",
+    }
 )
 FOR_DAYS = {"Cache-Control": "max-age=259200"}
 FOR_A_MINUTE = {"Cache-Control": "max-age=61"}
@@ -57,15 +63,21 @@ class ReplicaOffer:
 
 
 def make_app(offer: ReplicaOffer) -> Starlette:
-    """Return the application: ``/cvmfs/<repository>/…``, ``/cvmfs/info/v1/repositories.json``, and its condition."""
+    """Return the application: ``/cvmfs/<repository>/…``, ``/cvmfs/info/v1/repositories.json``, and
+    its condition.
+    """
     names = frozenset(offer.names)
 
     def file(request: Request) -> Response:
         name, path = request.path_params["name"], request.path_params["path"]
-        exact = request.scope["path"] == f"/cvmfs/{name}/{path}"  # a route takes a line end after its path, too
+        exact = (
+            request.scope["path"] == f"/cvmfs/{name}/{path}"
+        )  # a route takes a line end after its path, too
         if not exact or name not in names or not (path in SIGNED_FILES or parse_path(path)):
             return _not_found()
-        return _file(offer.storage / name / path, FOR_A_MINUTE if path in SIGNED_FILES else FOR_DAYS)
+        return _file(
+            offer.storage / name / path, FOR_A_MINUTE if path in SIGNED_FILES else FOR_DAYS
+        )
 
     def repositories(_request: Request) -> Response:
         replicas = [{"name": name, "url": f"/cvmfs/{name}"} for name in sorted(names)]
@@ -96,7 +108,9 @@ def _file(path: Path, headers: dict[str, str]) -> Response:
             return Response(file.read(), headers=headers, media_type=CONTENT_TYPE)
     length = {"Content-Length": str(status.st_size)}
     closing = BackgroundTask(file.close)
-    return StreamingResponse(_pieces(file), headers=headers | length, media_type=CONTENT_TYPE, background=closing)
+    return StreamingResponse(
+        _pieces(file), headers=headers | length, media_type=CONTENT_TYPE, background=closing
+    )
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

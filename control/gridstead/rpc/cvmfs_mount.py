@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows a repository's tree as a file system, over FUSE: to read, and nothing else.
 
-Rule 1: what fails is EIO; the client that is asked has logged it. Rule 2: the kernel checks permissions, owners and
-modes as they were published. Rule 3: what is not implemented (extended attributes, locks) the kernel learns once and
-does not ask again.
+Rule 1: what fails is EIO; the client that is asked has logged it. Rule 2: the kernel checks
+permissions, owners and modes as they were published. Rule 3: what is not implemented (extended
+attributes, locks) the kernel learns once and does not ask again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # only this one takes a device that is open already
+os.environ.setdefault(
+    "FUSE_LIBRARY_NAME", "fuse3"
+)  # only this one takes a device that is open already
 import mfusepy
 
 from gridstead.domain.cvmfs.tree import TreeEntry, parent_of

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service's HTTPS server: GraphQL for customers, and how the service is for its operator."""
+"""The Job Definition service's HTTPS server: GraphQL for customers, and how the service is for its
+operator.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class Offer:
     """What the server does.
 
     Attributes:
-        submit: Stores a workflow, for the jobs of a customer or of whoever names it first, and returns its id.
+        submit: Stores a workflow, for the jobs of a customer or of whoever names it first, and
+            returns its id.
         validate: Returns whether a module is valid, in words.
         check: Raises a Transient error while a peer of the service does not answer.
         metrics: Returns OpenMetrics text.
@@ -72,9 +75,15 @@ def graphql_server(*, host: str, port: int, tls: TlsFiles, offer: Offer) -> WebS
 
 
 def make_app(offer: Offer) -> Starlette:
-    """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its operator asks."""
-    requests = Requests(make_schema(offer.submit, offer.validate), introspection=offer.introspection)
-    workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")  # of its own, so that the operator is answered
+    """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its
+    operator asks.
+    """
+    requests = Requests(
+        make_schema(offer.submit, offer.validate), introspection=offer.introspection
+    )
+    workers = ThreadPoolExecutor(
+        WORKERS, thread_name_prefix="graphql"
+    )  # of its own, so that the operator is answered
 
     async def graphql(request: Request) -> Response:
         caller = caller_of(request)
@@ -95,8 +104,12 @@ def make_app(offer: Offer) -> Starlette:
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
         charge = partial(offer.request_bytes.take, caller)
-        status, answer = await asyncio.get_running_loop().run_in_executor(workers, requests.answer, data, charge)
-        return Response(json.dumps(answer), status_code=status, media_type="application/json")  # all text, in ASCII
+        status, answer = await asyncio.get_running_loop().run_in_executor(
+            workers, requests.answer, data, charge
+        )
+        return Response(
+            json.dumps(answer), status_code=status, media_type="application/json"
+        )  # all text, in ASCII
 
     async def workflow_schema(_request: Request) -> Response:
         return JSONResponse(json_schema(), media_type="application/schema+json")

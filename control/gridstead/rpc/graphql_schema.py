@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GraphQL of the Job Definition service: the schema text beside this file, its resolvers, and how errors are told.
+"""GraphQL of the Job Definition service: the schema text beside this file, its resolvers, and how
+errors are told.
 
-Rules that a workflow breaks are status 200 with ``errors``, one for each, as clients take any other status for a broken
-connection; a request that is not GraphQL, or does not fit the schema, is 422.
+Rules that a workflow breaks are status 200 with ``errors``, one for each, as clients take any other
+status for a broken connection; a request that is not GraphQL, or does not fit the schema, is 422.
 """
 
 from __future__ import annotations
@@ -57,11 +58,16 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
 
     @query.field("job")
     def job(_root: object, _info: object, **_arguments: object) -> str:
-        raise GraphQLError("a script is for the provider that holds its job", extensions={"type": "forbidden"})
+        raise GraphQLError(
+            "a script is for the provider that holds its job", extensions={"type": "forbidden"}
+        )
 
     @mutation.field("submit")
     def resolve_submit(
-        _root: object, info: GraphQLResolveInfo[Charge], job: Mapping[str, object], customer: str = ""
+        _root: object,
+        info: GraphQLResolveInfo[Charge],
+        job: Mapping[str, object],
+        customer: str = "",
     ) -> str:
         return submit(job, customer, info.context)
 
@@ -69,15 +75,18 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     def resolve_validate(_root: object, _info: object, module: Mapping[str, object]) -> str:
         return validate(module)
 
-    text = resources.files(__package__).joinpath("job_definitions.graphql").read_text(encoding="utf-8")
+    text = (
+        resources.files(__package__).joinpath("job_definitions.graphql").read_text(encoding="utf-8")
+    )
     return make_executable_schema(text, query, mutation)
 
 
 class Requests:
     """Answers GraphQL requests; safe to call from many threads.
 
-    Clients send the same few texts over and over, with their workflows as variables. A text that was good is not looked
-    at again; one with strings in it is never kept, as these may be anything of a workflow.
+    Clients send the same few texts over and over, with their workflows as variables. A text that
+    was good is not looked at again; one with strings in it is never kept, as these may be anything
+    of a workflow.
 
     Args:
         schema: With its resolvers.
@@ -86,13 +95,19 @@ class Requests:
 
     def __init__(self, schema: GraphQLSchema, *, introspection: bool) -> None:
         self._schema = schema
-        self._rules = [_OneWorkflow] if introspection else [_OneWorkflow, NoSchemaIntrospectionCustomRule]
+        self._rules = (
+            [_OneWorkflow] if introspection else [_OneWorkflow, NoSchemaIntrospectionCustomRule]
+        )
         self._good: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
     def answer(self, data: Mapping[str, Any], charge: Charge) -> tuple[int, dict[str, Any]]:
         """Return status and answer of a request, given as JSON has it, of a caller."""
-        known = {name: data[name] for name in ("query", "variables", "operationName") if data.get(name) is not None}
+        known = {
+            name: data[name]
+            for name in ("query", "variables", "operationName")
+            if data.get(name) is not None
+        }
         _, answer = graphql_sync(
             self._schema,
             known,
@@ -107,7 +122,9 @@ class Requests:
         errors = answer.get("errors", ())
         if errors:
             errors = answer["errors"] = [one for error in errors for one in _rule_by_rule(error)]
-        return (200 if all("path" in error for error in errors) else 422), answer  # an error in a field has a path
+        return (
+            200 if all("path" in error for error in errors) else 422
+        ), answer  # an error in a field has a path
 
     def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
         with self._lock:
@@ -150,17 +167,27 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
     """Return one error as the wire has it; what is not an error of the caller is not described."""
     original = error.original_error
     if isinstance(original, InvalidWorkflow):
-        return _wire(error, str(original), {"type": "validation", "code": original.code, _RULES: original.problems})
+        return _wire(
+            error,
+            str(original),
+            {"type": "validation", "code": original.code, _RULES: original.problems},
+        )
     if isinstance(original, InvalidInput):
         return _wire(error, str(original), {"type": "validation", "code": original.code})
     if isinstance(original, TooMuch):
-        return _wire(error, f"{original}. {original.hint}", {"type": "internal", "code": original.code})
+        return _wire(
+            error, f"{original}. {original.hint}", {"type": "internal", "code": original.code}
+        )
     if isinstance(original, GridsteadError):
         return _wire(error, original.message, {"type": "internal", "code": original.code})
     if original is not None and not isinstance(original, GraphQLError):
         # Its message may quote the workflow.
-        places = " < ".join(f"{one.filename}:{one.lineno}" for one in reversed(extract_tb(original.__traceback__)))
-        logging.getLogger(__name__).error("internal error: %s at %s", type(original).__name__, places)
+        places = " < ".join(
+            f"{one.filename}:{one.lineno}" for one in reversed(extract_tb(original.__traceback__))
+        )
+        logging.getLogger(__name__).error(
+            "internal error: %s at %s", type(original).__name__, places
+        )
         return _wire(error, "internal error", {"type": "internal"})
     return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
 
@@ -171,7 +198,11 @@ def _rule_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if not problems:
         yield error
     for problem in problems:
-        about = {"tag": problem.rule, "namespace": problem.path, "field": problem.path.rpartition(".")[2]}
+        about = {
+            "tag": problem.rule,
+            "namespace": problem.path,
+            "field": problem.path.rpartition(".")[2],
+        }
         about["original_message"] = problem.reason
         if problem.hint:
             about["hint"] = problem.hint
@@ -179,15 +210,23 @@ def _rule_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
-    return {"message": message, **({"path": error.path} if error.path else {}), "extensions": extensions}
+    return {
+        "message": message,
+        **({"path": error.path} if error.path else {}),
+        "extensions": extensions,
+    }
 
 
 class _OneWorkflow(ValidationRule):
-    """One request brings at most one workflow or module, so that a small request is never much work."""
+    """One request brings at most one workflow or module, so that a small request is never much
+    work.
+    """
 
     _brought = 0
 
     def enter_field(self, node: FieldNode, *_arguments: object) -> None:
         self._brought += node.name.value in {"submit", "validate"}
         if self._brought > 1:
-            self.report_error(GraphQLError("a request submits or validates at most one workflow", [node]))
+            self.report_error(
+                GraphQLError("a request submits or validates at most one workflow", [node])
+            )

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service's gRPC server towards providers: AuthAPI and SBatchAPI on DeepSquare's wire, with TLS.
+"""The Job Definition service's gRPC server towards providers: AuthAPI and SBatchAPI on DeepSquare's
+wire, with TLS.
 
-Status codes are the wire's: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND for a script that is
-not there or not for this job, INTERNAL when the chain could not be asked. A caller that asks too often is told
-RESOURCE_EXHAUSTED.
+Status codes are the wire's: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND
+for a script that is not there or not for this job, INTERNAL when the chain could not be asked. A
+caller that asks too often is told RESOURCE_EXHAUSTED.
 """
 
 from __future__ import annotations
@@ -59,7 +60,13 @@ class SBatchServer:
     """
 
     def __init__(
-        self, address: str, tls: TlsFiles, *, challenge: Challenge, get_sbatch: GetSBatch, calls: PeerLimit
+        self,
+        address: str,
+        tls: TlsFiles,
+        *,
+        challenge: Challenge,
+        get_sbatch: GetSBatch,
+        calls: PeerLimit,
     ) -> None:
         self._server = grpc_server(threads=THREADS)
         add_AuthAPIServicer_to_server(_Auth(challenge, calls), self._server)  # type: ignore[no-untyped-call] # generated
@@ -88,7 +95,9 @@ class _Auth(AuthAPIServicer):
         self._challenge = challenge
         self._calls = calls
 
-    def Challenge(self, request: ChallengeRequest, context: grpc.ServicerContext) -> ChallengeResponse:  # noqa: N802
+    def Challenge(
+        self, request: ChallengeRequest, context: grpc.ServicerContext
+    ) -> ChallengeResponse:  # noqa: N802
         with _answering(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             address = _address(request.provider_address) if request.provider_address else ""
@@ -100,7 +109,9 @@ class _SBatch(SBatchAPIServicer):
         self._get_sbatch = get_sbatch
         self._calls = calls
 
-    def GetSBatch(self, request: GetSBatchRequest, context: grpc.ServicerContext) -> GetSBatchResponse:  # noqa: N802
+    def GetSBatch(
+        self, request: GetSBatchRequest, context: grpc.ServicerContext
+    ) -> GetSBatchResponse:  # noqa: N802
         with _answering(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             answer = self._get_sbatch(_from_wire(request))
@@ -118,7 +129,9 @@ def _answering(context: grpc.ServicerContext) -> Iterator[None]:
     try:
         yield
     except GridsteadError as err:
-        code = next((code for kind, code in _CODES if isinstance(err, kind)), grpc.StatusCode.UNKNOWN)
+        code = next(
+            (code for kind, code in _CODES if isinstance(err, kind)), grpc.StatusCode.UNKNOWN
+        )
         context.abort(code, str(err))
 
 

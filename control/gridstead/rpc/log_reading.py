@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers ask for, whatever they speak: a log's lines, as old readers or as new ones want them, and names."""
+"""What readers ask for, whatever they speak: a log's lines, as old readers or as new ones want
+them, and names.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,20 @@ from typing import Protocol, TypeAlias
 import grpc
 
 from gridstead.domain.log import MAX_LINE_BYTES, LogId, StoredChunk, to_lines
-from gridstead.errors import GridsteadError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
-from gridstead.proto.logger_pb2 import ReadRequest, ReadResponse, WatchListRequest, WatchListResponse
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LogDamaged,
+    LogFull,
+    LoggerUnavailable,
+    NotAllowed,
+)
+from gridstead.proto.logger_pb2 import (
+    ReadRequest,
+    ReadResponse,
+    WatchListRequest,
+    WatchListResponse,
+)
 
 WATCH_S = 10.0
 MAX_READERS = 3000  # fewer than streams, so that writers always get in
@@ -33,7 +47,9 @@ _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
 class ReadService(Protocol):
     """What is called for readers."""
 
-    def authorize_read(self, address: str, log_name: str, timestamp: int, signature: bytes) -> tuple[str, str]:
+    def authorize_read(
+        self, address: str, log_name: str, timestamp: int, signature: bytes
+    ) -> tuple[str, str]:
         """Return (owner, log name) that a signed request may read."""
         ...
 
@@ -109,7 +125,9 @@ class Reading:
 
     async def read(self, request: ReadRequest) -> AsyncGenerator[ReadResponse]:
         """Yield what a request asks for; ends only if it asks for that."""
-        name = self._service.authorize_read(request.address, request.log_name, request.timestamp, request.signed_hash)
+        name = self._service.authorize_read(
+            request.address, request.log_name, request.timestamp, request.signed_hash
+        )
         position = request.after
         shown = _as_chunks if request.chunks else _as_lines
         log: LogId | None = None
@@ -131,7 +149,9 @@ class Reading:
 
     async def watch(self, request: WatchListRequest) -> AsyncGenerator[WatchListResponse]:
         """Yield the names of the owner's logs, again and again."""
-        owner = self._service.authorize_watch(request.address, request.timestamp, request.signed_hash)
+        owner = self._service.authorize_watch(
+            request.address, request.timestamp, request.signed_hash
+        )
         while True:
             yield WatchListResponse(log_names=self._service.names(owner))
             await asyncio.sleep(WATCH_S)
@@ -139,7 +159,10 @@ class Reading:
 
 def status_of(err: GridsteadError) -> grpc.StatusCode:
     """Return the code that tells a caller of an error."""
-    return next((code for kind, code in _CODES.items() if isinstance(err, kind)), grpc.StatusCode.UNAVAILABLE)
+    return next(
+        (code for kind, code in _CODES.items() if isinstance(err, kind)),
+        grpc.StatusCode.UNAVAILABLE,
+    )
 
 
 def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:
@@ -150,7 +173,9 @@ def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
     lines = to_lines(stored.chunk.data)
     for number, line in enumerate(lines, stored.first_line):
         is_last = number == stored.first_line + len(lines) - 1
-        for start in range(0, max(len(line), 1), MAX_LINE_BYTES):  # one that is too long for a message comes in parts
+        for start in range(
+            0, max(len(line), 1), MAX_LINE_BYTES
+        ):  # one that is too long for a message comes in parts
             part = line[start : start + MAX_LINE_BYTES]
             whole = is_last and start + MAX_LINE_BYTES >= len(line)
             yield _response(stored, part, line=number, resume=stored.end if whole else stored.start)
@@ -159,5 +184,9 @@ def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
 def _response(stored: StoredChunk, data: bytes, *, line: int, resume: int) -> ReadResponse:
     chunk = stored.chunk
     return ReadResponse(
-        data=data, timestamp=chunk.timestamp_ns, stream=f"STREAM_{chunk.stream.name}", line=line, resume=resume
+        data=data,
+        timestamp=chunk.timestamp_ns,
+        stream=f"STREAM_{chunk.stream.name}",
+        line=line,
+        resume=resume,
     )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger for browsers: Read and WatchList as gRPC-web, binary and text, over HTTPS, for pages of named origins.
+"""The logger for browsers: Read and WatchList as gRPC-web, binary and text, over HTTPS, for pages
+of named origins.
 
-A browser sends a call as one message, and cannot read HTTP's trailers: how a call ended is its last frame. In text mode
-each frame is base64 by itself, padded, so that it can be read as soon as it is there.
+A browser sends a call as one message, and cannot read HTTP's trailers: how a call ended is its last
+frame. In text mode each frame is base64 by itself, padded, so that it can be read as soon as it is
+there.
 """
 
 from __future__ import annotations
@@ -105,7 +107,9 @@ class LogWebServer:
         try:
             self._server.config.load()
         except OSError as err:
-            raise ConfigError("could not use the certificate for browsers", detail=str(err)) from err
+            raise ConfigError(
+                "could not use the certificate for browsers", detail=str(err)
+            ) from err
         listener = _listen(self._web)
         self.port = listener.getsockname()[1]
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
@@ -144,12 +148,16 @@ def _endpoint(asked: type[Asked], answer: Answer[Asked]) -> Callable[[Request], 
             return PlainTextResponse("gRPC-web only", status_code=415)
         is_text = media_type == _TEXT
         try:
-            frames = _frames(answer(_parse(asked, await _body(request), is_text=is_text)), _seconds(request))
+            frames = _frames(
+                answer(_parse(asked, await _body(request), is_text=is_text)), _seconds(request)
+            )
         except InvalidInput as err:
             frames = _one(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        return StreamingResponse(_as_text(frames) if is_text else frames, media_type=f"{media_type}+proto")
+        return StreamingResponse(
+            _as_text(frames) if is_text else frames, media_type=f"{media_type}+proto"
+        )
 
     return call
 
@@ -166,7 +174,10 @@ async def _frames(responses: AsyncGenerator[Message], patience_s: float) -> Asyn
         except StopAsyncIteration:
             pass
         except TimeoutError:
-            status = grpc.StatusCode.DEADLINE_EXCEEDED, "the stream was open for as long as it may be"
+            status = (
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                "the stream was open for as long as it may be",
+            )
         except GridsteadError as err:
             status = status_of(err), str(err)
     yield _trailer(*status)
@@ -187,7 +198,9 @@ def _frame(flags: int, data: bytes) -> bytes:
 
 def _trailer(code: grpc.StatusCode, message: str) -> bytes:
     number, _ = code.value
-    return _frame(_TRAILER, f"grpc-status: {number}\r\ngrpc-message: {quote(message, safe=' ')}\r\n".encode())
+    return _frame(
+        _TRAILER, f"grpc-status: {number}\r\ngrpc-message: {quote(message, safe=' ')}\r\n".encode()
+    )
 
 
 def _parse(asked: type[Asked], body: bytes, *, is_text: bool) -> Asked:
@@ -227,9 +240,13 @@ def _seconds(request: Request) -> float:
 def _listen(web: Web) -> socket.socket:
     family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
     try:
-        listener = socket.create_server((web.host.strip("[]"), web.port), family=family, backlog=128)
+        listener = socket.create_server(
+            (web.host.strip("[]"), web.port), family=family, backlog=128
+        )
     except OSError as err:
-        raise ConfigError(f"could not listen on {web.host}:{web.port}", detail=err.strerror) from err
+        raise ConfigError(
+            f"could not listen on {web.host}:{web.port}", detail=err.strerror
+        ) from err
     for option in _KEEPALIVE:
         listener.setsockopt(*option)
     return listener

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger's gRPC server: LoggerAPI on DeepSquare's wire, with TLS.
 
-Followers are long streams, so this server is asyncio in a thread of its own: a stream costs memory, not a thread.
-What it calls is quick (a write into the page cache, a read of new lines), save for making lines durable, which is done
-beside.
+Followers are long streams, so this server is asyncio in a thread of its own: a stream costs memory,
+not a thread. What it calls is quick (a write into the page cache, a read of new lines), save for
+making lines durable, which is done beside.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class LoggerServer:
         web: Where browsers are served, if they are.
     """
 
-    def __init__(self, address: str, tls: TlsFiles, service: LogService, web: Web | None = None) -> None:
+    def __init__(
+        self, address: str, tls: TlsFiles, service: LogService, web: Web | None = None
+    ) -> None:
         self._address = address
         self._credentials = server_credentials(tls)
         self._service = service

@@ -47,9 +47,14 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._registry.register(_Gauges(gauges))
         self._calls = Counter(
-            "gridstead_calls", "Calls by name and outcome.", ("call", "outcome"), registry=self._registry
+            "gridstead_calls",
+            "Calls by name and outcome.",
+            ("call", "outcome"),
+            registry=self._registry,
         )
-        self._seconds = Counter("gridstead_call_seconds", "Time that calls took.", ("call",), registry=self._registry)
+        self._seconds = Counter(
+            "gridstead_call_seconds", "Time that calls took.", ("call",), registry=self._registry
+        )
 
     def counted(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
         """Return the call, with its outcomes counted: ok, the code of an error of ours, or bug."""

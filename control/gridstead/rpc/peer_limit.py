@@ -25,7 +25,9 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class RemoteCaller(NamedTuple):
-    """The host of a connection, and the values of X-Forwarded-For that came over it, in their order."""
+    """The host of a connection, and the values of X-Forwarded-For that came over it, in their
+    order.
+    """
 
     host: str
     forwarded: tuple[str, ...] = ()
@@ -51,7 +53,9 @@ class PeerLimit:
         self._what = what
         self._proxies = proxies
         self._now = now
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # at that time so much was left
+        self._left: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # at that time so much was left
         self._lock = threading.Lock()
 
     def take(self, caller: RemoteCaller, amount: float = 1.0) -> None:
@@ -73,18 +77,24 @@ class PeerLimit:
         if not good:
             wait_s = (min(amount, self._burst) - left) / self._per_s
             detail = f"{self._what} are limited for each caller"
-            raise TooMuch("too many requests", detail=detail, hint=f"Try again in {max(1, round(wait_s))} s.")
+            raise TooMuch(
+                "too many requests", detail=detail, hint=f"Try again in {max(1, round(wait_s))} s."
+            )
 
 
 def behind(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
-    """Return the host that calls: the last one that a proxy of ours names, as it saw it; else the connection's."""
+    """Return the host that calls: the last one that a proxy of ours names, as it saw it; else the
+    connection's.
+    """
     if not is_in(caller.host, proxies):
         return caller.host
     return ",".join(caller.forwarded).rpartition(",")[2].strip() or caller.host
 
 
 def is_in(host: str, networks: Iterable[Network]) -> bool:
-    """Return whether an address is in one of these networks; an IPv4 address may be written as one of IPv6."""
+    """Return whether an address is in one of these networks; an IPv4 address may be written as one
+    of IPv6.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -107,7 +117,11 @@ def to_peer(host: str) -> str:
 
 
 def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> RemoteCaller:
-    """Return who calls, from what gRPC says: ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``, and the call's metadata."""
+    """Return who calls, from what gRPC says: ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``, and the
+    call's metadata.
+    """
     _, _, rest = unquote(peer).partition(":")
-    forwarded = tuple(value for key, value in metadata if key == FORWARDED and isinstance(value, str))
+    forwarded = tuple(
+        value for key, value in metadata if key == FORWARDED and isinstance(value, str)
+    )
     return RemoteCaller(rest.rpartition(":")[0].strip("[]"), forwarded)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue, over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with reasons.
+"""The meta-scheduler's queue, over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with
+reasons.
 
 Both answer a JSON object whose keys are 0x and 64 hexadecimal digits.
 """
@@ -42,11 +43,18 @@ class QueueViewServer:
             context.load_cert_chain(tls.certificate, tls.key)
             self._server = ThreadingHTTPServer((host, int(port)), Handler)
         except OSError as error:
-            raise ConfigError(f"cannot serve the queue view on {address}", detail=str(error)) from error
-        # The handshake happens in the connection's own thread, so that one slow client holds up nobody.
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+            raise ConfigError(
+                f"cannot serve the queue view on {address}", detail=str(error)
+            ) from error
+        # The handshake happens in the connection's own thread, so that one slow client holds up
+        # nobody.
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="queue-view", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="queue-view", daemon=True
+        )
 
     def start(self) -> int:
         """Listen and return the port."""

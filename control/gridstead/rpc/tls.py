@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS for our gRPC servers: certificates from files, and who may call.
 
-Rule: a server without a client CA authenticates nobody here; with one, a caller needs a certificate of that CA *and* a
-common name from a closed list.
+Rule: a server without a client CA authenticates nobody here; with one, a caller needs a certificate
+of that CA *and* a common name from a closed list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a lottery
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),  # clients of the grid ping idle streams every 10 s
+    (
+        "grpc.http2.min_recv_ping_interval_without_data_ms",
+        5000,
+    ),  # clients of the grid ping idle streams every 10 s
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
@@ -34,7 +37,8 @@ class TlsFiles:
     Attributes:
         certificate: PEM, the server's certificate and what lies between it and the CA.
         key: PEM, its private key.
-        client_ca: PEM of the CA whose certificates callers must show; None when any caller may connect.
+        client_ca: PEM of the CA whose certificates callers must show; None when any caller may
+            connect.
     """
 
     certificate: Path
@@ -43,7 +47,8 @@ class TlsFiles:
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Return credentials for a listening port; with a client CA, the handshake fails without a client certificate.
+    """Return credentials for a listening port; with a client CA, the handshake fails without a
+    client certificate.
 
     Raises:
         ConfigError: If a file cannot be read.
@@ -51,7 +56,9 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     pair = (_read(files.key), _read(files.certificate))
     if files.client_ca is None:
         return grpc.ssl_server_credentials([pair])
-    return grpc.ssl_server_credentials([pair], root_certificates=_read(files.client_ca), require_client_auth=True)
+    return grpc.ssl_server_credentials(
+        [pair], root_certificates=_read(files.client_ca), require_client_auth=True
+    )
 
 
 class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no types
@@ -74,7 +81,8 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
         if handler is None:
             return None
         kind = "_".join(
-            "stream" if many else "unary" for many in (handler.request_streaming, handler.response_streaming)
+            "stream" if many else "unary"
+            for many in (handler.request_streaming, handler.response_streaming)
         )
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         guarded = self._guard(getattr(handler, kind))
@@ -84,7 +92,9 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
         def call(request: object, context: grpc.ServicerContext) -> object:
             name = peer_name(context)
             if name not in self._names:
-                context.abort(grpc.StatusCode.PERMISSION_DENIED, f"caller {name!r} is not allowed here")
+                context.abort(
+                    grpc.StatusCode.PERMISSION_DENIED, f"caller {name!r} is not allowed here"
+                )
             return behaviour(request, context)
 
         return call
@@ -96,8 +106,12 @@ def peer_name(context: grpc.ServicerContext) -> str:
     return names[0].decode(errors="replace") if names else ""
 
 
-def grpc_server(*, threads: int, interceptors: Iterable[grpc.ServerInterceptor] = ()) -> grpc.Server:
-    """Return a server with a bounded thread pool and bounded messages; add servicers, a port, then start it."""
+def grpc_server(
+    *, threads: int, interceptors: Iterable[grpc.ServerInterceptor] = ()
+) -> grpc.Server:
+    """Return a server with a bounded thread pool and bounded messages; add servicers, a port, then
+    start it.
+    """
     pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
     return grpc.server(pool, interceptors=tuple(interceptors), options=SERVER_OPTIONS)
 

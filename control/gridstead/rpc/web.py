@@ -27,7 +27,9 @@ class WebServer:
         tls: Its identity; None for plain HTTP.
     """
 
-    def __init__(self, app: Starlette, *, name: str, host: str, port: int, tls: TlsFiles | None) -> None:
+    def __init__(
+        self, app: Starlette, *, name: str, host: str, port: int, tls: TlsFiles | None
+    ) -> None:
         for path in (tls.certificate, tls.key) if tls else ():
             if not path.is_file():
                 raise ConfigError(f"could not read {path}", detail="there is no such file")

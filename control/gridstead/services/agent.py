@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster agent: what the supervisor may have done to Slurm, and nothing more.
 
-It stands between a network and SlurmUser's rights, so each request is judged as if its sender were hostile.
-Rule 1: jobs are queued for wallets only, as the wallet's own account, with their job key. Rule 2: only a job that carries
-the job key that the caller names is ended or extended. Implements ports ``Scheduler`` and ``Reports``.
+It stands between a network and SlurmUser's rights, so each request is judged as if its sender were
+hostile.
+Rule 1: jobs are queued for wallets only, as the wallet's own account, with their job key. Rule 2:
+only a job that carries the job key that the caller names is ended or extended. Implements ports
+``Scheduler`` and ``Reports``.
 """
 
 from __future__ import annotations
@@ -44,7 +46,13 @@ class Agent:
     """
 
     def __init__(
-        self, *, slurm: Slurm, accounts: Accounts, reports: ReportStore, wallets: WalletRange, clock: Clock
+        self,
+        *,
+        slurm: Slurm,
+        accounts: Accounts,
+        reports: ReportStore,
+        wallets: WalletRange,
+        clock: Clock,
     ) -> None:
         self._slurm = slurm
         self._accounts = accounts
@@ -63,7 +71,9 @@ class Agent:
         self._check(submission)
         user = self._accounts.user(submission.user.address)
         if user is None:
-            raise SchedulerUnavailable(f"could not find user {submission.user.address}", detail="nothing was queued")
+            raise SchedulerUnavailable(
+                f"could not find user {submission.user.address}", detail="nothing was queued"
+            )
         if user != submission.user:
             raise InvalidInput(f"user {user.address} is {user.uid}:{user.gid} here")
         self._accounts.associate(user.address)
@@ -72,7 +82,9 @@ class Agent:
         except AssociationUnknown:
             self._reassociate(user.address)
             raise
-        log.info("job_submitted", job_id=submission.job_key.job_id.number, slurm_job_id=slurm_job_id)
+        log.info(
+            "job_submitted", job_id=submission.job_key.job_id.number, slurm_job_id=slurm_job_id
+        )
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
@@ -99,7 +111,11 @@ class Agent:
             InvalidInput: A name is not one of a job of the grid.
         """
         wanted = sorted(set(names))
-        if len(wanted) > NAMES_MAX or any(parse_slurm_name(name) is None for name in wanted) or since < 0:
+        if (
+            len(wanted) > NAMES_MAX
+            or any(parse_slurm_name(name) is None for name in wanted)
+            or since < 0
+        ):
             raise InvalidInput("invalid look-up of job names")
         return self._slurm.accounting(wanted, since=since)
 
@@ -111,7 +127,9 @@ class Agent:
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
         if not self._wallets.holds(user):
-            return Gate(user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",))
+            return Gate(
+                user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",)
+            )
         missing = self._accounts.missing_directories(user)
         if not missing:
             self._accounts.associate(address)
@@ -126,13 +144,17 @@ class Agent:
         return self._reports.after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
 
     def _reassociate(self, address: str) -> None:
-        """Mend a slurmctld that started while slurmdbd was down: it has its users from a file and never asks again."""
+        """Mend a slurmctld that started while slurmdbd was down: it has its users from a file and
+        never asks again.
+        """
         with self._lock:
             now = self._clock.now()
             if now < self._reassociate_at:
                 return
             self._reassociate_at = now + REASSOCIATE_EVERY_S
-        log.warning("association_unknown", address=address, action="slurmctld reads all associations anew")
+        log.warning(
+            "association_unknown", address=address, action="slurmctld reads all associations anew"
+        )
         self._accounts.reassociate(address)
 
     def _carries(self, slurm_job_id: int, job_key: str, *, below_min: int | None = None) -> bool:
@@ -146,7 +168,9 @@ class Agent:
     def _check(self, submission: Submission) -> None:
         if not self._wallets.holds(submission.user):
             user = submission.user
-            raise InvalidInput(f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}")
+            raise InvalidInput(
+                f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"
+            )
         if parse_job_key(str(submission.job_key)) != submission.job_key:
             raise InvalidInput("invalid job key")
         resources = submission.resources
@@ -169,14 +193,22 @@ def _check_count(what: str, count: int, lowest: int, highest: int) -> None:
 
 def _check_script(text: str) -> None:
     if not text.startswith("#!") or "\0" in text or len(text.encode()) > MAX_SCRIPT_BYTES:
-        raise InvalidInput("invalid script", detail="needs an interpreter line, no zero bytes, at most 1 MiB")
+        raise InvalidInput(
+            "invalid script", detail="needs an interpreter line, no zero bytes, at most 1 MiB"
+        )
 
 
 def _check_environment(variables: Iterable[tuple[str, str]]) -> None:
     size = 0
     for name, value in variables:
-        if not _VARIABLE.fullmatch(name) or name.startswith(("SLURM", "SBATCH", "LD_", "SPANK")) or "\0" in value:
+        if (
+            not _VARIABLE.fullmatch(name)
+            or name.startswith(("SLURM", "SBATCH", "LD_", "SPANK"))
+            or "\0" in value
+        ):
             raise InvalidInput(f"invalid environment variable {name[:80]!r}")
         size += len(name) + len(value.encode()) + 2
     if size > MAX_ENVIRONMENT_BYTES:
-        raise InvalidInput("environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}")
+        raise InvalidInput(
+            "environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}"
+        )

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sender sees of the chain in one tick.
 
-Rule 1: nothing in a view is younger than the newest block or of another history. Rule 2: what cannot be taken back is
-judged by the block below the newest: some nodes answer for their newest block while they already write the next one
-into the same state, so a call may seem done before its transaction is in a block. Rule 3: what was read stays true
-until the chain is reorganised, which shows in the hash of the last block seen. Rule 4: several servers may answer, of
-which some lag or stand on another fork. A missing receipt says something only when the nonce was used up long ago, and
-a receipt only as long as its block is the chain's.
+Rule 1: nothing in a view is younger than the newest block or of another history. Rule 2: what
+cannot be taken back is judged by the block below the newest: some nodes answer for their newest
+block while they already write the next one into the same state, so a call may seem done before its
+transaction is in a block. Rule 3: what was read stays true until the chain is reorganised, which
+shows in the hash of the last block seen. Rule 4: several servers may answer, of which some lag or
+stand on another fork. A missing receipt says something only when the nonce was used up long ago,
+and a receipt only as long as its block is the chain's.
 """
 
 from __future__ import annotations
@@ -47,17 +48,21 @@ class ChainViewReader:
         clock: Dates the views.
         ledger: The chain.
         account: The wallet.
-        confirmations: A used nonce without a receipt is a stranger's only that many blocks down, and a receipt that
-            deep is looked at once more.
+        confirmations: A used nonce without a receipt is a stranger's only that many blocks down,
+            and a receipt that deep is looked at once more.
     """
 
-    def __init__(self, clock: Clock, ledger: Ledger, account: Account, *, confirmations: int) -> None:
+    def __init__(
+        self, clock: Clock, ledger: Ledger, account: Account, *, confirmations: int
+    ) -> None:
         self._confirmations = confirmations
         self._clock = clock
         self._ledger = ledger
         self._account = account
         self._receipts: dict[str, Receipt] = {}
-        self._seen: tuple[Block, Block] | None = None  # the newest block and the one below, at the last look
+        self._seen: tuple[Block, Block] | None = (
+            None  # the newest block and the one below, at the last look
+        )
         self._is_other = True
 
     def read(self, work: Work) -> ChainView:
@@ -73,7 +78,11 @@ class ChainViewReader:
         self._seen = None  # until this look is whole
         reached = account.nonce(at_block=head)
         receipts = self._find(work.transactions, head, reached)
-        deep = below if self._confirmations <= 1 else self._block(max(0, head.number - self._confirmations))
+        deep = (
+            below
+            if self._confirmations <= 1
+            else self._block(max(0, head.number - self._confirmations))
+        )
         nonce = _certain(account.nonce(at_block=deep), work.transactions, receipts)
         gas_limit, fees = account.gas_limit(at_block=head), account.fees()
         if self._block(head.number).hash != head.hash:
@@ -102,7 +111,11 @@ class ChainViewReader:
         """
         asked = decided.given
         if self._is_other:
-            waiting = (one for one in view.transactions if one.hash not in view.receipts and one.nonce >= view.first)
+            waiting = (
+                one
+                for one in view.transactions
+                if one.hash not in view.receipts and one.nonce >= view.first
+            )
             asked |= {i for one in waiting for i in one.entry_ids}
         if not asked or self._seen is None:
             return replace(view, cleared=frozenset())
@@ -112,15 +125,23 @@ class ChainViewReader:
         certain = self._objections({i: calls[i] for i in doubts}, below)
         if self._block(head.number).hash != head.hash:
             raise _changed()
-        return replace(view, objections={i: doubts[i] for i in certain}, cleared=asked - doubts.keys())
+        return replace(
+            view, objections={i: doubts[i] for i in certain}, cleared=asked - doubts.keys()
+        )
 
-    def _find(self, transactions: Collection[Transaction], head: Block, reached: int) -> dict[str, Receipt]:
+    def _find(
+        self, transactions: Collection[Transaction], head: Block, reached: int
+    ) -> dict[str, Receipt]:
         """Return the receipts of what is in a block; asked are those that may be new."""
         known = {} if self._is_other else self._receipts
         receipts = {one.hash: known[one.hash] for one in transactions if one.hash in known}
         new = [one.hash for one in transactions if one.nonce < reached and one.hash not in receipts]
         found = dict(self._account.receipts(new)) if new else {}
-        doubtful = {tx: one for tx, one in receipts.items() if head.number - one.block >= self._confirmations} | found
+        doubtful = {
+            tx: one
+            for tx, one in receipts.items()
+            if head.number - one.block >= self._confirmations
+        } | found
         hashes = {
             number: self._block(number).hash
             for number in {one.block for one in doubtful.values()}
@@ -131,12 +152,18 @@ class ChainViewReader:
 
     def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
         """Return why calls must not be made, as a block has it."""
-        named = {i: job_key.job_id.number for i, call in calls.items() if (job_key := subject(call)) is not None}
+        named = {
+            i: job_key.job_id.number
+            for i, call in calls.items()
+            if (job_key := subject(call)) is not None
+        }
         if not named:
             return {}
         jobs = self._ledger.jobs(sorted(set(named.values())), at_block=at_block)
         wallet = self._account.address
-        reasons = ((i, objection(calls[i], jobs.get(number), wallet=wallet)) for i, number in named.items())
+        reasons = (
+            (i, objection(calls[i], jobs.get(number), wallet=wallet)) for i, number in named.items()
+        )
         return {i: reason for i, reason in reasons if reason}
 
     def _holds(self, last: Block, head: Block, below: Block) -> bool:
@@ -153,13 +180,16 @@ class ChainViewReader:
         return block
 
 
-def _certain(deep: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]) -> int:
+def _certain(
+    deep: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]
+) -> int:
     """Return the nonce below which nothing changes any more, for all that one can tell.
 
     Args:
         deep: The nonce as a block has it that is final.
         transactions: Those of open nonces.
-        receipts: By hash. One speaks for its own nonce only: an earlier one's may be hidden by a server that lags.
+        receipts: By hash. One speaks for its own nonce only: an earlier one's may be hidden by a
+            server that lags.
     """
     nonce, mined = deep, {one.nonce for one in transactions if one.hash in receipts}
     for each in sorted({one.nonce for one in transactions if one.nonce >= deep}):

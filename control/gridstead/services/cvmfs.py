@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica of a CVMFS repository: pulls what its publisher signed, keeps revisions for a while, removes old objects.
+"""A replica of a CVMFS repository: pulls what its publisher signed, keeps revisions for a while,
+removes old objects.
 
-Order of a pull: letters are believed; objects; catalogs, each after all below it; the state, which names the revision;
-whitelist; manifest. A crash anywhere leaves the revision of before in whole, and the next pull does the rest.
+Order of a pull: letters are believed; objects; catalogs, each after all below it; the state, which
+names the revision; whitelist; manifest. A crash anywhere leaves the revision of before in whole,
+and the next pull does the rest.
 """
 
 from __future__ import annotations
@@ -15,12 +17,24 @@ from dataclasses import dataclass, replace
 import structlog
 
 from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName
-from gridstead.domain.cvmfs.replica import Pulled, ReplicaState, Revision, Swept, retain, take, to_revision
+from gridstead.domain.cvmfs.replica import (
+    Pulled,
+    ReplicaState,
+    Revision,
+    Swept,
+    retain,
+    take,
+    to_revision,
+)
 from gridstead.domain.cvmfs.trust import SignedFiles, check_succession
 from gridstead.errors import GridsteadError, InvalidInput
 from gridstead.ports import Clock, Databases, ObjectStore, ReplicaFiles, Signatures, Upstream
 from gridstead.services.cvmfs_pull import Diligence, Puller, Tell, walk
-from gridstead.services.cvmfs_signed_files import check_consent, read_signed_files, stored_signed_files
+from gridstead.services.cvmfs_signed_files import (
+    check_consent,
+    read_signed_files,
+    stored_signed_files,
+)
 
 log = structlog.get_logger()
 
@@ -94,12 +108,26 @@ class Replica:
             fetched=pulled.fetched,
             fetched_bytes=pulled.fetched_bytes,
         )
-        served, last = stored_signed_files(self._ports.files, self._name), self.state().last_sweep or 0
-        if served and served[0].collectable and self._ports.clock.now() - last >= self._habits.sweep_every_s:
+        served, last = (
+            stored_signed_files(self._ports.files, self._name),
+            self.state().last_sweep or 0,
+        )
+        if (
+            served
+            and served[0].collectable
+            and self._ports.clock.now() - last >= self._habits.sweep_every_s
+        ):
             swept = self.sweep()
-            log.info("objects_swept", repository=self._name, removed=swept.removed, removed_bytes=swept.removed_bytes)
+            log.info(
+                "objects_swept",
+                repository=self._name,
+                removed=swept.removed,
+                removed_bytes=swept.removed_bytes,
+            )
 
-    def snapshot(self, *, check: bool = False, allow_rollback: bool = False, tell: Tell = lambda _: None) -> Pulled:
+    def snapshot(
+        self, *, check: bool = False, allow_rollback: bool = False, tell: Tell = lambda _: None
+    ) -> Pulled:
         """Pull the newest revision.
 
         Args:
@@ -111,7 +139,8 @@ class Replica:
             What was done.
 
         Raises:
-            RepositoryUntrusted: What the server gave is not as it was signed; what is served stays as it was.
+            RepositoryUntrusted: What the server gave is not as it was signed; what is served stays
+                as it was.
             ReplicaBusy: Another process works on this replica.
         """
         files = self._ports.files
@@ -126,13 +155,18 @@ class Replica:
             state = take(replace(state, doubted=False), to_revision(signed_files.manifest), now=now)
             state = retain(state, now=now, keep_s=self._habits.keep_s)
             expires_at = signed_files.whitelist.expires_at
-            files.save(replace(state, whitelist_expires_at=expires_at))  # names the revision before it is served
+            files.save(
+                replace(state, whitelist_expires_at=expires_at)
+            )  # names the revision before it is served
             files.publish(signed_files)
-            files.save(replace(state, whitelist_expires_at=expires_at, last_snapshot=now, failure=""))
+            files.save(
+                replace(state, whitelist_expires_at=expires_at, last_snapshot=now, failure="")
+            )
             return replace(pulled, revision=signed_files.manifest.revision)
 
     def sweep(self, *, dry_run: bool = False) -> Swept:
-        """Remove objects that no kept revision names: the served one, those superseded not long ago, those with a tag.
+        """Remove objects that no kept revision names: the served one, those superseded not long
+        ago, those with a tag.
 
         Raises:
             InvalidInput: There is no revision yet, or the publisher does not let go of old ones.
@@ -142,9 +176,13 @@ class Replica:
         with self._alone():
             served = stored_signed_files(self._ports.files, self._name)
             if served is None:
-                raise InvalidInput(f"nothing of {self._name} is here", hint="Run `gridstead cvmfs snapshot` first.")
+                raise InvalidInput(
+                    f"nothing of {self._name} is here", hint="Run `gridstead cvmfs snapshot` first."
+                )
             if not served[0].collectable:
-                detail = "its manifest does not say G=yes: clients may read any revision there ever was"
+                detail = (
+                    "its manifest does not say G=yes: clients may read any revision there ever was"
+                )
                 raise InvalidInput(f"old objects of {self._name} must stay", detail=detail)
             before = files.load()
             state = retain(before, now=now, keep_s=self._habits.keep_s)
@@ -159,7 +197,9 @@ class Replica:
     def _signed_files(self, *, allow_rollback: bool) -> SignedFiles:
         ports = self._ports
         check_consent(ports.upstream, self._name)
-        signed_files = read_signed_files(ports.upstream, ports.signatures, name=self._name, now=ports.clock.now())
+        signed_files = read_signed_files(
+            ports.upstream, ports.signatures, name=self._name, now=ports.clock.now()
+        )
         served = stored_signed_files(self._ports.files, self._name)
         if served is not None and not allow_rollback:
             check_succession(served, signed_files.manifest, signed_files.whitelist)

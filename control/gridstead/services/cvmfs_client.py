@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CVMFS client: shows the newest revision of a repository that it believes, and fetches what is read.
+"""A CVMFS client: shows the newest revision of a repository that it believes, and fetches what is
+read.
 
-Rule 1: letters are believed as a replica believes them, and none takes the place of a newer one. Rule 2: a file that is
-open stays what it was, for everybody on this machine, until nobody has it open: the kernel keeps one copy of its
-content and its size. Rule 3: for the same reason a file is opened as it was last told to be, for as long as the kernel
-may go by that. Rule 4: while no server answers, what is here is served; the rest fails and is logged.
+Rule 1: letters are believed as a replica believes them, and none takes the place of a newer one.
+Rule 2: a file that is open stays what it was, for everybody on this machine, until nobody has it
+open: the kernel keeps one copy of its content and its size. Rule 3: for the same reason a file is
+opened as it was last told to be, for as long as the kernel may go by that. Rule 4: while no server
+answers, what is here is served; the rest fails and is logged.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ import structlog
 from gridstead.domain.cvmfs.tree import Piece, TreeEntry
 from gridstead.domain.cvmfs.trust import SignedFiles, check_succession
 from gridstead.errors import GridsteadError, RepositoryUntrusted
-from gridstead.ports import Clock, Content, ContentCache, ObjectStore, ReplicaFiles, Signatures, Upstream
+from gridstead.ports import (
+    Clock,
+    Content,
+    ContentCache,
+    ObjectStore,
+    ReplicaFiles,
+    Signatures,
+    Upstream,
+)
 from gridstead.services.cvmfs_fetch import Fetcher
 from gridstead.services.cvmfs_signed_files import read_signed_files, stored_signed_files
 from gridstead.services.cvmfs_tree import Tree
@@ -30,7 +40,9 @@ log = structlog.get_logger()
 TOLD_S = 3.0  # longer than the kernel goes by what it was told
 SAME = 10_000  # files of which it is known what the kernel's copy is of
 ONE_LINE_S = 1.0
-ROLLBACK = "If the publisher did go back, remove the client's cache of this repository and mount it again."
+ROLLBACK = (
+    "If the publisher did go back, remove the client's cache of this repository and mount it again."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +124,21 @@ class CvmfsClient:
         except GridsteadError as error:
             if here is None:
                 raise
-            log.error("look_failed", repository=self._name, code=error.code, reason=str(error), hint=error.hint)
+            log.error(
+                "look_failed",
+                repository=self._name,
+                code=error.code,
+                reason=str(error),
+                hint=error.hint,
+            )
             self._adopt(self._believed(self._ports.signed_files))
 
     def check_revision(self) -> None:
         """Show the revision of the first server that can be believed, if it is another.
 
         Raises:
-            RepositoryUntrusted: It is not as it was signed, or older than what is here; that stays shown.
+            RepositoryUntrusted: It is not as it was signed, or older than what is here; that stays
+                shown.
             RepositoryUnavailable: No server answers.
         """
         before = stored_signed_files(self._ports.files, self._name)
@@ -128,7 +147,9 @@ class CvmfsClient:
             try:
                 signed_files = self._believed(server)
                 if before is not None:
-                    check_succession(before, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK)
+                    check_succession(
+                        before, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK
+                    )
                 self._adopt(signed_files)
             except GridsteadError as error:
                 failures.append(error)
@@ -141,7 +162,13 @@ class CvmfsClient:
         try:
             self.check_revision()
         except GridsteadError as error:
-            log.error("look_failed", repository=self._name, code=error.code, reason=str(error), hint=error.hint)
+            log.error(
+                "look_failed",
+                repository=self._name,
+                code=error.code,
+                reason=str(error),
+                hint=error.hint,
+            )
 
     def entry(self, path: str) -> TreeEntry | None:
         """Return what is at a path; None for nothing.
@@ -170,7 +197,8 @@ class CvmfsClient:
             return self._shown().entries(path)
 
     def open(self, path: str) -> tuple[int, bool] | None:
-        """Open a file: return a handle, and whether its content is what it was when it was last opened.
+        """Open a file: return a handle, and whether its content is what it was when it was last
+        opened.
 
         Returns:
             None if there is no such file.
@@ -193,7 +221,10 @@ class CvmfsClient:
                     self._same.popitem(last=False)
             try:
                 if len(opened.pieces) == 1:
-                    handle.piece, handle.content = opened.pieces[0], self._fetcher.content(opened.pieces[0])
+                    handle.piece, handle.content = (
+                        opened.pieces[0],
+                        self._fetcher.content(opened.pieces[0]),
+                    )
             except GridsteadError:
                 self.release(number)
                 raise
@@ -211,7 +242,9 @@ class CvmfsClient:
             for piece in handle.opened.pieces:
                 at = offset + len(found) - piece.offset
                 if 0 <= at < piece.size and len(found) < size:
-                    found += self._of(handle, piece).read(min(size - len(found), piece.size - at), at)
+                    found += self._of(handle, piece).read(
+                        min(size - len(found), piece.size - at), at
+                    )
         return bytes(found)
 
     def release(self, number: int) -> None:
@@ -225,7 +258,9 @@ class CvmfsClient:
             handle.content.close()
 
     def _believed(self, upstream: Upstream) -> SignedFiles:
-        return read_signed_files(upstream, self._ports.signatures, name=self._name, now=self._ports.clock.now())
+        return read_signed_files(
+            upstream, self._ports.signatures, name=self._name, now=self._ports.clock.now()
+        )
 
     def _adopt(self, signed_files: SignedFiles) -> None:
         """Show a revision, once its root is here."""
@@ -235,7 +270,9 @@ class CvmfsClient:
             tree = Tree(manifest.catalog, ports.cache.catalog, self._fetcher.catalog)
             root = tree.entry("")
             if root is None or not root.is_directory:
-                raise RepositoryUntrusted(f"root of {self._name} is not a directory", detail=str(manifest.catalog))
+                raise RepositoryUntrusted(
+                    f"root of {self._name} is not a directory", detail=str(manifest.catalog)
+                )
         if not ports.objects.has(manifest.certificate):
             ports.objects.put(manifest.certificate, (signed_files.certificate,))
         ports.files.publish(signed_files)
@@ -291,5 +328,11 @@ class CvmfsClient:
                 due = now >= self._next_line_s
                 self._next_line_s = now + ONE_LINE_S if due else self._next_line_s
             if due:
-                log.error("access_failed", repository=self._name, path=path, code=error.code, reason=str(error))
+                log.error(
+                    "access_failed",
+                    repository=self._name,
+                    path=path,
+                    code=error.code,
+                    reason=str(error),
+                )
             raise

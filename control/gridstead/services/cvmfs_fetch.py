@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client needs, from its cache or else from a server: each object once, however many ask for it."""
+"""What a client needs, from its cache or else from a server: each object once, however many ask for
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Fetcher:
         if content.size != piece.size:
             content.close()
             detail = f"{content.size} bytes, not {piece.size}"
-            raise RepositoryUntrusted(f"object {piece.name} is not what its catalog says", detail=detail)
+            raise RepositoryUntrusted(
+                f"object {piece.name} is not what its catalog says", detail=detail
+            )
         return content
 
     def catalog(self, name: ObjectName) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches a tree of catalogs and all that they name.
 
-Rule: a catalog becomes one of the objects only after everything below it. So a catalog that is here proves that its
-whole tree is, an interrupted pull goes on where it was, and a new revision costs what is new in it.
+Rule: a catalog becomes one of the objects only after everything below it. So a catalog that is here
+proves that its whole tree is, an interrupted pull goes on where it was, and a new revision costs
+what is new in it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Diligence:
 
     Attributes:
         walk: Whether to read catalogs that are here, too.
-        check: Whether to read every object that is here, and fetch again what is damaged; wants ``walk``.
+        check: Whether to read every object that is here, and fetch again what is damaged; wants
+            ``walk``.
     """
 
     walk: bool = False
@@ -86,7 +88,9 @@ class Puller:
             while path:
                 visit = path[-1]
                 if visit.nested is None:
-                    visit.nested = [] if self._is_done(visit.catalog) else self._enter(visit.catalog, pool)
+                    visit.nested = (
+                        [] if self._is_done(visit.catalog) else self._enter(visit.catalog, pool)
+                    )
                 if visit.nested:
                     path.append(_Visit(visit.nested.pop()))
                     if len(path) > MAX_DEPTH:
@@ -100,7 +104,9 @@ class Puller:
     def _enter(self, catalog: ObjectName, pool: ThreadPoolExecutor) -> list[ObjectName]:
         """Fetch a catalog and its files; return the catalogs below it."""
         size = None
-        if not (self.objects.has(catalog, check=self.diligence.check) or self.objects.is_staged(catalog)):
+        if not (
+            self.objects.has(catalog, check=self.diligence.check) or self.objects.is_staged(catalog)
+        ):
             size = self.upstream.fetch(catalog, lambda pieces: self.objects.stage(catalog, pieces))
         self._count(size, catalogs=1)
         with self.databases.catalog(catalog) as opened:
@@ -113,7 +119,9 @@ class Puller:
         self._seen.add(catalog)
 
     def _fetch_all(self, names: Iterable[ObjectName], pool: ThreadPoolExecutor) -> None:
-        """Fetch objects, some at a time; the first failure is raised when none is on its way any more."""
+        """Fetch objects, some at a time; the first failure is raised when none is on its way any
+        more.
+        """
         underway: dict[ObjectName, Future[None]] = {}
         try:
             for name in names:
@@ -131,7 +139,9 @@ class Puller:
 
     def _check_stopped(self) -> None:
         if self.stopped.is_set():
-            raise RepositoryUnavailable("pull was stopped", hint="The next one goes on where it was.")
+            raise RepositoryUnavailable(
+                "pull was stopped", hint="The next one goes on where it was."
+            )
 
     def _count(self, size: int | None, *, catalogs: int = 0) -> None:
         with self._lock:
@@ -154,7 +164,8 @@ def _reap(underway: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[N
 
 
 def walk(databases: Databases, root: ObjectName, seen: set[ObjectName]) -> Iterator[ObjectName]:
-    """Yield a catalog that is here, and all that it names, at any depth; catalogs that were seen are left out.
+    """Yield a catalog that is here, and all that it names, at any depth; catalogs that were seen
+    are left out.
 
     Args:
         databases: Reads catalogs.

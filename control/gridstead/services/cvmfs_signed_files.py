@@ -20,7 +20,9 @@ MASTER_REPLICA = ".cvmfs_master_replica"
 MAX_CERTIFICATE_BYTES = 64 * 1024
 
 
-def read_signed_files(upstream: Upstream, signatures: Signatures, *, name: str, now: int) -> SignedFiles:
+def read_signed_files(
+    upstream: Upstream, signatures: Signatures, *, name: str, now: int
+) -> SignedFiles:
     """Return the letters of a repository, believed. Nothing is stored.
 
     Args:
@@ -30,7 +32,8 @@ def read_signed_files(upstream: Upstream, signatures: Signatures, *, name: str, 
         now: Unix seconds.
 
     Raises:
-        RepositoryUntrusted: A letter is altered, of another repository, expired, or not signed by who may.
+        RepositoryUntrusted: A letter is altered, of another repository, expired, or not signed by
+            who may.
         RepositoryIncomplete: A file is not there.
     """
     whitelist = parse_whitelist(upstream.file(WHITELIST))
@@ -41,13 +44,19 @@ def read_signed_files(upstream: Upstream, signatures: Signatures, *, name: str, 
     manifest = parse_manifest(upstream.file(MANIFEST))
     check_manifest(manifest, name=name)
     packed, pem = upstream.fetch(
-        manifest.certificate, lambda pieces: unpack(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES)
+        manifest.certificate,
+        lambda pieces: unpack(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES),
     )
     signer = signatures.certificate(pem)
-    if not any((one, signer.fingerprint(one)) in whitelist.fingerprints for one, _ in whitelist.fingerprints):
+    if not any(
+        (one, signer.fingerprint(one)) in whitelist.fingerprints
+        for one, _ in whitelist.fingerprints
+    ):
         raise RepositoryUntrusted(f"signer of {name} is not on its whitelist", hint=PUBLISHER)
     if not signer.has_signed(manifest.signed_file):
-        raise RepositoryUntrusted(f"manifest of {name} is not signed by its certificate", hint=PUBLISHER)
+        raise RepositoryUntrusted(
+            f"manifest of {name} is not signed by its certificate", hint=PUBLISHER
+        )
     return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=packed)
 
 
@@ -61,7 +70,9 @@ def check_consent(upstream: Upstream, name: str) -> None:
         upstream.file(MASTER_REPLICA)
     except RepositoryIncomplete as error:
         hint = "Copy from a Stratum 0 that has this file; its publisher makes it to allow replicas."
-        raise RepositoryIncomplete(f"server of {name} may not be copied", detail=str(error), hint=hint) from error
+        raise RepositoryIncomplete(
+            f"server of {name} may not be copied", detail=str(error), hint=hint
+        ) from error
 
 
 def stored_signed_files(files: ReplicaFiles, name: str) -> tuple[Manifest, Whitelist] | None:
@@ -76,5 +87,9 @@ def stored_signed_files(files: ReplicaFiles, name: str) -> tuple[Manifest, White
     try:
         return parse_manifest(manifest), parse_whitelist(whitelist)
     except RepositoryUntrusted as error:
-        hint = f"Remove {MANIFEST} and {WHITELIST} from its folder; they come again from the server."
-        raise ConfigError(f"letters of {name} are damaged here", detail=str(error), hint=hint) from error
+        hint = (
+            f"Remove {MANIFEST} and {WHITELIST} from its folder; they come again from the server."
+        )
+        raise ConfigError(
+            f"letters of {name} are damaged here", detail=str(error), hint=hint
+        ) from error

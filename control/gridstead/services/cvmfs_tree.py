@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of one revision: looks names up in the catalog that has them, and fetches catalogs when they are needed."""
+"""The tree of one revision: looks names up in the catalog that has them, and fetches catalogs when
+they are needed.
+"""
 
 from __future__ import annotations
 
@@ -69,10 +71,14 @@ class Tree:
                 if not isinstance(found, ObjectName):
                     return question(found)
             self._fetch(found)  # may take long: others look up meanwhile
-        raise RepositoryUntrusted(f"catalogs below {self.root} are nested too deep, or do not stay in the cache")
+        raise RepositoryUntrusted(
+            f"catalogs below {self.root} are nested too deep, or do not stay in the cache"
+        )
 
     def _find(self, folder: str) -> TreeCatalog | ObjectName:
-        """Return the catalog of a directory's content, or the first on the way to it that is not here."""
+        """Return the catalog of a directory's content, or the first on the way to it that is not
+        here.
+        """
         name, depth = self.root, 0
         names = folder.split("/")[1:]
         while True:

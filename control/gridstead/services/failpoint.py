@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named points on the way of a service: it tells of each that it comes to, so a test can end the process there."""
+"""Named points on the way of a service: it tells of each that it comes to, so a test can end the
+process there.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the scripts of jobs and hands each only to the provider that the chain has matched to its job.
+"""Keeps the scripts of jobs and hands each only to the provider that the chain has matched to its
+job.
 
-Rule 1: a script is rendered and durably stored before its id is given out. Rule 2: an answer needs a signature over a
-challenge of ours that was never used before, and the chain's word at the newest block. Rule 3: a script goes to jobs of
-its owner alone. Rule 4: nothing of a workflow is logged.
+Rule 1: a script is rendered and durably stored before its id is given out. Rule 2: an answer needs
+a signature over a challenge of ours that was never used before, and the chain's word at the newest
+block. Rule 3: a script goes to jobs of its owner alone. Rule 4: nothing of a workflow is logged.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ MODULES_PATIENCE_S = 60  # for all modules of a workflow; clients wait no longer
 SALT_BYTES = 16
 LOOKS, LOOK_S = 10, 0.5  # old supervisors wait for 10 s
 MAX_WAITING = 4  # each keeps a thread from others
-CLOCKS_DIFFER_S = 600  # those of instances; the one that is ahead must not forget what the one behind still takes
+CLOCKS_DIFFER_S = (
+    600  # those of instances; the one that is ahead must not forget what the one behind still takes
+)
 
 log = structlog.get_logger()
 
@@ -79,14 +82,20 @@ class LoggerAccess:
         check_key(self.key)
 
     def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
-        """Return what a job's environment must hold for its output to be written, from now (Unix seconds) on."""
-        log_id = LogId(owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key))
+        """Return what a job's environment must hold for its output to be written, from now (Unix
+        seconds) on.
+        """
+        log_id = LogId(
+            owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key)
+        )
         expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
             "GRIDSTEAD_LOG_OWNER": log_id.owner,
             "GRIDSTEAD_LOG_NAME": log_id.name,
-            "GRIDSTEAD_LOG_TOKEN": write_token(self.key, WritePermit(log=log_id, expires_at=expires_at)),
+            "GRIDSTEAD_LOG_TOKEN": write_token(
+                self.key, WritePermit(log=log_id, expires_at=expires_at)
+            ),
         }
         return {name: value.encode() for name, value in variables.items()}
 
@@ -141,14 +150,15 @@ class JobDefinitions:
 
         Args:
             mapping: The workflow.
-            customer: Address of the wallet whose jobs alone it is for; empty: of the first whose job names it.
+            customer: Address of the wallet whose jobs alone it is for; empty: of the first whose
+                job names it.
             charge: Told what is stored. A small workflow may become a large script.
 
         Raises:
             InvalidWorkflow: It breaks rules; nothing is stored.
             InvalidInput: The customer is no address, or the script would be too large.
-            TooMuch: Too many scripts without a hot job are stored, too many modules are being fetched, or the caller
-                has sent too much.
+            TooMuch: Too many scripts without a hot job are stored, too many modules are being
+                fetched, or the caller has sent too much.
             ModuleUnavailable: A module that it uses could not be fetched now; nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
@@ -157,7 +167,9 @@ class JobDefinitions:
         charge(len(record))
         batch_location_hash = script_id(record)
         self._keeper.keep(batch_location_hash, record, owner=owner)
-        log.info("workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps))
+        log.info(
+            "workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps)
+        )
         return batch_location_hash
 
     def _record_of(self, workflow: Workflow) -> dict[str, object]:
@@ -169,7 +181,9 @@ class JobDefinitions:
             "secrets": own,
         }
         if workflow.enable_logging and not own:  # else it is the same script, or none
-            record["script_without_secrets"] = render(workflow, secrets_beside=False, site=self._site)
+            record["script_without_secrets"] = render(
+                workflow, secrets_beside=False, site=self._site
+            )
         return record
 
     def validate(self, mapping: Mapping[str, object]) -> str:
@@ -186,7 +200,9 @@ class JobDefinitions:
 
         def text_of(source: ModuleSource) -> str:
             if self._clock.now() > end:
-                raise ModuleUnavailable("could not fetch the modules of a workflow", detail="it took too long")
+                raise ModuleUnavailable(
+                    "could not fetch the modules of a workflow", detail="it took too long"
+                )
             return self._modules.text(source)
 
         return text_of
@@ -198,10 +214,13 @@ class JobDefinitions:
             address: The one wallet whose signature is taken, lower case; empty: any wallet's, once.
         """
         chance = self._random_bytes(CHANCE_BYTES)
-        return make_challenge(self._challenge_keys[0], now=self._clock.now(), chance=chance, address=address)
+        return make_challenge(
+            self._challenge_keys[0], now=self._clock.now(), chance=chance, address=address
+        )
 
     def get_sbatch(self, request: ScriptRequest) -> ScriptAnswer:
-        """Return the script of a job that is matched to the caller. Asking again, with a new challenge, is safe.
+        """Return the script of a job that is matched to the caller. Asking again, with a new
+        challenge, is safe.
 
         Raises:
             NotAllowed: The signature, the challenge, the provider or the customer is wrong.
@@ -213,13 +232,28 @@ class JobDefinitions:
         job = self._job(request)
         reason = refusal(job, request)
         if reason:
-            raise NotAllowed(f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason)
+            raise NotAllowed(
+                f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason
+            )
         try:
             record = self._record(job, request)
         except (ConfigError, ScriptDamaged) as err:
-            log.error("script_unreadable", job_id=job.id.number, code=err.code, reason=str(err), hint=err.hint)
-            raise JobDefinitionUnavailable("the Job Definition service cannot open the script") from err
-        log.info("script_given", job_id=job.id.number, provider=job.provider, secrets_beside=request.secrets_beside)
+            log.error(
+                "script_unreadable",
+                job_id=job.id.number,
+                code=err.code,
+                reason=str(err),
+                hint=err.hint,
+            )
+            raise JobDefinitionUnavailable(
+                "the Job Definition service cannot open the script"
+            ) from err
+        log.info(
+            "script_given",
+            job_id=job.id.number,
+            provider=job.provider,
+            secrets_beside=request.secrets_beside,
+        )
         return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
 
     def _record(self, job: Job, request: ScriptRequest) -> str:
@@ -230,7 +264,12 @@ class JobDefinitions:
         if not stored.owner:
             raise ChainUnavailable(f"could not tell whose the script of job {name} is")
         if stored.owner != job.customer:
-            log.warning("script_refused", job_id=job.id.number, provider=job.provider, reason="another customer's")
+            log.warning(
+                "script_refused",
+                job_id=job.id.number,
+                provider=job.provider,
+                reason="another customer's",
+            )
             raise ScriptUnavailable(f"no script for job {name}", detail="it is another customer's")
         return stored.record
 
@@ -251,8 +290,8 @@ class JobDefinitions:
     def _job(self, request: ScriptRequest) -> Job:
         """Return the job, which is matched.
 
-        An old supervisor asks as soon as its own node shows the match, and fails the job if ours does not yet: we look
-        again for it, unless others wait already.
+        An old supervisor asks as soon as its own node shows the match, and fails the job if ours
+        does not yet: we look again for it, unless others wait already.
         """
         waits = not request.secrets_beside and self._waiting.acquire(blocking=False)
         try:

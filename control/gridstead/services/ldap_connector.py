@@ -21,8 +21,8 @@ BLOCKS_PER_READ = 1000
 class LdapConnector:
     """Makes directory users.
 
-    Events say which user is needed next; the first tick compares the whole history with the directory, so neither a
-    lost event nor a lost user outlives a restart.
+    Events say which user is needed next; the first tick compares the whole history with the
+    directory, so neither a lost event nor a lost user outlives a restart.
 
     Args:
         ledger: The chain.
@@ -31,7 +31,9 @@ class LdapConnector:
         start: First block of that history.
     """
 
-    def __init__(self, ledger: Ledger, follower: Follower, directory: Directory, *, start: int = 0) -> None:
+    def __init__(
+        self, ledger: Ledger, follower: Follower, directory: Directory, *, start: int = 0
+    ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._directory = directory
@@ -52,7 +54,9 @@ class LdapConnector:
             last = first + BLOCKS_PER_READ - 1
             end = self._ledger.block(last) if last < head.number else head
             if end is None:
-                raise ChainUnavailable(f"could not read block {last}", detail="the chain is shorter now")
+                raise ChainUnavailable(
+                    f"could not read block {last}", detail="the chain is shorter now"
+                )
             wanted |= customers(self._ledger.events(first=first, end=end))
         self._ensure(missing(wanted, self._directory.users()))
         log.info("directory_reconciled", block=head.number, users=len(wanted))

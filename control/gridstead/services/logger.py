@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the output of jobs from whoever holds a job's write token, and gives it to the job's owner alone."""
+"""Takes the output of jobs from whoever holds a job's write token, and gives it to the job's owner
+alone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import structlog
 from gridstead.domain.ids import is_address
 from gridstead.domain.job_definition import Recover
 from gridstead.domain.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
-from gridstead.domain.log_access import WritePermit, check_key, is_fresh, parse_token, read_text, watch_text
+from gridstead.domain.log_access import (
+    WritePermit,
+    check_key,
+    is_fresh,
+    parse_token,
+    read_text,
+    watch_text,
+)
 from gridstead.errors import InvalidInput, NotAllowed
 from gridstead.ports import Clock, LogSink
 
@@ -60,7 +69,9 @@ class Logger:
         """Make durable what was written."""
         self._sink.sync(permit.log)
 
-    def authorize_read(self, address: str, log_name: str, timestamp: int, signature: bytes) -> tuple[str, str]:
+    def authorize_read(
+        self, address: str, log_name: str, timestamp: int, signature: bytes
+    ) -> tuple[str, str]:
         """Return (owner, log name) that a signed request may read.
 
         Raises:
@@ -85,7 +96,8 @@ class Logger:
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the log of an edition; without one, the newest of the name, None if there is none yet.
+        """Return the log of an edition; without one, the newest of the name, None if there is none
+        yet.
 
         Raises:
             InvalidInput: The edition is malformed.
@@ -93,7 +105,10 @@ class Logger:
         if not log_identity:
             return self._sink.newest(owner, log_name)
         if not is_log_identity(log_identity):
-            raise InvalidInput(f"invalid edition {log_identity[:80]!r}", hint="An edition is 32 hexadecimal digits.")
+            raise InvalidInput(
+                f"invalid edition {log_identity[:80]!r}",
+                hint="An edition is 32 hexadecimal digits.",
+            )
         return LogId(owner=owner, name=log_name, log_identity=log_identity)
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
@@ -116,7 +131,9 @@ class Logger:
 
     def _check_signature(self, owner: str, text: str, timestamp: int, signature: bytes) -> None:
         if not is_fresh(timestamp, now=self._clock.now()):
-            raise NotAllowed("the signature is not of the last minutes", hint="Check the clock, then sign again.")
+            raise NotAllowed(
+                "the signature is not of the last minutes", hint="Check the clock, then sign again."
+            )
         try:
             signer = self._recover(text.encode(), signature)
         except InvalidInput as err:
@@ -129,4 +146,6 @@ def _check_names(owner: str, log_name: str) -> None:
     if not is_address(owner):
         raise InvalidInput(f"invalid owner {owner[:80]!r}", hint="An owner is a wallet address.")
     if not is_log_name(log_name):
-        raise InvalidInput(f"invalid log name {log_name[:80]!r}", hint="A log has the name of its Slurm job.")
+        raise InvalidInput(
+            f"invalid log name {log_name[:80]!r}", hint="A log has the name of its Slurm job."
+        )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The meta-scheduler: matches pending jobs to providers, and ends what providers left lying.
 
-The chain is its only memory. It reads all events from the first block at each start: who asked, who refused, who
-claimed. The rules of what is left lying, and for how long, are those of ``domain/expiry.py``.
+The chain is its only memory. It reads all events from the first block at each start: who asked, who
+refused, who claimed. The rules of what is left lying, and for how long, are those of
+``domain/expiry.py``.
 """
 
 from __future__ import annotations
@@ -28,16 +29,20 @@ log = structlog.get_logger()
 
 
 class MetaScheduler:
-    """Matches each pending job to the first eligible provider, and takes back what providers let lie.
+    """Matches each pending job to the first eligible provider, and takes back what providers let
+    lie.
 
     Args:
         ledger: The chain.
         follower: Of all its events, from the first block on.
         outbox: Of the wallet that matches.
-        confirmations: Blocks on top of a job's end before it is forgotten: a reorg may undo the end.
+        confirmations: Blocks on top of a job's end before it is forgotten: a reorg may undo the
+            end.
     """
 
-    def __init__(self, ledger: Ledger, follower: Follower, outbox: Outbox, *, confirmations: int) -> None:
+    def __init__(
+        self, ledger: Ledger, follower: Follower, outbox: Outbox, *, confirmations: int
+    ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._outbox = outbox
@@ -54,7 +59,9 @@ class MetaScheduler:
         self._reasons: dict[int, str] = {}
 
     def tick(self) -> None:
-        """End what was left lying and match what can be; the rest stays pending, with a reason in the view."""
+        """End what was left lying and match what can be; the rest stays pending, with a reason in
+        the view.
+        """
         self._follower.tick(self._remember)
         if not self._hot:
             self._show({}, {})
@@ -65,13 +72,17 @@ class MetaScheduler:
         self._forget(job for job in jobs.values() if job.state in COLD and job.state_block <= final)
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
-        reasons = self._match([job for job in jobs.values() if job.state is JobState.PENDING], head, timeouts)
+        reasons = self._match(
+            [job for job in jobs.values() if job.state is JobState.PENDING], head, timeouts
+        )
         self._show({n: j.state for n, j in jobs.items() if j.state not in COLD}, reasons)
 
     def matched(self) -> Mapping[str, str]:
         """Return the matched and running jobs: 0x and 64 hexadecimal digits to the state's name."""
         with self._view_lock:
-            return {f"0x{n:064x}": s.name for n, s in self._states.items() if s is not JobState.PENDING}
+            return {
+                f"0x{n:064x}": s.name for n, s in self._states.items() if s is not JobState.PENDING
+            }
 
     def pending(self) -> Mapping[str, str]:
         """Return the pending jobs: 0x and 64 hexadecimal digits to why nobody has them yet."""
@@ -87,7 +98,10 @@ class MetaScheduler:
                 self._hot.add(event.job_number)
             if event.kind is ChainEventKind.JOB_CLAIMED:
                 self._last_claims[event.provider] = event.block
-            if event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED} and event.job_number is not None:
+            if (
+                event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
+                and event.job_number is not None
+            ):
                 self._returns[event.job_number, event.customer].take(event)
 
     def _forget(self, ended: Iterable[Job]) -> None:
@@ -96,7 +110,8 @@ class MetaScheduler:
             self._returns.pop((job.id.number, job.customer), None)
 
     def _expire(self, jobs: Iterable[Job], head: Block, timeouts: Timeouts) -> None:
-        """Ask for the end of every wait that is over; asking again while the first call is on its way changes nothing.
+        """Ask for the end of every wait that is over; asking again while the first call is on its
+        way changes nothing.
 
         A call that cannot be stored keeps no other back: the next tick asks again.
         """
@@ -106,22 +121,33 @@ class MetaScheduler:
             waiting.add(job.state_block)
             last_claim = self._last_claims.get(job.provider)
             claimed_at = self._claimed_at(job, timeouts)
-            if not is_due(job, head=head, timeouts=timeouts, claimed_at=claimed_at, last_claim=last_claim):
+            if not is_due(
+                job, head=head, timeouts=timeouts, claimed_at=claimed_at, last_claim=last_claim
+            ):
                 continue
             call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
             try:
                 self._outbox.put(f"expire:{job.job_key}", call)
             except GridsteadError as error:
-                log.warning("expiry_failed", job_id=job.id.number, state=job.state.name, reason=str(error))
+                log.warning(
+                    "expiry_failed", job_id=job.id.number, state=job.state.name, reason=str(error)
+                )
                 continue
             due.add((job.job_key, job.state_block))
             if (job.job_key, job.state_block) not in self._due:
-                log.warning("expiry_requested", job_id=job.id.number, state=job.state.name, provider=job.provider)
+                log.warning(
+                    "expiry_requested",
+                    job_id=job.id.number,
+                    state=job.state.name,
+                    provider=job.provider,
+                )
         self._due = due
         self._times = {block: time for block, time in self._times.items() if block in waiting}
 
     def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
-        """Return the time of a claim that waits for its start; a reorg may move it, then the contracts say no."""
+        """Return the time of a claim that waits for its start; a reorg may move it, then the
+        contracts say no.
+        """
         if job.state is not JobState.SCHEDULED or timeouts.start_s is None:
             return None
         if job.state_block not in self._times:
@@ -147,7 +173,9 @@ class MetaScheduler:
                 continue
             # At no more than the price that the provider was chosen for.
             price = choice.price_per_min
-            matches.append(Match(job_key=job.job_key, provider=choice.provider, max_price_per_min=price))
+            matches.append(
+                Match(job_key=job.job_key, provider=choice.provider, max_price_per_min=price)
+            )
         reasons |= self._put(matches)
         for number, reason in reasons.items():
             if self._reasons.get(number) != reason:
@@ -155,7 +183,9 @@ class MetaScheduler:
         return reasons
 
     def _put(self, matches: Sequence[Match]) -> dict[int, str]:
-        """Store calls in one write, or one by one if that fails; return by number why one cannot be stored."""
+        """Store calls in one write, or one by one if that fails; return by number why one cannot be
+        stored.
+        """
         calls = [(f"match:{call.job_key}", call) for call in matches]
         reasons: dict[int, str] = {}
         try:
@@ -168,13 +198,21 @@ class MetaScheduler:
                     reasons[call.job_key.job_id.number] = str(error)
         return reasons
 
-    def _choose(self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts) -> Choice:
+    def _choose(
+        self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts
+    ) -> Choice:
         """Return who gets the job; without a script's id no provider could ever run it."""
         if not is_batch_location_hash(job.batch_location_hash):
             return Choice(provider=None, reason="the id of its script is malformed")
         returns = self._returns.get((job.id.number, job.customer), Returns())
         resting = returns.resting(head=head, timeouts=timeouts)
-        return choose(job, providers, refused_by=returns.refused, claim_timeouts=returns.times(), resting=resting)
+        return choose(
+            job,
+            providers,
+            refused_by=returns.refused,
+            claim_timeouts=returns.times(),
+            resting=resting,
+        )
 
     def _show(self, states: dict[int, JobState], reasons: dict[int, str]) -> None:
         with self._view_lock:

@@ -12,9 +12,13 @@ log = structlog.get_logger()
 
 
 class Registration:
-    """Registers one provider whenever neither its active nor its waiting record says what it offers."""
+    """Registers one provider whenever neither its active nor its waiting record says what it
+    offers.
+    """
 
-    def __init__(self, ledger: Ledger, outbox: Outbox, scheduler: Scheduler, *, provider: str, terms: Terms) -> None:
+    def __init__(
+        self, ledger: Ledger, outbox: Outbox, scheduler: Scheduler, *, provider: str, terms: Terms
+    ) -> None:
         self._ledger = ledger
         self._outbox = outbox
         self._scheduler = scheduler

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes in what plugins say, for the cluster agent: datagrams of nodes and the job completion spool.
+"""Takes in what plugins say, for the cluster agent: datagrams of nodes and the job completion
+spool.
 
-Nothing here is ever answered, and nothing that is wrong with a report stops anything but the report.
+Nothing here is ever answered, and nothing that is wrong with a report stops anything but the
+report.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ class ReportIntake:
             self._reports.add([hint])
 
     def tick(self) -> None:
-        """Store what the spool has got since the last tick; now and then forget what is older than a day."""
+        """Store what the spool has got since the last tick; now and then forget what is older than
+        a day.
+        """
         if self._spool is not None:
             self._read(self._spool)
         now = self._clock.now()

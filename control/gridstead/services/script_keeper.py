@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows from the chain whose a script is, keeps it as long as its jobs are hot, and removes it afterwards.
+"""Knows from the chain whose a script is, keeps it as long as its jobs are hot, and removes it
+afterwards.
 
-Ids of scripts are public on the chain, so a job that names one proves nothing: anybody can ask for such a job. A script
-is the customer's who named it first, in the order of the chain, or who was named when it was submitted; jobs of others
-never open it.
+Ids of scripts are public on the chain, so a job that names one proves nothing: anybody can ask for
+such a job. A script is the customer's who named it first, in the order of the chain, or who was
+named when it was submitted; jobs of others never open it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Retention:
     Attributes:
         after_end_s: Seconds that a script is kept after the last of its jobs has ended.
         unused_s: Seconds that one is kept that no job names.
-        unused_bytes: How large all may be together that have no hot job, before it and after its end; beyond it nothing
-            is taken.
+        unused_bytes: How large all may be together that have no hot job, before it and after its
+            end; beyond it nothing is taken.
     """
 
     after_end_s: int
@@ -53,7 +54,13 @@ class ScriptKeeper:
     """
 
     def __init__(
-        self, *, store: ScriptStore, ledger: Ledger, follower: Follower, clock: Clock, retention: Retention
+        self,
+        *,
+        store: ScriptStore,
+        ledger: Ledger,
+        follower: Follower,
+        clock: Clock,
+        retention: Retention,
     ) -> None:
         self._store = store
         self._ledger = ledger
@@ -80,7 +87,8 @@ class ScriptKeeper:
         self._unused_bytes += size
 
     def find(self, batch_location_hash: str) -> StoredScript | None:
-        """Return a script, None if there is none; without an owner while the chain has no job that names it.
+        """Return a script, None if there is none; without an owner while the chain has no job that
+        names it.
 
         Raises:
             ConfigError: The operator took away the key that it is sealed with.
@@ -111,8 +119,8 @@ class ScriptKeeper:
     def _release(self, now: int) -> None:
         """Let go of scripts whose jobs are over.
 
-        A job that the chain does not show is over when two sweeps did not see it: one of several servers behind an
-        endpoint may lag behind the others.
+        A job that the chain does not show is over when two sweeps did not see it: one of several
+        servers behind an endpoint may lag behind the others.
         """
         missing: set[ScriptUse] = set()
         uses = self._store.uses()

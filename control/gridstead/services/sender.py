@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sender: takes the calls of a wallet's outbox to the chain, as the only writer of that wallet.
 
-A transaction is stored before it is given to the node, so a crash on any line leaves either a call that is still
-queued or signed bytes that the next tick sends. What to do is decided by ``domain.dispatch.plan``, twice: first to
-learn which calls would go out, then with what the chain has against them. All that a tick signs is stored at once, and
-given to the node together: hundreds of transactions cost as many writes to the store as one.
+A transaction is stored before it is given to the node, so a crash on any line leaves either a call
+that is still queued or signed bytes that the next tick sends. What to do is decided by
+``domain.dispatch.plan``, twice: first to learn which calls would go out, then with what the chain
+has against them. All that a tick signs is stored at once, and given to the node together: hundreds
+of transactions cost as many writes to the store as one.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ LONGEST_REST_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rest:
-    """A call that the node refused is not sent before this time, Unix seconds, after a rest so long."""
+    """A call that the node refused is not sent before this time, Unix seconds, after a rest so
+    long.
+    """
 
     until: int
     span: int
@@ -64,17 +67,23 @@ class Sender:
     Args:
         ports: The outside world.
         policy: How patient it is.
-        failpoint: Called with the name of each boundary (``transaction_stored``, ``transaction_sent``, ``receipt_seen``,
-            ``outcome_stored``), for tests that crash there.
+        failpoint: Called with the name of each boundary (``transaction_stored``,
+            ``transaction_sent``, ``receipt_seen``, ``outcome_stored``), for tests that crash there.
     """
 
     def __init__(
-        self, ports: SenderPorts, policy: DispatchPolicy, *, failpoint: Callable[[str], None] = ignore
+        self,
+        ports: SenderPorts,
+        policy: DispatchPolicy,
+        *,
+        failpoint: Callable[[str], None] = ignore,
     ) -> None:
         self._ports = ports
         self._policy = policy
         self._failpoint = failpoint
-        self._chain_view = ChainViewReader(ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations)
+        self._chain_view = ChainViewReader(
+            ports.clock, ports.ledger, ports.account, confirmations=policy.confirmations
+        )
         self._waiting: dict[str, Waiting] = {}
         self._refusals: dict[int, Refusal] = {}
         self._rests: dict[str, _Rest] = {}
@@ -84,7 +93,8 @@ class Sender:
         """Take every open call one step further.
 
         Raises:
-            ChainUnavailable: The chain did not answer; what was stored is taken up by the next tick.
+            ChainUnavailable: The chain did not answer; what was stored is taken up by the next
+                tick.
             ConfigError: The wallet cannot pay for its transactions.
         """
         ports = self._ports
@@ -96,14 +106,21 @@ class Sender:
         transactions = ports.transactions.open_transactions(name)
         if not entries and not transactions:
             return
-        work = Work(entries=entries, transactions=transactions, waiting=self._waiting, refusals=self._refusals)
+        work = Work(
+            entries=entries,
+            transactions=transactions,
+            waiting=self._waiting,
+            refusals=self._refusals,
+        )
         view = self._chain_view.read(work)
         self._remember(view)
         view = self._chain_view.check(view, plan_transactions(view, self._policy))
         decided = plan_transactions(view, self._policy)
         self._store(name, decided)
         calls = {entry.id: entry.call for entry in entries}
-        signed = [self._sign_again(slot, calls, room=view.gas_limit) for slot in decided.replacements]
+        signed = [
+            self._sign_again(slot, calls, room=view.gas_limit) for slot in decided.replacements
+        ]
         signed += self._sign_batches(name, decided, view, calls)
         if signed:
             ports.transactions.add(name, *signed)
@@ -111,16 +128,25 @@ class Sender:
         self._send(name, sorted([*signed, *decided.resend], key=lambda one: one.nonce), view)
 
     def _rested(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
-        """Return the entries without those that wait and whose like the node refused a short while ago.
+        """Return the entries without those that wait and whose like the node refused a short while
+        ago.
 
-        Each refusal costs a transaction that fills the nonce, and who wants the call asks for it again at once.
+        Each refusal costs a transaction that fills the nonce, and who wants the call asks for it
+        again at once.
         """
         now = self._ports.clock.now()
         # A clock that was set back makes no rest longer.
-        rests = {what: replace(rest, until=min(rest.until, now + rest.span)) for what, rest in self._rests.items()}
+        rests = {
+            what: replace(rest, until=min(rest.until, now + rest.span))
+            for what, rest in self._rests.items()
+        }
         self._rests = {what: rest for what, rest in rests.items() if now < rest.until + rest.span}
         resting = {what for what, rest in self._rests.items() if now < rest.until}
-        return tuple(one for one in entries if one.state is not SendState.QUEUED or _topic(one) not in resting)
+        return tuple(
+            one
+            for one in entries
+            if one.state is not SendState.QUEUED or _topic(one) not in resting
+        )
 
     def _rest(self, entry: OutboxEntry) -> None:
         """Send nothing like this call for a while, for twice as long as the last time."""
@@ -136,19 +162,24 @@ class Sender:
         if view.receipts.keys() & self._waiting.keys():
             self._failpoint("receipt_seen")
         # What is in a block waits no more; if a reorg drops it, it is due at once.
-        for tx in self._waiting.keys() - {one.hash for one in view.transactions if one.hash not in view.receipts}:
+        for tx in self._waiting.keys() - {
+            one.hash for one in view.transactions if one.hash not in view.receipts
+        }:
             del self._waiting[tx]
         self._set_the_clock(view.now, view.head)
 
     def _set_the_clock(self, now: int, head: int) -> None:
-        """Count no waiting while no block comes, as a higher offer would not bring one, and none from the future.
+        """Count no waiting while no block comes, as a higher offer would not bring one, and none
+        from the future.
 
         What waited when the clock was set back begins to wait anew.
         """
         last, self._last_look = self._last_look, (now, head)
         still = max(0, now - last[0]) if last is not None and last[1] == head else 0
         for tx, waiting in self._waiting.items():
-            self._waiting[tx] = replace(waiting, since=min(now, waiting.since + still), last=min(now, waiting.last))
+            self._waiting[tx] = replace(
+                waiting, since=min(now, waiting.since + still), last=min(now, waiting.last)
+            )
 
     def _store(self, name: str, decided: TransactionPlan) -> None:
         if not (decided.changes or decided.withdrawn or decided.closed):
@@ -166,14 +197,19 @@ class Sender:
     ) -> list[Transaction]:
         signed: list[Transaction] = []
         account = self._ports.account
-        batches = [tuple(calls[entry_id] for entry_id in entry_ids) for entry_ids in decided.batches]
+        batches = [
+            tuple(calls[entry_id] for entry_id in entry_ids) for entry_ids in decided.batches
+        ]
         limits = account.gas(batches, room=view.gas_limit)
         for entry_ids, batch, gas in zip(decided.batches, batches, limits, strict=True):
             nonce = decided.next_nonce + len(signed)
             if not isinstance(gas, TransactionReverted):
-                signed.append(account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees))
+                signed.append(
+                    account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees)
+                )
             elif nonce == view.nonce:
-                # What waits to be mined may be what a call needs; only without it the answer is the last word.
+                # What waits to be mined may be what a call needs; only without it the answer is the
+                # last word.
                 self._reject(name, entry_ids, str(gas))
         return signed
 
@@ -183,12 +219,15 @@ class Sender:
         carried = tuple(calls[entry_id] for entry_id in ids)
         (gas,) = account.gas([carried], room=room)
         if isinstance(gas, TransactionReverted):
-            # Refused as the chain stands; the nonce must be used up all the same. Its entries go back to the queue.
+            # Refused as the chain stands; the nonce must be used up all the same. Its entries go
+            # back to the queue.
             return self._sign_again(replace(slot, entry_ids=()), calls, room=room)
         return account.sign(carried, entry_ids=ids, nonce=slot.nonce, gas=gas, fees=slot.fees)
 
     def _reject(self, name: str, entry_ids: tuple[int, ...], reason: str) -> None:
-        changes = [EntryChange(entry_id=one, state=SendState.REJECTED, reason=reason) for one in entry_ids]
+        changes = [
+            EntryChange(entry_id=one, state=SendState.REJECTED, reason=reason) for one in entry_ids
+        ]
         self._ports.transactions.record(name, changes=changes, withdrawn=(), closed=())
         _tell(changes)
 
@@ -209,7 +248,8 @@ class Sender:
             if reply.taken is Taken.POOR:
                 continue
             before = self._waiting.get(one.hash, Waiting(since=now, last=now))
-            # What there was no room for is due again at once, and after a while a higher offer makes room for it.
+            # What there was no room for is due again at once, and after a while a higher offer
+            # makes room for it.
             last = 0 if reply.taken is Taken.LATER else now
             self._waiting[one.hash] = replace(
                 before,
@@ -218,13 +258,21 @@ class Sender:
                 refused=reply.taken is Taken.REFUSED,
             )
         self._mark_sent(name, [one for one, reply in answered if reply.taken is Taken.TAKEN], now)
-        self._put_aside(name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED], view)
+        self._put_aside(
+            name, [(one, reply) for one, reply in answered if reply.taken is Taken.REFUSED], view
+        )
         for one, reply in answered:
-            # A later one that cannot be paid for waits until those before it are, for less than they may cost.
+            # A later one that cannot be paid for waits until those before it are, for less than
+            # they may cost.
             if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and one.nonce > view.first):
-                raise ChainUnavailable("could not send a transaction", detail=f'the node says: "{reply.words}"')
+                raise ChainUnavailable(
+                    "could not send a transaction", detail=f'the node says: "{reply.words}"'
+                )
             if reply.taken is Taken.POOR:
-                what, hint = f"transactions of {self._ports.account.address}", "Send coins of the chain to the wallet."
+                what, hint = (
+                    f"transactions of {self._ports.account.address}",
+                    "Send coins of the chain to the wallet.",
+                )
                 raise ConfigError(f"cannot pay for {what}", detail=f'"{reply.words}"', hint=hint)
 
     def _mark_sent(self, name: str, taken: Iterable[Transaction], now: int) -> None:
@@ -235,21 +283,28 @@ class Sender:
         for one in new:
             log.info("transaction_sent", tx=one.hash, nonce=one.nonce, calls=len(one.entry_ids))
 
-    def _put_aside(self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: ChainView) -> None:
-        """Withdraw what the node will not have; the next tick fills its nonce and sends its calls in other company.
+    def _put_aside(
+        self, name: str, refused: Iterable[tuple[Transaction, Reply]], view: ChainView
+    ) -> None:
+        """Withdraw what the node will not have; the next tick fills its nonce and sends its calls
+        in other company.
 
-        Where it had taken one of the nonce before, that may be mined yet, and what carries no call has nothing to give
-        back: they are only given to the node again, and replaced in time. What is refused alone is rejected, and its
-        like rests.
+        Where it had taken one of the nonce before, that may be mined yet, and what carries no call
+        has nothing to give back: they are only given to the node again, and replaced in time. What
+        is refused alone is rejected, and its like rests.
         """
         entries = {entry.id: entry for entry in view.entries}
         sent = {one.nonce for one in view.transactions if one.sent_at is not None}
         nonces = []
         for one, reply in refused:
             calls = len(one.entry_ids)
-            log.warning("transaction_refused", tx=one.hash, nonce=one.nonce, calls=calls, reason=reply.words)
+            log.warning(
+                "transaction_refused", tx=one.hash, nonce=one.nonce, calls=calls, reason=reply.words
+            )
             if one.nonce not in sent and calls:
-                self._refusals |= dict.fromkeys(one.entry_ids, Refusal(calls=calls, words=reply.words))
+                self._refusals |= dict.fromkeys(
+                    one.entry_ids, Refusal(calls=calls, words=reply.words)
+                )
                 nonces.append(one.nonce)
                 if calls == 1 and one.entry_ids[0] in entries:
                     self._rest(entries[one.entry_ids[0]])
@@ -258,7 +313,9 @@ class Sender:
 
 
 def _topic(entry: OutboxEntry) -> str:
-    """Return what an entry is about: its key, but the kind of those calls whose keys are new with each block."""
+    """Return what an entry is about: its key, but the kind of those calls whose keys are new with
+    each block.
+    """
     return entry.key if subject(entry.call) else name_of(entry.call)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider's site, seen from the machine that runs Ansible: apply what the inventory says, verify, plan, tell drift.
+"""A provider's site, seen from the machine that runs Ansible: apply what the inventory says,
+verify, plan, tell drift.
 
 Every run is recorded, also one that fails or is interrupted.
 """
@@ -74,8 +75,15 @@ class SiteService:
         caller: Who calls.
     """
 
-    def __init__(self, playbooks: Playbooks, records: RunRecords, clock: Clock, caller: RunAuthor) -> None:
-        self._playbooks, self._records, self._clock, self._caller = playbooks, records, clock, caller
+    def __init__(
+        self, playbooks: Playbooks, records: RunRecords, clock: Clock, caller: RunAuthor
+    ) -> None:
+        self._playbooks, self._records, self._clock, self._caller = (
+            playbooks,
+            records,
+            clock,
+            caller,
+        )
 
     def apply(self, order: PlaybookRequest, watch: Watch) -> RunRecord:
         """Make the site what the inventory says, and return the record of it.
@@ -93,7 +101,8 @@ class SiteService:
         return record
 
     def verify(self, order: PlaybookRequest, watch: Watch) -> tuple[RunRecord, Verification | None]:
-        """Look at everything and change nothing; return what was found, None if the run was interrupted.
+        """Look at everything and change nothing; return what was found, None if the run was
+        interrupted.
 
         Raises:
             ConfigError: It could not be looked at all.
@@ -123,12 +132,15 @@ class SiteService:
         )
         if asked.outcome is RunOutcome.INTERRUPTED:
             return replace(record, outcome=asked.outcome), None
-        return record, plan_site(run.events, None if asked.report is None else to_jobs(asked.report))
+        return record, plan_site(
+            run.events, None if asked.report is None else to_jobs(asked.report)
+        )
 
     def drift(
         self, order: PlaybookRequest, watch: Watch, metrics: DriftMetrics | None
     ) -> tuple[RunRecord, Mapping[str, int] | None]:
-        """Return how many tasks of ``apply`` would change something on each host, None if the run was interrupted.
+        """Return how many tasks of ``apply`` would change something on each host, None if the run
+        was interrupted.
 
         Changes nothing. A run that could not look is published as well, before it is an error.
 
@@ -149,11 +161,16 @@ class SiteService:
         """Return what was run so far, the newest first."""
         return self._records.all()
 
-    def _run(self, command: str, order: PlaybookRequest, watch: Watch) -> tuple[PlaybookRun, RunRecord]:
+    def _run(
+        self, command: str, order: PlaybookRequest, watch: Watch
+    ) -> tuple[PlaybookRun, RunRecord]:
         started_at = self._clock.now()
         run = self._playbooks.run(order, tell=watch.tell, stop=watch.stop)
         circumstances = Circumstances(
-            by=self._caller.by, commit=self._caller.commit, started_at=started_at, ended_at=self._clock.now()
+            by=self._caller.by,
+            commit=self._caller.commit,
+            started_at=started_at,
+            ended_at=self._clock.now(),
         )
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_at))
         record = to_record(f"{stamp}-{command}", command, order, run, circumstances)
@@ -173,7 +190,10 @@ def check(run: PlaybookRun, record: RunRecord) -> None:
     failed = failures(run.events)
     if not failed:
         said = [event.text for event in run.events if isinstance(event, PrintedText)]
-        raise ConfigError("Ansible could not begin", detail="\n".join("\n".join(said).splitlines()[-SAID_MAX:]) or None)
+        raise ConfigError(
+            "Ansible could not begin",
+            detail="\n".join("\n".join(said).splitlines()[-SAID_MAX:]) or None,
+        )
     detail = "\n".join(f"{one.host}: {one.task}: {one.message}" for one in failed)
     if all(one.outcome is TaskOutcome.UNREACHABLE for one in failed):
         hint = "Are they on, and does `ssh HOST` work from here? Then run it again."
@@ -182,7 +202,9 @@ def check(run: PlaybookRun, record: RunRecord) -> None:
     if record.waiting:
         waits = "; ".join(f"{host}: {', '.join(names)}" for host, names in record.waiting.items())
         hint += f" Not restarted yet, although their settings changed: {waits}."
-    raise ConfigError(f"could not bring {_names(failed)} to what the inventory says", detail=detail, hint=hint)
+    raise ConfigError(
+        f"could not bring {_names(failed)} to what the inventory says", detail=detail, hint=hint
+    )
 
 
 def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The submitter: takes claimed jobs into Slurm, several at once, for the supervisor.
 
-Rule 1: what is about to be submitted is in the journal before, and what became of it after. Rule 2: one job's failure
-does not keep the others back. Rule 3: once a peer does not answer, the rest waits for the next tick, so that a hanging
-one costs the supervisor one timeout and not one per job; what failed goes last then.
+Rule 1: what is about to be submitted is in the journal before, and what became of it after. Rule 2:
+one job's failure does not keep the others back. Rule 3: once a peer does not answer, the rest waits
+for the next tick, so that a hanging one costs the supervisor one timeout and not one per job; what
+failed goes last then.
 """
 
 from __future__ import annotations
@@ -54,15 +55,21 @@ class Submitter:
         self._scripts = scripts
         self._note = note
         self._failpoint = failpoint
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="submitter") if at_once > 1 else None
+        self._pool = (
+            ThreadPoolExecutor(at_once, thread_name_prefix="submitter") if at_once > 1 else None
+        )
         self._open_gates: dict[str, tuple[int, Gate]] = {}
         self._failures = itertools.count(1)
         self._failed: dict[JobKey, int] = {}
 
     def submit(self, wanted: Sequence[Submit]) -> None:
-        """Submit the jobs whose gate is open; what fails is logged, and planned again as the journal says."""
+        """Submit the jobs whose gate is open; what fails is logged, and planned again as the
+        journal says.
+        """
         job_keys = {one.job.job_key for one in wanted}
-        self._failed = {job_key: failure for job_key, failure in self._failed.items() if job_key in job_keys}
+        self._failed = {
+            job_key: failure for job_key, failure in self._failed.items() if job_key in job_keys
+        }
         ready = self._ready(sorted(wanted, key=lambda one: self._failed.get(one.job.job_key, 0)))
         halted = threading.Event()
         if self._pool is None:
@@ -91,11 +98,14 @@ class Submitter:
         return ready
 
     def _put_last(self, failed: Iterable[Submit]) -> None:
-        """Try these after all others, and the longest untried of the failed first: no job can starve another."""
+        """Try these after all others, and the longest untried of the failed first: no job can
+        starve another.
+        """
         self._failed |= {one.job.job_key: next(self._failures) for one in failed}
 
     def _user(self, address: str) -> GridUser | None:
-        """Return the customer's account, None if it cannot run here now; a yes is remembered for a minute.
+        """Return the customer's account, None if it cannot run here now; a yes is remembered for a
+        minute.
 
         Raises:
             Transient: Nobody answered.
@@ -137,7 +147,10 @@ class Submitter:
             self._note(
                 [
                     JournalEntry(
-                        job_key=job.job_key, kind=EntryKind.SCRIPT_UNAVAILABLE, occurred_at=now, reason=str(error)
+                        job_key=job.job_key,
+                        kind=EntryKind.SCRIPT_UNAVAILABLE,
+                        occurred_at=now,
+                        reason=str(error),
                     )
                 ]
             )
@@ -150,7 +163,15 @@ class Submitter:
             script=script,
         )
         self._failpoint("before_submit")
-        self._note([JournalEntry(job_key=job.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=self._clock.now())])
+        self._note(
+            [
+                JournalEntry(
+                    job_key=job.job_key,
+                    kind=EntryKind.SUBMIT_INTENDED,
+                    occurred_at=self._clock.now(),
+                )
+            ]
+        )
         self._queue(submission)
 
     def _queue(self, submission: Submission) -> None:
@@ -159,7 +180,10 @@ class Submitter:
             slurm_job_id = self._scheduler.submit(submission)
         except SubmitRejected as error:
             entry = JournalEntry(
-                job_key=job_key, kind=EntryKind.SUBMIT_REJECTED, occurred_at=self._clock.now(), reason=str(error)
+                job_key=job_key,
+                kind=EntryKind.SUBMIT_REJECTED,
+                occurred_at=self._clock.now(),
+                reason=str(error),
             )
             self._note([entry])
             log.warning("submission_rejected", job_id=job_key.job_id.number, reason=str(error))
@@ -167,7 +191,14 @@ class Submitter:
         self._failpoint("submitted")
         now = self._clock.now()
         self._note(
-            [JournalEntry(job_key=job_key, kind=EntryKind.SUBMITTED, occurred_at=now, slurm_job_id=slurm_job_id)]
+            [
+                JournalEntry(
+                    job_key=job_key,
+                    kind=EntryKind.SUBMITTED,
+                    occurred_at=now,
+                    slurm_job_id=slurm_job_id,
+                )
+            ]
         )
         log.info("job_submitted", job_id=job_key.job_id.number, slurm_job_id=slurm_job_id)
 

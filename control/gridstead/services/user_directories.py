@@ -21,7 +21,9 @@ class UserDirectoryMaker:
     One user's failure keeps no other out: it is logged once and tried again ten seconds later.
     """
 
-    def __init__(self, directory: Directory, storage: UserDirectories, wallets: WalletRange, *, clock: Clock) -> None:
+    def __init__(
+        self, directory: Directory, storage: UserDirectories, wallets: WalletRange, *, clock: Clock
+    ) -> None:
         self._directory = directory
         self._storage = storage
         self._wallets = wallets
@@ -37,7 +39,9 @@ class UserDirectoryMaker:
                 continue
             if not self._wallets.holds(user):
                 self._suspicious.add(user)
-                log.error("user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}")
+                log.error(
+                    "user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}"
+                )
                 continue
             self._look_after(user)
 
@@ -51,7 +55,13 @@ class UserDirectoryMaker:
         except GridsteadError as error:
             self._failed[user] = (now, str(error))
             if told != str(error):
-                log.error("directories_failed", user=user.address, code=error.code, reason=str(error), hint=error.hint)
+                log.error(
+                    "directories_failed",
+                    user=user.address,
+                    code=error.code,
+                    reason=str(error),
+                    hint=error.hint,
+                )
             return
         if made or told:
             log.info("directories_created", user=user.address)

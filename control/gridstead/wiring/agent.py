@@ -36,7 +36,11 @@ def run(settings: AgentSettings) -> None:
         clock=clock,
     )
     server = AgentServer(
-        settings.listen, to_files(settings.tls), scheduler=agent, reports=agent, allowed=settings.allowed_client
+        settings.listen,
+        to_files(settings.tls),
+        scheduler=agent,
+        reports=agent,
+        allowed=settings.allowed_client,
     )
     close = [reports.close, server.stop]
     ticks = [loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S)]
@@ -54,7 +58,9 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
     runner, clock = LocalRunner(), SystemClock()
     rest = Slurmrestd(
         socket=settings.slurmrestd_socket,
-        new_token=lambda: text.parse_token(answer(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S))),
+        new_token=lambda: text.parse_token(
+            answer(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S))
+        ),
         clock=clock,
         partition=settings.partition,
         account=settings.account,
@@ -62,7 +68,9 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
     )
     places, ids = settings.storage, settings.wallet_ids
     storage = UserStorage(
-        homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache
+        homes=places.homes,
+        shared_cache=places.shared_cache,
+        persistent_cache=places.persistent_cache,
     )
     return Agent(
         slurm=LocalSlurm(runner=runner, rest=rest, clock=clock),

@@ -51,7 +51,9 @@ def _open(node: Node, settings: config.Chain) -> OpenChain:
     if settings.first_block > ledger.head().number:
         detail = f"its newest block is {ledger.head().number}, chain.first_block is {settings.first_block}"
         raise ChainUnavailable("could not read the chain", detail=detail)
-    return OpenChain(node=node, contracts=contracts, ledger=ledger, first_block=settings.first_block)
+    return OpenChain(
+        node=node, contracts=contracts, ledger=ledger, first_block=settings.first_block
+    )
 
 
 def open_wallet(settings: config.Wallet) -> Wallet:

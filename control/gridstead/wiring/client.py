@@ -14,4 +14,8 @@ def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedg
     """Return the user's wallet, what it can do on the contracts, and what anybody can read there."""
     wallet = lazy_wallet(settings.wallet.keystore_file, settings.wallet.password_file)
     chain = open_chain(settings.chain)
-    return wallet, Customer(chain.node, chain.contracts, wallet, first_block=chain.first_block), chain.ledger
+    return (
+        wallet,
+        Customer(chain.node, chain.contracts, wallet, first_block=chain.first_block),
+        chain.ledger,
+    )

@@ -11,9 +11,13 @@ from gridstead.rpc.tls import TlsFiles
 
 
 def to_files(settings: Tls) -> TlsFiles:
-    """Return where a server's certificate lies, and the CA of its callers if they must have one too."""
+    """Return where a server's certificate lies, and the CA of its callers if they must have one
+    too.
+    """
     client_ca = settings.ca_file if isinstance(settings, MutualTls) else None
-    return TlsFiles(certificate=settings.certificate_file, key=settings.key_file, client_ca=client_ca)
+    return TlsFiles(
+        certificate=settings.certificate_file, key=settings.key_file, client_ca=client_ca
+    )
 
 
 def read_key(path: Path) -> bytes:

@@ -58,13 +58,18 @@ def run(settings: CvmfsSettings) -> None:
 
 
 @contextmanager
-def open_replicas(settings: CvmfsSettings, names: Iterable[str] = ()) -> Iterator[tuple[Replica, ...]]:
+def open_replicas(
+    settings: CvmfsSettings, names: Iterable[str] = ()
+) -> Iterator[tuple[Replica, ...]]:
     """Open the replicas of these names, or all of them."""
     wanted = set(names)
     repositories = [one for one in settings.repositories if not wanted or one.name in wanted]
     tls = ssl.create_default_context()
     with ExitStack() as opened:
-        upstreams = [opened.enter_context(closing(_upstream(one.url, settings.fetch, tls))) for one in repositories]
+        upstreams = [
+            opened.enter_context(closing(_upstream(one.url, settings.fetch, tls)))
+            for one in repositories
+        ]
         yield tuple(_replica(settings, *each) for each in zip(repositories, upstreams, strict=True))
 
 
@@ -82,7 +87,9 @@ def probe(name: str, url: str, keys: Iterable[Path]) -> SignedFiles:
 
 def _upstream(url: str, fetch: FetchSettings, tls: ssl.SSLContext) -> HttpUpstream:
     object_bytes = fetch.max_object_mib * MIB
-    limits = FetchLimits(timeout_s=fetch.timeout_s, object_bytes=object_bytes, connections=fetch.workers + 1)
+    limits = FetchLimits(
+        timeout_s=fetch.timeout_s, object_bytes=object_bytes, connections=fetch.workers + 1
+    )
     return HttpUpstream(url, limits, tls=tls)
 
 
@@ -134,9 +141,18 @@ def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
 
     told: dict[str, tuple[str, Callable[[ReplicaState], float | None]]] = {
         "revision": ("Revision that is served.", of_current(lambda one: one.number)),
-        "revision_timestamp_seconds": ("When it was published.", of_current(lambda one: one.published_at)),
-        "last_snapshot_timestamp_seconds": ("When a pull last ended well.", lambda state: state.last_snapshot),
-        "last_gc_timestamp_seconds": ("When old objects were last removed.", lambda state: state.last_sweep),
+        "revision_timestamp_seconds": (
+            "When it was published.",
+            of_current(lambda one: one.published_at),
+        ),
+        "last_snapshot_timestamp_seconds": (
+            "When a pull last ended well.",
+            lambda state: state.last_snapshot,
+        ),
+        "last_gc_timestamp_seconds": (
+            "When old objects were last removed.",
+            lambda state: state.last_sweep,
+        ),
         "whitelist_expiry_timestamp_seconds": (
             "Until when its publisher vouches for its signers.",
             lambda state: state.whitelist_expires_at,

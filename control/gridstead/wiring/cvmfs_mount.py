@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """gridstead cvmfs mount: two processes.
 
-Root's opens the device, mounts and unmounts, and touches nothing that comes from a server. The other one has no rights:
-it fetches, checks and answers the kernel. It outlives an unmount until nobody uses the file system any more, so that a
-restart breaks no job.
+Root's opens the device, mounts and unmounts, and touches nothing that comes from a server. The
+other one has no rights: it fetches, checks and answers the kernel. It outlives an unmount until
+nobody uses the file system any more, so that a restart breaks no job.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
     try:
         importlib.import_module("gridstead.rpc.cvmfs_mount")  # before rights are gone
     except OSError as error:
-        raise ConfigError("cannot use FUSE", detail=str(error), hint="Install the package fuse3.") from error
+        raise ConfigError(
+            "cannot use FUSE", detail=str(error), hint="Install the package fuse3."
+        ) from error
     place = Path(os.path.realpath(mountpoint))
     _make_room_at(place)
     user = _user(settings)
@@ -82,7 +84,12 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
     return _watch(server, place)
 
 
-def _serve(settings: CvmfsClientSettings, repository: MountedRepository, device: int, pipes: tuple[int, int]) -> int:
+def _serve(
+    settings: CvmfsClientSettings,
+    repository: MountedRepository,
+    device: int,
+    pipes: tuple[int, int],
+) -> int:
     """Answer the kernel until nobody uses the file system; runs without rights."""
     from gridstead.rpc.cvmfs_mount import serve  # noqa: PLC0415 - it was imported before
 
@@ -128,7 +135,9 @@ def _watch(server: int, place: Path) -> int:
     return 0
 
 
-def _client(settings: CvmfsClientSettings, repository: MountedRepository, upstream: Servers) -> CvmfsClient:
+def _client(
+    settings: CvmfsClientSettings, repository: MountedRepository, upstream: Servers
+) -> CvmfsClient:
     folder = settings.cache_directory / repository.name
     files = DiskFiles(settings.cache_directory, repository.name)
     objects = DiskObjects(folder, min_free_bytes=0)
@@ -156,7 +165,9 @@ def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Se
         attempts=1,
     )
     tls = ssl.create_default_context()
-    return Servers((HttpUpstream(url, limits, tls=tls) for url in repository.urls), monotonic=time.monotonic)
+    return Servers(
+        (HttpUpstream(url, limits, tls=tls) for url in repository.urls), monotonic=time.monotonic
+    )
 
 
 def _open_device() -> int:
@@ -172,7 +183,9 @@ def _user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
     try:
         user = pwd.getpwnam(settings.user)
     except KeyError as error:
-        raise ConfigError(f"cannot serve as {settings.user}", detail="there is no such user") from error
+        raise ConfigError(
+            f"cannot serve as {settings.user}", detail="there is no such user"
+        ) from error
     cache = settings.cache_directory
     if not cache.exists():
         cache.mkdir(mode=FOLDER_MODE, parents=True)
@@ -199,7 +212,9 @@ def _make_room_at(place: Path) -> None:
     mounts = [line.split(" ") for line in Path("/proc/mounts").read_text().splitlines()]
     here = [fields[2] for fields in mounts if fields[1] == str(place)]
     if here and here[-1] != TYPE:
-        raise ConfigError(f"cannot mount {place}", detail=f"a file system of type {here[-1]} is there")
+        raise ConfigError(
+            f"cannot mount {place}", detail=f"a file system of type {here[-1]} is there"
+        )
     for _ in here:
         _unmount(place)
     if not place.is_dir():
@@ -208,7 +223,16 @@ def _make_room_at(place: Path) -> None:
 
 def _mount(name: str, device: int, place: Path) -> None:
     # As an option: mount(8) of Debian 13 forgets it where it is a part of the type.
-    words = ["mount", "-i", "-t", "fuse", "-o", f"{OPTIONS},subtype={SUBTYPE},fd={device}", name, str(place)]
+    words = [
+        "mount",
+        "-i",
+        "-t",
+        "fuse",
+        "-o",
+        f"{OPTIONS},subtype={SUBTYPE},fd={device}",
+        name,
+        str(place),
+    ]
     done = subprocess.run(words, pass_fds=(device,), check=False, capture_output=True, text=True)
     if done.returncode:
         raise ConfigError(f"cannot mount {place}", detail=done.stderr.strip())

@@ -57,7 +57,9 @@ def deploy(
     """
     deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=tell, renew=renew)
     steps = deployment.plan(operator=order.operator, supply=order.supply)
-    return DeployedContracts(steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply))
+    return DeployedContracts(
+        steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply)
+    )
 
 
 def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
@@ -76,20 +78,28 @@ def check_chain(rpc_url: str, chain_id: int | None) -> Node:
     found = int(node.ask("eth_chainId"), 16)
     if chain_id not in {None, found}:
         hint = "Give the endpoint of the chain that holds the contracts."
-        raise ConfigError(f"{rpc_url} serves chain {found}", detail=f"chain {chain_id} was asked for", hint=hint)
+        raise ConfigError(
+            f"{rpc_url} serves chain {found}", detail=f"chain {chain_id} was asked for", hint=hint
+        )
     return node
 
 
 def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool:
-    """Let a development chain set a wallet's coins if it has less than the least; return whether it had. Unit: wei."""
+    """Let a development chain set a wallet's coins if it has less than the least; return whether it
+    had. Unit: wei.
+    """
     if int(node.ask("eth_getBalance", address, "latest"), 16) >= least:
         return False
     node.ask("anvil_setBalance", address, hex(amount))
     return True
 
 
-def fund(node: Node, admin: WalletFiles, addresses: Iterable[str], *, least: int, amount: int) -> tuple[str, ...]:
-    """Send the administrator's coins to wallets that have less than the least, and return those. Unit: wei."""
+def fund(
+    node: Node, admin: WalletFiles, addresses: Iterable[str], *, least: int, amount: int
+) -> tuple[str, ...]:
+    """Send the administrator's coins to wallets that have less than the least, and return those.
+    Unit: wei.
+    """
     sender = DirectSender(node, load_wallet(*admin))
     poor = [a for a in addresses if int(node.ask("eth_getBalance", a, "latest"), 16) < least]
     for address in poor:

@@ -62,11 +62,15 @@ def run(settings: JobDefinitionsSettings) -> None:
         ledger=chain.ledger,
         clock=clock,
         recover=recover,
-        logger=LoggerAccess(url=settings.logger_endpoint, key=read_key(settings.log_token_key_file)),
+        logger=LoggerAccess(
+            url=settings.logger_endpoint, key=read_key(settings.log_token_key_file)
+        ),
         modules=GitModules(settings.module_hosts, clock=clock, ca_file=settings.module_ca_file),
     )
     metrics = _metrics(store, chain.ledger, cursor)
-    graphql, sbatch = _servers(settings, service, metrics, check=lambda: _check(store, chain.ledger))
+    graphql, sbatch = _servers(
+        settings, service, metrics, check=lambda: _check(store, chain.ledger)
+    )
     graphql.start()
     sbatch.start()
     ticks = (
@@ -77,7 +81,9 @@ def run(settings: JobDefinitionsSettings) -> None:
 
 
 def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
-    """Return what follows the chain from now on, if this is the first time: no script is older than its store."""
+    """Return what follows the chain from now on, if this is the first time: no script is older than
+    its store.
+    """
     with store.alone():
         if cursor.load() is None:
             cursor.save(ledger.head())
@@ -112,12 +118,22 @@ def _servers(
 
 
 def _per_second(count: int, what: str, limits: DefinitionLimits) -> PeerLimit:
-    return PeerLimit(per_s=count, burst=BURST_S * count, what=what, proxies=tuple(map(ip_network, limits.proxies)))
+    return PeerLimit(
+        per_s=count,
+        burst=BURST_S * count,
+        what=what,
+        proxies=tuple(map(ip_network, limits.proxies)),
+    )
 
 
 def _upload(limits: DefinitionLimits) -> PeerLimit:
     most = limits.upload_mib_per_hour * MIB
-    return PeerLimit(per_s=most / HOUR_S, burst=most, what="uploads", proxies=tuple(map(ip_network, limits.proxies)))
+    return PeerLimit(
+        per_s=most / HOUR_S,
+        burst=most,
+        what="uploads",
+        proxies=tuple(map(ip_network, limits.proxies)),
+    )
 
 
 def _check(store: Scripts, ledger: Ledger) -> None:
@@ -132,9 +148,15 @@ def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
 
     return Metrics(
         {
-            "gridstead_scripts": Gauge("Scripts that are stored.", lambda: store.holdings().scripts),
-            "gridstead_scripts_unused": Gauge("Scripts that no hot job names.", lambda: store.holdings().unused),
-            "gridstead_scripts_unused_bytes": Gauge("Size of those.", lambda: store.holdings().unused_bytes),
+            "gridstead_scripts": Gauge(
+                "Scripts that are stored.", lambda: store.holdings().scripts
+            ),
+            "gridstead_scripts_unused": Gauge(
+                "Scripts that no hot job names.", lambda: store.holdings().unused
+            ),
+            "gridstead_scripts_unused_bytes": Gauge(
+                "Size of those.", lambda: store.holdings().unused_bytes
+            ),
             "gridstead_cursor_lag_blocks": Gauge("Blocks that are not read yet.", lag),
         }
     )

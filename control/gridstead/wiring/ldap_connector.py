@@ -21,7 +21,10 @@ def run(settings: config.LdapConnectorSettings) -> None:
     follower = Follower(chain.ledger, SqlCursor(database, "ldap-connector"), start=start)
     directory = open_directory(settings.directory, gid=settings.wallet_ids.gid)
     service = LdapConnector(chain.ledger, follower, directory, start=start)
-    loop.run((loop.Tick(name="ldap_connector", do=service.tick, every_s=settings.tick_s),), close=(database.close,))
+    loop.run(
+        (loop.Tick(name="ldap_connector", do=service.tick, every_s=settings.tick_s),),
+        close=(database.close,),
+    )
 
 
 def open_directory(settings: config.Directory, *, gid: int) -> LdapDirectory:

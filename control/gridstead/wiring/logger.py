@@ -47,7 +47,9 @@ def run(settings: LoggerSettings) -> None:
 
 
 def _allow_connections() -> None:
-    """Let the process have as many files as it serves streams; systemd gives a service 1024 unless it asks for more."""
+    """Let the process have as many files as it serves streams; systemd gives a service 1024 unless
+    it asks for more.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(MAX_FILES, most), most))
 

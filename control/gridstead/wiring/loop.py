@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ticks, over and over, until a signal comes.
 
-Rule 1: an expected failure (GridsteadError) ends one tick and is one line in the log. Rule 2: anything else is a bug
-and ends the process; systemd starts it again and the journal makes that safe. Rule 3: the scheduler only triggers,
-one instance at a time; nothing durable lives in it. Rule 4: it goes by the wall clock, so when that is set back, all
-ticks are due at once; else they would rest for as long.
+Rule 1: an expected failure (GridsteadError) ends one tick and is one line in the log. Rule 2:
+anything else is a bug and ends the process; systemd starts it again and the journal makes that
+safe. Rule 3: the scheduler only triggers, one instance at a time; nothing durable lives in it. Rule
+4: it goes by the wall clock, so when that is set back, all ticks are due at once; else they would
+rest for as long.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from gridstead.errors import GridsteadError
 log = structlog.get_logger()
 
 FAILPOINT = "GRIDSTEAD_FAILPOINT"
-# A library under eth-account raises the limit to 100,000 when it is imported; deeply nested input would then overrun
-# the process's stack instead of raising an error.
+# A library under eth-account raises the limit to 100,000 when it is imported; deeply nested input
+# would then overrun the process's stack instead of raising an error.
 RECURSION_LIMIT = 1000
 CLOCK_CHECK_S = 1.0
 CLOCK_STEP_S = 0.5  # less than any tick would miss
@@ -62,7 +63,8 @@ def run(
         Exception: Whatever a tick raised that is not a GridsteadError.
     """
     sys.setrecursionlimit(RECURSION_LIMIT)
-    # The handler interrupts the main thread anywhere, also while it waits: put() may then be called, Event.set() not.
+    # The handler interrupts the main thread anywhere, also while it waits: put() may then be
+    # called, Event.set() not.
     stops: SimpleQueue[None] = SimpleQueue()
     bugs: list[BaseException] = []
 
@@ -75,12 +77,19 @@ def run(
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    scheduler = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1})
+    scheduler = BackgroundScheduler(
+        timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1}
+    )
     scheduler.add_listener(note_bug, EVENT_JOB_ERROR)
     now = datetime.now(UTC)
     for tick in ticks:
         scheduler.add_job(
-            _guarded(tick), "interval", seconds=tick.every_s, id=tick.name, misfire_grace_time=None, next_run_time=now
+            _guarded(tick),
+            "interval",
+            seconds=tick.every_s,
+            id=tick.name,
+            misfire_grace_time=None,
+            next_run_time=now,
         )
     clock = _ClockWatch(scheduler)
     scheduler.start()
@@ -133,7 +142,9 @@ def _guarded(tick: Tick) -> Callable[[], None]:
         try:
             tick.do()
         except GridsteadError as error:
-            log.error("tick_failed", tick=tick.name, code=error.code, reason=str(error), hint=error.hint)
+            log.error(
+                "tick_failed", tick=tick.name, code=error.code, reason=str(error), hint=error.hint
+            )
 
     return guarded
 
@@ -151,8 +162,8 @@ def tell_systemd(state: str) -> None:
 def failpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
     """Return what services call at each boundary of a job's path.
 
-    It does nothing, unless the environment's GRIDSTEAD_FAILPOINT names the boundary: then the process is killed there,
-    as by a power cut. Crash tests set it; nothing else should.
+    It does nothing, unless the environment's GRIDSTEAD_FAILPOINT names the boundary: then the
+    process is killed there, as by a power cut. Crash tests set it; nothing else should.
     """
     wanted = environment.get(FAILPOINT)
 

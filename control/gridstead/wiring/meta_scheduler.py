@@ -26,9 +26,13 @@ def run(settings: MetaSchedulerSettings) -> None:
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
-    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint)
+    sending = open_sending(
+        chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
+    )
     # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
-    follower = Follower(chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations)
+    follower = Follower(
+        chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
+    )
     service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=confirmations)
     ticks = (
         loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
@@ -37,7 +41,9 @@ def run(settings: MetaSchedulerSettings) -> None:
     close = [database.close]
     if settings.queue_view is not None:
         asked = settings.queue_view
-        view = QueueViewServer(asked.listen, to_files(asked), matched=service.matched, pending=service.pending)
+        view = QueueViewServer(
+            asked.listen, to_files(asked), matched=service.matched, pending=service.pending
+        )
         view.start()
         close.append(view.stop)
     loop.run(ticks, close=tuple(close))

@@ -11,6 +11,8 @@ from gridstead.adapters.modules import GitModules
 from gridstead.workflow.schema import ModuleSource
 
 
-def open_modules(hosts: Iterable[str], ca_file: Path | None = None) -> Callable[[ModuleSource], str]:
+def open_modules(
+    hosts: Iterable[str], ca_file: Path | None = None
+) -> Callable[[ModuleSource], str]:
     """Return what fetches modules from these hosts."""
     return GitModules(tuple(hosts), clock=SystemClock(), ca_file=ca_file).text

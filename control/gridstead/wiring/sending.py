@@ -44,5 +44,7 @@ def open_sending(
         outbox=outbox,
         transactions=outbox,
     )
-    policy = DispatchPolicy(confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1)
+    policy = DispatchPolicy(
+        confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1
+    )
     return Sending(outbox=outbox, sender=Sender(ports, policy, failpoint=failpoint))

@@ -22,7 +22,9 @@ def open_site(checkout: Path | None) -> SiteService:
     """Return the site of a checkout; None: the one that the current folder is in."""
     folder = find_checkout(checkout)
     caller = RunAuthor(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
-    return SiteService(AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller)
+    return SiteService(
+        AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller
+    )
 
 
 def open_drift_metrics(path: Path) -> DriftMetrics:
@@ -32,7 +34,9 @@ def open_drift_metrics(path: Path) -> DriftMetrics:
         InvalidInput: It cannot be one.
     """
     if path.suffix != ".prom" or not path.parent.is_dir():
-        raise InvalidInput(f"cannot write metrics to {path}", detail="a file NAME.prom in a folder that is there")
+        raise InvalidInput(
+            f"cannot write metrics to {path}", detail="a file NAME.prom in a folder that is there"
+        )
     return DriftMetricsFile(path)
 
 
@@ -60,14 +64,18 @@ def records_folder() -> Path:
 
 
 def commit_of(folder: Path) -> str:
-    """Return the commit of a checkout, with ``+`` behind it if files differ from it; empty where git knows none."""
+    """Return the commit of a checkout, with ``+`` behind it if files differ from it; empty where
+    git knows none.
+    """
     head = _git(folder, "rev-parse", "--short=12", "HEAD")
     return head + ("+" if head and _git(folder, "status", "--porcelain") else "")
 
 
 def _git(folder: Path, *argv: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *argv], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(folder), *argv], capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -44,7 +44,9 @@ def run(settings: SupervisorSettings) -> None:
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
-    sending = open_sending(chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint)
+    sending = open_sending(
+        chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
+    )
     scheduler, reports = open_slurm(settings.slurm, clock)
     ports = SupervisorPorts(
         clock=clock,
@@ -57,7 +59,10 @@ def run(settings: SupervisorSettings) -> None:
         scripts=_scripts(settings, wallet),
     )
     supervisor = Supervisor(
-        ports, _rules(settings, chain, wallet), submissions_at_once=SUBMISSIONS_AT_ONCE, failpoint=failpoint
+        ports,
+        _rules(settings, chain, wallet),
+        submissions_at_once=SUBMISSIONS_AT_ONCE,
+        failpoint=failpoint,
     )
     registration = Registration(
         chain.ledger, sending.outbox, scheduler, provider=wallet.address, terms=_terms(settings)
@@ -82,10 +87,17 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
     """
     if settings.transport == "agent":
         if settings.agent is None:
-            raise ConfigError("slurm.agent is missing", hint="Transport agent needs a table slurm.agent.")
+            raise ConfigError(
+                "slurm.agent is missing", hint="Transport agent needs a table slurm.agent."
+            )
         agent = settings.agent
         channel = open_channel(
-            GrpcPeer(address=agent.endpoint, ca=agent.ca_file, certificate=agent.certificate_file, key=agent.key_file)
+            GrpcPeer(
+                address=agent.endpoint,
+                ca=agent.ca_file,
+                certificate=agent.certificate_file,
+                key=agent.key_file,
+            )
         )
         client = AgentClient(channel)
         return client, client
@@ -93,12 +105,17 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
         raise ConfigError("slurm.ssh is missing", hint="Transport ssh needs a table slurm.ssh.")
     ssh = settings.ssh
     access = SshAccess(
-        endpoint=ssh.endpoint, user=ssh.user, key_file=ssh.key_file, known_hosts_file=ssh.known_hosts_file
+        endpoint=ssh.endpoint,
+        user=ssh.user,
+        key_file=ssh.key_file,
+        known_hosts_file=ssh.known_hosts_file,
     )
     return SshScheduler(access, clock), None
 
 
-def _follower(chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int) -> Follower:
+def _follower(
+    chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int
+) -> Follower:
     """Return what tells the supervisor of its claims, whatever else happens on the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
     cursor = SqlCursor(database, "supervisor")
@@ -117,7 +134,9 @@ def _scripts(settings: SupervisorSettings, wallet: Wallet) -> JobDefinitionClien
 def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Rules:
     slack_min = None
     if not chain.contracts.has_batches:
-        (slack_min,) = ask(chain.node, [chain.contracts.constants.slack_minutes()], at_block=chain.ledger.head())
+        (slack_min,) = ask(
+            chain.node, [chain.contracts.constants.slack_minutes()], at_block=chain.ledger.head()
+        )
     return Rules(
         chain_id=settings.chain.chain_id,
         contract=chain.contracts.meta_scheduler.address,

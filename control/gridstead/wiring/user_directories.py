@@ -15,7 +15,11 @@ from gridstead.wiring.ldap_connector import open_directory
 def run(settings: UserDirectoriesSettings) -> None:
     """Run the maker of user directories until it is stopped."""
     ids, places = settings.wallet_ids, settings.storage
-    paths = StoragePaths(homes=places.homes, shared_cache=places.shared_cache, persistent_cache=places.persistent_cache)
+    paths = StoragePaths(
+        homes=places.homes,
+        shared_cache=places.shared_cache,
+        persistent_cache=places.persistent_cache,
+    )
     quota = None
     if places.quota_gib is not None:
         quota = Quota(command=places.quota_command, size_bytes=places.quota_gib << 30)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that more than one field takes part in: resources of steps together, handles, sizes of the whole.
+"""Rules that more than one field takes part in: resources of steps together, handles, sizes of the
+whole.
 
-Steps run at once in two ways: rounds of a parallel loop, and what is launched beside the steps that follow in its list,
-up to the one that waits for it. What runs at once has to fit into the job, or it would wait for itself.
+Steps run at once in two ways: rounds of a parallel loop, and what is launched beside the steps that
+follow in its list, up to the one that waits for it. What runs at once has to fit into the job, or
+it would wait for itself.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Needs:
 
     def or_(self, other: Needs) -> Needs:
         """Return what is enough for either."""
-        return Needs(max(self.cpus, other.cpus), max(self.mem, other.mem), max(self.gpus, other.gpus))
+        return Needs(
+            max(self.cpus, other.cpus), max(self.mem, other.mem), max(self.gpus, other.gpus)
+        )
 
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
@@ -47,7 +51,9 @@ def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     check.networks()
     check.list_of_steps(workflow.steps, ("steps",), {})
     if check.count > MAX_ALL_STEPS:
-        check.problems.append((("steps",), f"has {check.count} steps in all, more than {MAX_ALL_STEPS}"))
+        check.problems.append(
+            (("steps",), f"has {check.count} steps in all, more than {MAX_ALL_STEPS}")
+        )
     return tuple(check.problems)
 
 
@@ -64,7 +70,9 @@ class _Check:
         names = [network.name for network in self.workflow.virtual_networks]
         for number, name in enumerate(names):
             if name in names[:number]:
-                self.problems.append((("virtualNetworks", number, "name"), "is the name of another network already"))
+                self.problems.append(
+                    (("virtualNetworks", number, "name"), "is the name of another network already")
+                )
 
     def list_of_steps(self, steps: Iterable[Step], path: Path, around: Handles) -> Needs:
         """Return the most that a list of steps takes at any time."""
@@ -78,7 +86,9 @@ class _Check:
                 running.pop(handle.lower(), None)
             beside = sum(running.values(), Needs())
             need = self._step(step, place, handles)
-            together = self._fit(place, beside + need, "with what was launched before and still runs, it takes")
+            together = self._fit(
+                place, beside + need, "with what was launched before and still runs, it takes"
+            )
             peak = peak.or_(together)
             if step.launch:
                 name = self._handle(step, place, handles) or f"#{number}"
@@ -101,7 +111,9 @@ class _Check:
         if name is None:
             return None
         if name.lower() in handles:
-            self.problems.append(((*path, "launch", "handleName"), "is the handle of another step already"))
+            self.problems.append(
+                ((*path, "launch", "handleName"), "is the handle of another step already")
+            )
         handles[name.lower()] = True
         return name.lower()
 
@@ -117,12 +129,16 @@ class _Check:
             peaks.append(self._run(step.run, (*path, "run", "resources")))
             self._ends(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
-            peaks.append(self.list_of_steps(step.use.module.steps, (*path, "use", "module", "steps"), {}))
+            peaks.append(
+                self.list_of_steps(step.use.module.steps, (*path, "use", "module", "steps"), {})
+            )
         if step.for_:
             peaks.append(self._loop(step.for_, (*path, "for"), handles))
         if step.launch:
             peaks.append(
-                self.list_of_steps(step.launch.steps, (*path, "launch", "steps"), dict.fromkeys(handles, False))
+                self.list_of_steps(
+                    step.launch.steps, (*path, "launch", "steps"), dict.fromkeys(handles, False)
+                )
             )
         most = Needs()
         for peak in peaks:
@@ -140,7 +156,9 @@ class _Check:
         for number, interface in enumerate(run.custom_network_interfaces):
             end = interface.vnet
             if end and end.name not in networks:
-                self.problems.append(((*path, number, "vnet", "name"), "is the name of none of the virtualNetworks"))
+                self.problems.append(
+                    ((*path, number, "vnet", "name"), "is the name of none of the virtualNetworks")
+                )
             elif end and not networks[end.name].holds(end.address):
                 reason = f"is no free address of {end.name}, which has {networks[end.name].gateway_address}"
                 self.problems.append(((*path, number, "vnet", "address"), reason))
@@ -150,19 +168,31 @@ class _Check:
         need = self.list_of_steps(loop.steps, (*path, "steps"), inside)
         if not loop.parallel:
             return need
-        rounds = len(loop.items) if loop.items is not None else len(loop.range.numbers()) if loop.range else 0
+        rounds = (
+            len(loop.items)
+            if loop.items is not None
+            else len(loop.range.numbers())
+            if loop.range
+            else 0
+        )
         if rounds > MAX_PARALLEL:
             self.problems.append((path, f"has {rounds} parallel rounds, more than {MAX_PARALLEL}"))
         return self._fit(path, need.times(rounds), f"its {rounds} parallel rounds together take")
 
     def _fit(self, path: Path, need: Needs, said: str) -> Needs:
-        """Return the need; nothing if it is more than the job has, which is told here and not again further out."""
+        """Return the need; nothing if it is more than the job has, which is told here and not again
+        further out.
+        """
         job = self.workflow.resources
         cpus = job.tasks * job.cpus_per_task
         has = Needs(cpus, cpus * job.mem_per_cpu, job.gpus)
         rows = [
             (need.cpus, has.cpus, "CPU threads"), (need.mem, has.mem, "MB of memory"), (need.gpus, has.gpus, "GPUs"),
         ]  # fmt: skip
-        over = [f"{said} {wants} {unit}, more than the {is_} of the job" for wants, is_, unit in rows if wants > is_]
+        over = [
+            f"{said} {wants} {unit}, more than the {is_} of the job"
+            for wants, is_, unit in rows
+            if wants > is_
+        ]
         self.problems.extend((path, reason) for reason in over)
         return Needs() if over else need

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML text to plain values, with the line of each.
 
-A workflow is one YAML document of mappings, lists and scalars, within bounds. Rule 1: an alias is refused, so a small
-file cannot grow. Rule 2: a key stands once. Rule 3: plain scalars mean what YAML 1.2's core schema says (``yes``,
-``on`` and ``2024-01-01`` are text, ``010`` is ten), which is what clients of the grid read into these fields.
+A workflow is one YAML document of mappings, lists and scalars, within bounds. Rule 1: an alias is
+refused, so a small file cannot grow. Rule 2: a key stands once. Rule 3: plain scalars mean what
+YAML 1.2's core schema says (``yes``, ``on`` and ``2024-01-01`` are text, ``010`` is ten), which is
+what clients of the grid read into these fields.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ class _Reader:
                 raise _invalid(path, "has a key that is not text", line)
             key = event.value
             if key in pairs:
-                self.problems.append(Problem(path=format_path((*path, key)), reason="stands twice", line=line))
+                self.problems.append(
+                    Problem(path=format_path((*path, key)), reason="stands twice", line=line)
+                )
             self.lines.setdefault((*path, key), line)
             pairs.setdefault(key, self.value(next(self.events), (*path, key)))
         return pairs
@@ -121,7 +124,11 @@ def load(text: str) -> Document:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
     if directive := _TAG_DIRECTIVE.search(text):  # the parser compares each with all others
-        raise _invalid((), "has the directive %TAG; tags are not allowed", text.count("\n", 0, directive.start()) + 1)
+        raise _invalid(
+            (),
+            "has the directive %TAG; tags are not allowed",
+            text.count("\n", 0, directive.start()) + 1,
+        )
     try:
         return _load(text)
     except yaml.MarkedYAMLError as err:
@@ -180,7 +187,9 @@ def _line(event: Event) -> int:
 
 
 def _is_text(char: str) -> bool:
-    return char in "\t\n\r\x85" or (char >= " " and not "\x7f" <= char <= "\x9f" and not "\ud800" <= char <= "\udfff")
+    return char in "\t\n\r\x85" or (
+        char >= " " and not "\x7f" <= char <= "\x9f" and not "\ud800" <= char <= "\udfff"
+    )
 
 
 def _invalid(path: Path, reason: str, line: int | None) -> InvalidWorkflow:

@@ -37,11 +37,17 @@ def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
     """Return whether the value at a place of a mapping is a password, a key or a token."""
     names = [part for part in loc if isinstance(part, str)]
     model = model_at(tuple(names[:-1]), root)
-    return any(not field.repr for field in model.model_fields.values() if field.alias in names[-1:]) if model else False
+    return (
+        any(not field.repr for field in model.model_fields.values() if field.alias in names[-1:])
+        if model
+        else False
+    )
 
 
 def homes(field: str) -> tuple[str, ...]:
-    """Return where a field may stand, as in ``steps[].run.env``; empty if the language has no such field."""
+    """Return where a field may stand, as in ``steps[].run.env``; empty if the language has no such
+    field.
+    """
     return _homes().get(field, ())
 
 
@@ -54,7 +60,9 @@ def _homes() -> dict[str, tuple[str, ...]]:
     return {field: tuple(places) for field, places in found.items()}
 
 
-def _models(model: type[BaseModel], place: str, seen: set[type[BaseModel]]) -> Iterator[tuple[str, type[BaseModel]]]:
+def _models(
+    model: type[BaseModel], place: str, seen: set[type[BaseModel]]
+) -> Iterator[tuple[str, type[BaseModel]]]:
     """Each mapping of the language once for each way to it that does not pass a step twice."""
     yield place, model
     around = {*seen, model}
@@ -62,4 +70,6 @@ def _models(model: type[BaseModel], place: str, seen: set[type[BaseModel]]) -> I
         inner = model_in(field.annotation)
         if inner and inner not in around:
             is_list = "tuple" in str(field.annotation)
-            yield from _models(inner, f"{place}{field.alias or name}{'[]' if is_list else ''}.", around)
+            yield from _models(
+                inner, f"{place}{field.alias or name}{'[]' if is_list else ''}.", around
+            )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The language as a JSON Schema, for editors.
 
-What it accepts may still break a rule that more than one field takes part in. What it refuses is refused by parse too,
-but for fields in a wrong place and fields without a value.
+What it accepts may still break a rule that more than one field takes part in. What it refuses is
+refused by parse too, but for fields in a wrong place and fields without a value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks: words that stand for a step's secrets while the template of a stranger's module sees the step.
+"""Masks: words that stand for a step's secrets while the template of a stranger's module sees the
+step.
 
-A template may put a step where it wants to, and must neither read its secrets nor send them elsewhere. A mask counts
-only in what it came from, unchanged: a password goes to the registry, and a token to the server, that the customer
-wrote beside it. Anywhere else it is a word that says nothing.
+A template may put a step where it wants to, and must neither read its secrets nor send them
+elsewhere. A mask counts only in what it came from, unchanged: a password goes to the registry, and
+a token to the server, that the customer wrote beside it. Anywhere else it is a word that says
+nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +27,18 @@ class Masks:
     """The masks of one step."""
 
     def __init__(self) -> None:
-        self._origins: dict[str, tuple[Any, Any]] = {}  # what a mask is in, and what that was before
+        self._origins: dict[
+            str, tuple[Any, Any]
+        ] = {}  # what a mask is in, and what that was before
 
     def put_on(self, model: M) -> M:
         """Return a model with a mask in place of each secret in it."""
         inside = _rebuilt(model, lambda inner, _: self.put_on(inner), ())
-        own = [name for name, info in type(model).model_fields.items() if not info.repr and getattr(model, name)]
+        own = [
+            name
+            for name, info in type(model).model_fields.items()
+            if not info.repr and getattr(model, name)
+        ]
         masks = {name: self._mask(number) for number, name in enumerate(own)}
         masked = inside.model_copy(update=masks)
         self._origins |= dict.fromkeys(masks.values(), (masked, model))
@@ -49,7 +57,9 @@ class Masks:
             masked, original = origin
             if model != masked:
                 reason = "is a secret of the step that uses the module, which counts only where that step has it"
-                raise InvalidWorkflow(Problem(path=format_path((*path, info.alias or name)), reason=reason))
+                raise InvalidWorkflow(
+                    Problem(path=format_path((*path, info.alias or name)), reason=reason)
+                )
             restored: M = original
             return restored
         return _rebuilt(model, self.take_off, path)

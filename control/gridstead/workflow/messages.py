@@ -29,7 +29,8 @@ _WANTED = {
 }
 
 
-# The names that the reference gives to rules, for programs that read them; what it does not check has our own.
+# The names that the reference gives to rules, for programs that read them; what it does not check
+# has our own.
 _RULES = {
     "missing": "required",
     "greater_than_equal": "gte",
@@ -65,7 +66,9 @@ def is_misplaced(detail: ErrorDetails) -> bool:
 
 
 def misplaced(path: Path, prefix: Path, document: Document) -> Problem:
-    """Return that a field stands where it does nothing, and where it belongs in the mapping that is at the prefix."""
+    """Return that a field stands where it does nothing, and where it belongs in the mapping that is
+    at the prefix.
+    """
     places = (".".join((*map(str, prefix), home)) for home in homes(str(path[-1])))
     return Problem(
         path=format_path(path),
@@ -78,10 +81,14 @@ def misplaced(path: Path, prefix: Path, document: Document) -> Problem:
 def _without_echoes(details: list[ErrorDetails]) -> list[ErrorDetails]:
     """A list of nothing but wrong items is also told to be too short; the items say it better."""
     places = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
-    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in places]
+    return [
+        detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in places
+    ]
 
 
-def _problem(detail: ErrorDetails, prefix: Path, document: Document, root: type[BaseModel]) -> Problem:
+def _problem(
+    detail: ErrorDetails, prefix: Path, document: Document, root: type[BaseModel]
+) -> Problem:
     path = (*prefix, *detail["loc"])
     if detail["type"] == "extra_forbidden":
         return _unknown(detail["loc"], path, document, "is not a known field", root)
@@ -89,7 +96,9 @@ def _problem(detail: ErrorDetails, prefix: Path, document: Document, root: type[
     if detail["type"] in _SAYS_NOT_WHAT and not is_secret(detail["loc"], root):
         reason += _found(detail["input"])
     rule = _RULES.get(detail["type"], "valid")
-    return Problem(path=format_path(path), reason=reason, hint=hint, line=document.line(path), rule=rule)
+    return Problem(
+        path=format_path(path), reason=reason, hint=hint, line=document.line(path), rule=rule
+    )
 
 
 def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
@@ -99,7 +108,10 @@ def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
     if kind in _WANTED:
         quote = kind == "string_type" and isinstance(found, bool | int | float)
         shown = f"{_KINDS.get(type(found), 'something else')}"
-        return f"{_WANTED[kind]}, not {shown}", "Put it in quotes to make it text." if quote else None
+        return (
+            f"{_WANTED[kind]}, not {shown}",
+            "Put it in quotes to make it text." if quote else None,
+        )
     if kind in ("greater_than_equal", "less_than_equal"):
         word, bound = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
         return f"must be at {word} {bound}, not {shorten(str(found))}", None
@@ -124,10 +136,20 @@ def _found(value: object) -> str:
     return f"; it is {value}" if isinstance(value, int) else ""
 
 
-def _unknown(loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow) -> Problem:
+def _unknown(
+    loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow
+) -> Problem:
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()
     near = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Known fields here: {', '.join(names)}." if names else None
-    return Problem(path=format_path(path), reason=reason, hint=hint, line=line, rule=_RULES["extra_forbidden"])
+    hint = (
+        f"Did you mean {near[0]}?"
+        if near
+        else f"Known fields here: {', '.join(names)}."
+        if names
+        else None
+    )
+    return Problem(
+        path=format_path(path), reason=reason, hint=hint, line=line, rule=_RULES["extra_forbidden"]
+    )

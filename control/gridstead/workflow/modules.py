@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that a workflow uses: each is fetched, filled as a template, checked, and put into the step that uses it.
+"""Modules that a workflow uses: each is fetched, filled as a template, checked, and put into the
+step that uses it.
 
-A module is a stranger's text. Rule 1: a template sees the job without its secrets, and the step that uses it with masks
-in their place, nothing else. Rule 2: numbers and depth are bounded, whatever modules use each other. Rule 3: what is
-fetched is told by the caller, so nothing here knows of hosts.
+A module is a stranger's text. Rule 1: a template sees the job without its secrets, and the step
+that uses it with masks in their place, nothing else. Rule 2: numbers and depth are bounded,
+whatever modules use each other. Rule 3: what is fetched is told by the caller, so nothing here
+knows of hosts.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from gridstead.workflow.document import Document, Path, load
 from gridstead.workflow.gotemplate import Value, expand
 from gridstead.workflow.masks import Masks
 from gridstead.workflow.reading import read
-from gridstead.workflow.schema import JobResources, Module, ModuleSource, ResolvedUse, Step, StepUse, Workflow
+from gridstead.workflow.schema import (
+    JobResources,
+    Module,
+    ModuleSource,
+    ResolvedUse,
+    Step,
+    StepUse,
+    Workflow,
+)
 
 MAX_MODULES = 32
 MAX_DEPTH = 5
@@ -29,7 +39,8 @@ TextOf = Callable[[ModuleSource], str]
 
 
 def resolve(workflow: Workflow, text_of: TextOf) -> tuple[Workflow, tuple[tuple[Path, str], ...]]:
-    """Return a workflow with the modules that it uses, and the place and the reason of each rule that it breaks then.
+    """Return a workflow with the modules that it uses, and the place and the reason of each rule
+    that it breaks then.
 
     Args:
         workflow: One that breaks no rule by itself.
@@ -71,7 +82,9 @@ class _Resolver:
                 changes[name] = self.steps(inner, (*path, alias), depth)
         for name, alias in (("for_", "for"), ("launch", "launch")):
             if of := getattr(step, name):
-                changes[name] = of.model_copy(update={"steps": self.steps(of.steps, (*path, alias, "steps"), depth)})
+                changes[name] = of.model_copy(
+                    update={"steps": self.steps(of.steps, (*path, alias, "steps"), depth)}
+                )
         if step.use and (use := self._use(step, step.use, (*path, "use"), depth)):
             changes["use"] = use
         return step.model_copy(update=changes)
@@ -98,7 +111,9 @@ class _Resolver:
         self._check(use, module, path)
         inner = self.steps(module.steps, (*path, "module", "steps"), depth + 1)
         fields = {name: getattr(use, name) for name in StepUse.model_fields}
-        return ResolvedUse.model_construct(**fields, module=module.model_copy(update={"steps": inner}))
+        return ResolvedUse.model_construct(
+            **fields, module=module.model_copy(update={"steps": inner})
+        )
 
     def _check(self, use: StepUse, module: Module, path: Path) -> None:
         names = [each.key for each in module.inputs]
@@ -116,7 +131,10 @@ class _Resolver:
 
 def _module(text: str, workflow: Workflow, step: Step) -> Module:
     masks = Masks()
-    values = {"Job": _plain(workflow, secrets=False), "Step": _plain(masks.put_on(step), secrets=True)}
+    values = {
+        "Job": _plain(workflow, secrets=False),
+        "Step": _plain(masks.put_on(step), secrets=True),
+    }
     document = load(expand(text, values))
     return masks.take_off(read(document.value, (), document, Module, strict=False).model)
 
@@ -129,10 +147,14 @@ def _lacking(has: JobResources, wants: JobResources) -> Iterator[str]:
 
 
 def _plain(value: Value, *, secrets: bool) -> Value:
-    """Return what a template sees: all fields by their names in files; secrets without a value, or as they are."""
+    """Return what a template sees: all fields by their names in files; secrets without a value, or
+    as they are.
+    """
     if isinstance(value, BaseModel):
         return {
-            info.alias or name: _plain(getattr(value, name), secrets=secrets) if secrets or info.repr else None
+            info.alias or name: _plain(getattr(value, name), secrets=secrets)
+            if secrets or info.repr
+            else None
             for name, info in type(value).model_fields.items()
         }
     return [_plain(item, secrets=secrets) for item in value] if isinstance(value, tuple) else value

@@ -51,10 +51,15 @@ def check_workflow(text: str, *, strict: bool = False, modules: TextOf | None = 
         beside = [key for key in value if key != "job"]
         warnings = [misplaced((key,), prefix, document) for key in beside if homes(key)]
         wrong = [beside_job(key, document) for key in beside if not homes(key)]
-        document = replace(document, problems=(*document.problems, *wrong, *(warnings if strict else ())))
+        document = replace(
+            document, problems=(*document.problems, *wrong, *(warnings if strict else ()))
+        )
         value = value["job"]
     checked = _check(value, prefix, document, strict=strict, modules=modules)
-    return replace(checked, warnings=tuple(sorted((*warnings, *checked.warnings), key=lambda told: told.line or 0)))
+    return replace(
+        checked,
+        warnings=tuple(sorted((*warnings, *checked.warnings), key=lambda told: told.line or 0)),
+    )
 
 
 def parse_workflow(text: str) -> Workflow:
@@ -67,16 +72,21 @@ def parse_workflow(text: str) -> Workflow:
 
 
 def from_graphql(mapping: Mapping[str, object], *, modules: TextOf | None = None) -> Workflow:
-    """Return the workflow that came over the wire, with its modules if there is something to fetch them with.
+    """Return the workflow that came over the wire, with its modules if there is something to fetch
+    them with.
 
     Raises:
         InvalidWorkflow: If it breaks a rule; with every broken rule.
         ModuleUnavailable: A module could not be fetched now.
     """
-    return _check(dict(mapping), (), Document(value=None, lines={}), strict=True, modules=modules).workflow
+    return _check(
+        dict(mapping), (), Document(value=None, lines={}), strict=True, modules=modules
+    ).workflow
 
 
-def _check(value: object, prefix: Path, document: Document, *, strict: bool, modules: TextOf | None = None) -> Checked:
+def _check(
+    value: object, prefix: Path, document: Document, *, strict: bool, modules: TextOf | None = None
+) -> Checked:
     found = read(value, prefix, document, Workflow, strict=strict)
     workflow, places = found.model, tuple(broken_rules(found.model))
     if modules and not places:
@@ -92,7 +102,10 @@ def _idle(workflow: Workflow) -> Iterator[tuple[Path, str]]:
     for path, step in _placed(workflow.steps, ("steps",)):
         run = step.run
         if run and run.network == HOST:
-            for name, given in (("dns", run.dns), ("customNetworkInterfaces", run.custom_network_interfaces)):
+            for name, given in (
+                ("dns", run.dns),
+                ("customNetworkInterfaces", run.custom_network_interfaces),
+            ):
                 if given:
                     yield (*path, "run", name), "does nothing on the network of the host"
 
@@ -110,7 +123,9 @@ def _placed(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path, Step]]:
             yield from _placed(some, (*place, *name))
 
 
-def _located(places: Iterable[tuple[Path, str]], prefix: Path, document: Document) -> Iterable[Problem]:
+def _located(
+    places: Iterable[tuple[Path, str]], prefix: Path, document: Document
+) -> Iterable[Problem]:
     for place, reason in places:
         path = (*prefix, *place)
         yield Problem(path=format_path(path), reason=reason, line=document.line(path))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A document as one of the language's mappings, with every rule that it breaks by itself.
 
-A field of the language in a place where it does nothing is a warning: published workflows have such, and run.
+A field of the language in a place where it does nothing is a warning: published workflows have
+such, and run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class ReadWorkflow(Generic[M]):
     warnings: tuple[Problem, ...]
 
 
-def read(value: object, prefix: Path, document: Document, model: type[M], *, strict: bool) -> ReadWorkflow[M]:
+def read(
+    value: object, prefix: Path, document: Document, model: type[M], *, strict: bool
+) -> ReadWorkflow[M]:
     """Return what a value of a document says.
 
     Args:
@@ -59,7 +62,9 @@ def read(value: object, prefix: Path, document: Document, model: type[M], *, str
     ]  # fmt: skip
     if found is None or problems:
         raise invalid(problems)
-    return ReadWorkflow(model=found, warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0)))
+    return ReadWorkflow(
+        model=found, warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0))
+    )
 
 
 def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
@@ -79,11 +84,19 @@ def _validated(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetai
 
 
 def _without_nothing(value: object, path: Path) -> object:
-    """A field with no value is a field that is not there, in YAML as on the wire. What is too deep is an error."""
+    """A field with no value is a field that is not there, in YAML as on the wire. What is too deep
+    is an error.
+    """
     if len(path) > MAX_DEPTH:
-        raise InvalidWorkflow(Problem(path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels"))
+        raise InvalidWorkflow(
+            Problem(path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels")
+        )
     if isinstance(value, dict):
-        return {key: _without_nothing(item, (*path, key)) for key, item in value.items() if item is not None}
+        return {
+            key: _without_nothing(item, (*path, key))
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list | tuple):
         return [_without_nothing(item, (*path, number)) for number, item in enumerate(value)]
     return value
@@ -95,7 +108,11 @@ def _without(value: object, places: Iterable[Path]) -> object:
 
     def kept(value: object, path: Path) -> object:
         if isinstance(value, dict):
-            return {key: kept(item, (*path, key)) for key, item in value.items() if (*path, key) not in gone}
+            return {
+                key: kept(item, (*path, key))
+                for key, item in value.items()
+                if (*path, key) not in gone
+            }
         if isinstance(value, list):
             return [kept(item, (*path, number)) for number, item in enumerate(value)]
         return value

@@ -102,7 +102,9 @@ def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type
 def _section(model: type[BaseModel]) -> str:
     rows = [_row(field, name) for name, field in model.model_fields.items()]
     about = cleandoc(model.__doc__ or "")
-    head = f"## {name_of(model)}\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|"
+    head = (
+        f"## {name_of(model)}\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|"
+    )
     return "\n".join([head, *rows, ""])
 
 

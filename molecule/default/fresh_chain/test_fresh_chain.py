@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fresh chain over an old cluster: numbers start again, and Slurm and its accounting hold jobs of the same numbers.
+"""A fresh chain over an old cluster: numbers start again, and Slurm and its accounting hold jobs of
+the same numbers.
 
 The old chain is there again afterwards.
 """
@@ -12,7 +13,8 @@ from tests.e2e.conftest import Grid, wait_until
 
 ANVIL = "/var/lib/private/gridstead-anvil"
 UNITS = " ".join(
-    f"gridstead-{name}" for name in ("anvil", "supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
+    f"gridstead-{name}"
+    for name in ("anvil", "supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
 )
 
 
@@ -29,16 +31,22 @@ def fresh_chain(lab, play):
             with contextlib.closing(Grid(lab)) as fresh:
                 yield fresh
         finally:
-            lab.sh("control", f"systemctl stop {UNITS}; mv {ANVIL}/old-state.json {ANVIL}/state.json")
+            lab.sh(
+                "control", f"systemctl stop {UNITS}; mv {ANVIL}/old-state.json {ANVIL}/state.json"
+            )
             lab.sh("control", f"systemctl start gridstead-anvil; systemctl start {UNITS}")
 
     return replaced
 
 
 def records(lab, name, job):
-    """Return the records of a Slurm job name that prove to be of this job of this chain, and the others."""
+    """Return the records of a Slurm job name that prove to be of this job of this chain, and the
+    others.
+    """
     known = lab.sacct(name)
-    ours = [one for one in known if one["admincomment"].split("/")[-1] == job["batch_location_hash"]]
+    ours = [
+        one for one in known if one["admincomment"].split("/")[-1] == job["batch_location_hash"]
+    ]
     return ours, [one for one in known if one not in ours]
 
 
@@ -56,7 +64,10 @@ def test_nothing_of_an_old_chain_is_adopted_on_a_fresh_one(grid, lab, fresh_chai
         number = fresh.submit(someone, "sleep 3")
         assert number <= ended
         job = fresh.wait(someone, number, "FINISHED")
-        wait_until(lambda: records(lab, old_job["id"], old_job)[0][-1]["state"].startswith("CANCELLED"), timeout=120)
+        wait_until(
+            lambda: records(lab, old_job["id"], old_job)[0][-1]["state"].startswith("CANCELLED"),
+            timeout=120,
+        )
 
         ((record,), of_the_old_chain) = records(lab, job["id"], job)
         assert of_the_old_chain
@@ -65,7 +76,8 @@ def test_nothing_of_an_old_chain_is_adopted_on_a_fresh_one(grid, lab, fresh_chai
         assert fresh.balance(someone.address) == credits_before - job["cost_wei"] > 0
         assert fresh.balance(fresh.provider) == billing_oracle.earned(job["cost_wei"]) > 0
 
-    # On the old chain the job still runs. What we ended for want of a claim says nothing of it: it is run anew.
+    # On the old chain the job still runs. What we ended for want of a claim says nothing of it: it
+    # is run anew.
     someone = grid.customer("pioneer")
     wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
     someone.run("job", "cancel", str(alive))

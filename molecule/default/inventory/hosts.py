@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's inventory for a scenario's own lab, also when molecule passes no environment. Scenarios link to it."""
+"""The lab's inventory for a scenario's own lab, also when molecule passes no environment. Scenarios
+link to it.
+"""
 
 import os
 import sys

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site's authority is exchanged in two steps, under a paid job that writes its log before, between and after."""
+"""The site's authority is exchanged in two steps, under a paid job that writes its log before,
+between and after.
+"""
 
 import socket
 import ssl
@@ -27,7 +29,9 @@ class Site:
         return {self._lab.sh(host, "cat /etc/gridstead/pki/ca.crt") for host in self._lab.hosts}
 
     def believed(self, authority):
-        """Return the ports at which a customer who trusts this authority alone finds whom it vouches for."""
+        """Return the ports at which a customer who trusts this authority alone finds whom it
+        vouches for.
+        """
         context = ssl.create_default_context(cadata=authority)
         (host,) = self._lab.group("control_plane")
         return [port for port in PORTS if self._answers(context, self._lab.address(host), port)]

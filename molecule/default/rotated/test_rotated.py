@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every secret is exchanged while twenty jobs run: all settle for what they took, and no old secret is good."""
+"""Every secret is exchanged while twenty jobs run: all settle for what they took, and no old secret
+is good.
+"""
 
 import contextlib
 import hashlib
@@ -39,9 +41,11 @@ def secret(lab, name):
 
 
 def workflow(folder, number):
-    """Return a job of many steps, each of which asks slurmctld and its node, and how often it looks at the clock.
+    """Return a job of many steps, each of which asks slurmctld and its node, and how often it looks
+    at the clock.
 
-    It begins when all jobs run, and hurries to its end when all is exchanged. Half of the jobs have a step after that.
+    It begins when all jobs run, and hurries to its end when all is exchanged. Half of the jobs have
+    a step after that.
     """
     steps = STEPS[0] + number * (STEPS[1] - STEPS[0]) // (JOBS - 1)
     look = f"date +%s >>~/{folder}/{number}"
@@ -55,7 +59,9 @@ def workflow(folder, number):
 
 
 def evidence(record):
-    """Return what a provider commits itself to when it bills by this record: docs/explanation/billing.md."""
+    """Return what a provider commits itself to when it bills by this record:
+    docs/explanation/billing.md.
+    """
     start, end, elapsed = (int(record[name]) for name in ("start", "end", "elapsedraw"))
     code, signal = map(int, record["exitcode"].split(":"))
     told = [record[name] for name in ("admincomment", "jobid", "user", "state", "submit")]
@@ -64,13 +70,18 @@ def evidence(record):
 
 
 def as_billed(record, bill):
-    """Return the record that a bill rests on: this one, or the one with an earlier end that slurmdbd had before.
+    """Return the record that a bill rests on: this one, or the one with an earlier end that
+    slurmdbd had before.
 
-    A slurmctld that starts anew tells slurmdbd again when each job ended that it still lists, and slurmdbd writes that
-    over what it had, so the record that was billed may be gone. The bill has its hash. None if no record fits.
+    A slurmctld that starts anew tells slurmdbd again when each job ended that it still lists, and
+    slurmdbd writes that over what it had, so the record that was billed may be gone. The bill has
+    its hash. None if no record fits.
     """
     start, end, elapsed = (int(record[name]) for name in ("start", "end", "elapsedraw"))
-    earlier = (record | {"end": str(end - less), "elapsedraw": str(elapsed - less)} for less in range(end - start + 1))
+    earlier = (
+        record | {"end": str(end - less), "elapsedraw": str(elapsed - less)}
+        for less in range(end - start + 1)
+    )
     return next((one for one in earlier if evidence(one) == bill.evidence), None)
 
 
@@ -84,7 +95,13 @@ class Site:
         self.directory = lab.group("directory")[0]
 
     def secrets(self):
-        names = ("munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-connector", "directory-sssd")
+        names = (
+            "munge_key",
+            "slurm_jwt_key",
+            "slurmdbd_password",
+            "directory-connector",
+            "directory-sssd",
+        )
         return {name: secret(self.lab, name) for name in names}
 
     def certificates(self):
@@ -114,21 +131,34 @@ class Site:
         runuser -u munge -- munged --force --key-file $d/key --socket $d/socket --pid-file $d/pid --log-file $d/log \
           --seed-file $d/seed
         munge --no-input --socket $d/socket | unmunge --output=/dev/null"""
-        return self.lab.run(self.database, "bash", "-c", script, input=key, check=False).returncode == 0
+        return (
+            self.lab.run(self.database, "bash", "-c", script, input=key, check=False).returncode
+            == 0
+        )
 
     def _signs(self, key):
-        token = subprocess.run(["python3", "-c", JWT], input=key, capture_output=True, text=True, check=True).stdout
+        token = subprocess.run(
+            ["python3", "-c", JWT], input=key, capture_output=True, text=True, check=True
+        ).stdout
         asked = f"X-SLURM-USER-TOKEN:{token}"
         said = self.lab.run(self.lab.controller, "sh", "-c", ASK.format(SLURM), input=asked).stdout
         return '"statistics"' in said and '"error_number"' not in said
 
     def _logs_in(self, password):
         ask = "IFS= read -r MYSQL_PWD; export MYSQL_PWD; mariadb --user=slurm slurm_acct_db --execute='select 1'"
-        return self.lab.run(self.database, "bash", "-c", ask, input=password + "\n", check=False).returncode == 0
+        return (
+            self.lab.run(
+                self.database, "bash", "-c", ask, input=password + "\n", check=False
+            ).returncode
+            == 0
+        )
 
     def _binds(self, password):
         ask = f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {BIND.format(self.directory)}"
-        return self.lab.run(self.directory, "sh", "-c", ask, input=password, check=False).returncode == 0
+        return (
+            self.lab.run(self.directory, "sh", "-c", ask, input=password, check=False).returncode
+            == 0
+        )
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +187,10 @@ def run(lab, customer, member, site, play):
     numbers = member.submit([one for one, _ in asked], credits_=200)
 
     def states():
-        return [job.state.name for job in member.ledger.jobs(numbers, at_block=member.ledger.head()).values()]
+        return [
+            job.state.name
+            for job in member.ledger.jobs(numbers, at_block=member.ledger.head()).values()
+        ]
 
     wait_until(lambda: states() == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
     begun = f"find {home.removesuffix(name)} -path '{home}/*'"
@@ -181,10 +214,15 @@ def test_it_is_exchanged_while_jobs_run(run):
     assert still >= JOBS // 2
 
 
-def test_every_job_ends_well_once_and_is_paid_for_what_it_took(lab, grid, customer, member, site, run):
+def test_every_job_ends_well_once_and_is_paid_for_what_it_took(
+    lab, grid, customer, member, site, run
+):
     *_, jobs, looks, home = run
     records = many_customers.records_of(lab, jobs)
-    seen = [line.split(":") for line in lab.sh(site.storage, f"cd {home}; grep -r '^[0-9]'").splitlines()]
+    seen = [
+        line.split(":")
+        for line in lab.sh(site.storage, f"cd {home}; grep -r '^[0-9]'").splitlines()
+    ]
     late = []
     for at, (number, job) in enumerate(jobs.items()):
         (record,) = records[number]
@@ -200,7 +238,9 @@ def test_every_job_ends_well_once_and_is_paid_for_what_it_took(lab, grid, custom
     assert 0 <= min(late) <= max(late) <= UNHEARD_S
 
 
-@pytest.mark.parametrize("name", ["munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-sssd"])
+@pytest.mark.parametrize(
+    "name", ["munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-sssd"]
+)
 def test_the_new_secret_is_good_and_the_old_one_is_not(run, site, name):
     before, *_ = run
 

@@ -14,7 +14,9 @@ UNITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "unit"), [(name, unit) for name, units in UNITS.items() for unit in units])
+@pytest.mark.parametrize(
+    ("name", "unit"), [(name, unit) for name, units in UNITS.items() for unit in units]
+)
 def test_a_service_runs_now_and_after_a_boot(on, name, unit):
     service = on(name).service(unit)
 
@@ -39,17 +41,24 @@ def test_the_node_is_idle_as_the_login_host_sees_it(on):
 
 
 def test_accounting_knows_the_cluster(on):
-    assert on("control").check_output("sacctmgr --noheader --parsable2 show cluster format=cluster") == "gridstead"
+    assert (
+        on("control").check_output("sacctmgr --noheader --parsable2 show cluster format=cluster")
+        == "gridstead"
+    )
 
 
 def test_a_qos_limits_gpus_from_the_first_run(on):
-    shown = on("control").check_output("sacctmgr --noheader --parsable2 show qos short format=MaxTRESPerUser,MaxWall")
+    shown = on("control").check_output(
+        "sacctmgr --noheader --parsable2 show qos short format=MaxTRESPerUser,MaxWall"
+    )
 
     assert shown == "cpu=64,gres/gpu=2|04:00:00"
 
 
 def test_slurmrestd_has_no_network_port(on):
-    assert not [line for line in on("control").socket.get_listening_sockets() if line.endswith(":6820")]
+    assert not [
+        line for line in on("control").socket.get_listening_sockets() if line.endswith(":6820")
+    ]
 
 
 @pytest.mark.parametrize("name", UNITS)

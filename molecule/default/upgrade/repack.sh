@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes packages out of the installed ones of Slurm, with a higher revision, in a folder that apt can install from. Nothing
-# else about them is new, but that slurmd's cannot be configured while /var/tmp/broken is there.
+# Makes packages out of the installed ones of Slurm, with a higher revision, in a folder that apt
+# can install from. Nothing else about them is new, but that slurmd's cannot be configured while
+# /var/tmp/broken is there.
 # Usage: repack.sh FOLDER SUFFIX
 set -euo pipefail
 shopt -s nullglob

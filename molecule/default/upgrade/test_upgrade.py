@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""upgrade.yml on a cluster that runs, under a paid job: what it says before, where it stops, how it goes on.
+"""upgrade.yml on a cluster that runs, under a paid job: what it says before, where it stops, how it
+goes on.
 
 The newer Slurm is the installed one in packages of a higher revision, because there is no other.
 """
@@ -50,13 +51,24 @@ class Cluster:
     @property
     def daemons(self):
         """Slurm's daemons, as pairs of host and unit, in the order of an upgrade."""
-        units = zip(STAGES, (["slurmdbd"], ["slurmctld", "slurmrestd"], ["slurmd"], ["sackd"]), strict=True)
-        return [(host, unit) for stage, names in units for host in self.lab.group(stage) for unit in names]
+        units = zip(
+            STAGES, (["slurmdbd"], ["slurmctld", "slurmrestd"], ["slurmd"], ["sackd"]), strict=True
+        )
+        return [
+            (host, unit)
+            for stage, names in units
+            for host in self.lab.group(stage)
+            for unit in names
+        ]
 
     def started(self):
-        """Return when each daemon was started, by host and unit. Units: microseconds of the one clock of all hosts."""
+        """Return when each daemon was started, by host and unit. Units: microseconds of the one
+        clock of all hosts.
+        """
         ask = "systemctl show --property=ActiveEnterTimestampMonotonic --value"
-        return {(host, unit): int(self.lab.sh(host, f"{ask} {unit}")) for host, unit in self.daemons}
+        return {
+            (host, unit): int(self.lab.sh(host, f"{ask} {unit}")) for host, unit in self.daemons
+        }
 
     def versions(self):
         """Return the versions of Slurm's packages on each host."""
@@ -110,7 +122,9 @@ def upgrade(play):
 @contextlib.contextmanager
 def cut_off(host):
     """Inside, nobody comes to a host by ssh."""
-    init = processes.init_of(processes.nspawns(names.names(CHECKOUT, os.environ["GRIDSTEAD_LAB_NAME"]))[host])
+    init = processes.init_of(
+        processes.nspawns(names.names(CHECKOUT, os.environ["GRIDSTEAD_LAB_NAME"]))[host]
+    )
     nft = ["nsenter", f"--target={init}", "--net", "nft"]
     subprocess.run([*nft, AWAY], check=True)
     try:
@@ -131,7 +145,9 @@ def test_a_check_tells_what_is_newer_and_changes_nothing(cluster, newer, running
     assert (cluster.started(), cluster.versions()) == before
 
 
-def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(lab, cluster, newer, running, upgrade):
+def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(
+    lab, cluster, newer, running, upgrade
+):
     before = cluster.started()
     broken = lab.group("slurm_compute")[-1]
     lab.sh(broken, "touch /var/tmp/broken")
@@ -142,8 +158,15 @@ def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(lab, cluster, 
     assert f'{broken} was not upgraded: "Ensure Slurm\'s packages are the newer ones"' in said
     after = cluster.started()
     place = cluster.daemons.index((broken, "slurmd"))
-    assert [daemon for daemon in cluster.daemons if after[daemon] != before[daemon]] == cluster.daemons[:place]
-    assert not [one for host in lab.group("slurm_login") for one in cluster.versions()[host] if SUFFIX in one]
+    assert [
+        daemon for daemon in cluster.daemons if after[daemon] != before[daemon]
+    ] == cluster.daemons[:place]
+    assert not [
+        one
+        for host in lab.group("slurm_login")
+        for one in cluster.versions()[host]
+        if SUFFIX in one
+    ]
 
 
 def test_it_goes_to_its_end_without_a_host_that_is_away(lab, cluster, newer, running, upgrade):
@@ -158,10 +181,14 @@ def test_it_goes_to_its_end_without_a_host_that_is_away(lab, cluster, newer, run
     started, versions = cluster.started(), cluster.versions()
     assert sorted(started[daemon] for daemon in others) == [started[daemon] for daemon in others]
     assert started[away, "slurmd"] == before[away, "slurmd"]
-    assert {one for host in versions if host != away for one in versions[host] if SUFFIX not in one} == set()
+    assert {
+        one for host in versions if host != away for one in versions[host] if SUFFIX not in one
+    } == set()
 
 
-def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(lab, cluster, grid, newer, running, upgrade):
+def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(
+    lab, cluster, grid, newer, running, upgrade
+):
     customer, number, home = running
     before = cluster.started()
     broken = lab.group("slurm_compute")[-1]
@@ -170,15 +197,22 @@ def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(lab, cluster, g
     ended = []
     thread = threading.Thread(target=lambda: ended.extend(upgrade()))
     thread.start()
-    wait_until(lambda: cluster.started()[broken, "slurmd"] != before[broken, "slurmd"] or ended, timeout=PATIENCE_S)
+    wait_until(
+        lambda: cluster.started()[broken, "slurmd"] != before[broken, "slurmd"] or ended,
+        timeout=PATIENCE_S,
+    )
     meanwhile = grid.submit(customer, "echo meanwhile")
     thread.join()
 
     code, said = ended
     assert code == 0, said
     started = cluster.started()
-    assert [daemon for daemon in cluster.daemons if started[daemon] != before[daemon]] == [(broken, "slurmd")]
-    assert {one for versions in cluster.versions().values() for one in versions if SUFFIX not in one} == set()
+    assert [daemon for daemon in cluster.daemons if started[daemon] != before[daemon]] == [
+        (broken, "slurmd")
+    ]
+    assert {
+        one for versions in cluster.versions().values() for one in versions if SUFFIX not in one
+    } == set()
     grid.wait(customer, meanwhile, "FINISHED", timeout=PATIENCE_S)
     lab.sh(lab.group("storage")[0], f"touch {home}/enough")
     grid.wait(customer, number, "FINISHED", timeout=PATIENCE_S)

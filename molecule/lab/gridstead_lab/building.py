@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How one layer of the lab's image is made, in a folder of its own.
 
-All mounts of a build live in a mount namespace of the build and all its processes in a pid namespace, which end with
-this process, so a killed build leaves only a folder, which the lab's ``down`` removes.
+All mounts of a build live in a mount namespace of the build and all its processes in a pid
+namespace, which end with this process, so a killed build leaves only a folder, which the lab's
+``down`` removes.
 """
 
 import os
@@ -84,7 +85,9 @@ def _build_base(place: Path, inputs: Inputs, log: Path) -> None:
     )  # fmt: skip
 
 
-def _build_in_root(place: Path, below: str, script: str, arguments: tuple[str, ...], log: Path) -> None:
+def _build_in_root(
+    place: Path, below: str, script: str, arguments: tuple[str, ...], log: Path
+) -> None:
     """Run a script inside an overlay on the layers below; all mounts are the build's own."""
     shutil.copy(HERE / script, place / "files" / script)
     root, overlay = place / "root", f"upperdir={place}/upper,workdir={place}/work"

@@ -37,10 +37,12 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
-    # volatile: no sync reaches the disk. A killed host's data is in the machine's memory anyway, and a
-    # lab does not outlive the machine's own crash.
+    # volatile: no sync reaches the disk. A killed host's data is in the machine's memory anyway,
+    # and a lab does not outlive the machine's own crash.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
-    commands.run(["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))])
+    commands.run(
+        ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
+    )
 
 
 def give_identity(names: Names, place: Place, public_key: str) -> str:
@@ -99,7 +101,8 @@ def boot(names: Names, place: Place) -> None:
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-                # /proc/sys/net of the host's own network and of those that its users make can be written to.
+                # /proc/sys/net of the host's own network and of those that its users make can be
+                # written to.
                 "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
                 **dict([names.mark.split("=")]),
             },

@@ -3,7 +3,8 @@
 
 ``base`` is a bare Debian, ``packages`` what the roles install, ``wheels`` the Python packages of
 the control plane. A plain image has ``archive`` in place of ``packages``: the same, fetched and not
-installed. A layer gets its name by one rename at the end of its build: what has the name is complete.
+installed. A layer gets its name by one rename at the end of its build: what has the name is
+complete.
 """
 
 import hashlib
@@ -52,18 +53,23 @@ class Layer:
 
 
 def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
-    """Return the layers of the image, lowest first; a plain one has its packages ready, not installed. Pure.
+    """Return the layers of the image, lowest first; a plain one has its packages ready, not
+    installed. Pure.
 
     The wheels depend on the base alone (its Python), so a new package does not fetch them again.
     """
-    base = _digest(FORMAT, inputs.sources, inputs.apt_conf, building.BASE_PACKAGES, building.DPKG_OPTIONS)
+    base = _digest(
+        FORMAT, inputs.sources, inputs.apt_conf, building.BASE_PACKAGES, building.DPKG_OPTIONS
+    )
     kind = "archive" if plain else "packages"
     found = [
         Layer(kind="base", digest=base),
         Layer(kind=kind, digest=_digest(base, inputs.packages, building.recipe(kind))),
     ]
     if inputs.lock:
-        found.append(Layer(kind="wheels", digest=_digest(base, inputs.lock, building.recipe("wheels"))))
+        found.append(
+            Layer(kind="wheels", digest=_digest(base, inputs.lock, building.recipe("wheels")))
+        )
     return tuple(found)
 
 
@@ -95,8 +101,16 @@ def outdated(used: dict[str, float], mounted: str, now: float) -> list[str]:
     """
     newest_first = sorted(used, key=lambda name: used[name], reverse=True)
     kinds = {name.partition("-")[0] for name in used}
-    kept = {name for kind in kinds for name in [x for x in newest_first if x.startswith(f"{kind}-")][:KEPT_LAYERS]}
-    return [name for name in used if name not in kept and name not in mounted and now - used[name] > KEPT_S]
+    kept = {
+        name
+        for kind in kinds
+        for name in [x for x in newest_first if x.startswith(f"{kind}-")][:KEPT_LAYERS]
+    }
+    return [
+        name
+        for name in used
+        if name not in kept and name not in mounted and now - used[name] > KEPT_S
+    ]
 
 
 def lowerdir(image: tuple[Layer, ...]) -> str:

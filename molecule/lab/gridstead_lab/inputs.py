@@ -13,7 +13,8 @@ PACKAGES = Path(__file__).parent.parent / "packages.txt"
 class Inputs:
     """Everything the image depends on.
 
-    Shape: apt_conf is (file name, text), sorted; lock is a hashed lock file, empty before it exists.
+    Shape: apt_conf is (file name, text), sorted; lock is a hashed lock file, empty before it
+        exists.
     """
 
     sources: tuple[str, ...]
@@ -24,13 +25,20 @@ class Inputs:
 
 def look(checkout: Path) -> Inputs:
     """Return the inputs as this machine and this checkout have them."""
-    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    release = dict(
+        line.split("=", 1)
+        for line in Path("/etc/os-release").read_text().splitlines()
+        if "=" in line
+    )
     lock = checkout / "requirements/control.txt"
     places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
     texts = [place.read_text() for place in places if place.is_file()]
     return Inputs(
         sources=sources.translate(texts, release["VERSION_CODENAME"].strip('"')),
-        apt_conf=tuple((file.name, file.read_text()) for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))),
+        apt_conf=tuple(
+            (file.name, file.read_text())
+            for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
+        ),
         packages=read_packages(PACKAGES.read_text()),
         lock=lock.read_text() if lock.is_file() else "",
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moments of a run of Ansible, chosen from the log of an earlier one. Pure.
 
-A moment is a task and the seconds that the run has been in it, not a time since the start: a run that finds things done
-gets to the same task sooner.
+A moment is a task and the seconds that the run has been in it, not a time since the start: a run
+that finds things done gets to the same task sooner.
 """
 
 import re
@@ -19,7 +19,9 @@ _LOGGED = re.compile(r"(?P<time>[\d-]+ [\d:,]+) p=(?P<run>\d+) .*?\| (?P<text>.*
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The ``count``-th time (from 1) that the task with this banner begins, and ``after_s`` seconds more."""
+    """The ``count``-th time (from 1) that the task with this banner begins, and ``after_s`` seconds
+    more.
+    """
 
     banner: str
     count: int
@@ -28,7 +30,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task of a run that has ended: when it began, in seconds since the run's first, and how long it took."""
+    """A task of a run that has ended: when it began, in seconds since the run's first, and how long
+    it took.
+    """
 
     banner: str
     count: int
@@ -37,7 +41,9 @@ class Task:
 
 
 def tasks(log: str) -> list[Task]:
-    """Return the tasks of the longest run in an Ansible log that came to its recap; none if there is no such run."""
+    """Return the tasks of the longest run in an Ansible log that came to its recap; none if there
+    is no such run.
+    """
     runs: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     for line in log.splitlines():
         if not (match := _LOGGED.match(line)):
@@ -62,7 +68,9 @@ def tasks(log: str) -> list[Task]:
 
 
 def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:
-    """Return moments of a run, in order, one at random in each of as many stretches of equal length."""
+    """Return moments of a run, in order, one at random in each of as many stretches of equal
+    length.
+    """
     stretch_s = (run[-1].start_s + run[-1].length_s) / number
     times = [stretch_s * (place + random.random()) for place in range(number)]
     within = [next(task for task in reversed(run) if task.start_s <= time) for time in times]

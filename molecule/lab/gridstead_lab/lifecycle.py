@@ -211,7 +211,9 @@ def _start(names: Names, now: state.State, name: str) -> None:
     one = now.hosts[name]
     recipe = recipe_of(names, name, one)
     network.set_cable(names, one["octet"], plugged=True)
-    host.boot(names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe))
+    host.boot(
+        names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe)
+    )
 
 
 def make(names: Names, place: host.Place, subnet: str, lowerdir: str, public_key: str) -> str:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one limit of the kernel that labs share with the whole machine.
 
-All hosts' root users are one user to the kernel, and each systemd holds some ten inotify instances. A second lab, or a
-busy machine, exceeds the usual 128, and hosts then hang at boot. The first lab raises the limit and notes what it was;
-the last one that goes down gives it back.
+All hosts' root users are one user to the kernel, and each systemd holds some ten inotify instances.
+A second lab, or a busy machine, exceeds the usual 128, and hosts then hang at boot. The first lab
+raises the limit and notes what it was; the last one that goes down gives it back.
 """
 
 from pathlib import Path

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """On which CPU a host must be started, so that its own mount namespaces can be bound.
 
-Slurm's job_container/tmpfs binds the mount namespace of each job to a file. A kernel allows that only if
-the namespace is younger than the one it is bound in, and takes the greater id for the younger. Newer kernels
-(seen with 6.18) give out ids per CPU, in batches: a host that was made on a CPU with a high batch then refuses
-namespaces that its other CPUs make, and about every second job is lost. A host made on the CPU with the lowest
-ids is older than everything in it for ever, because ids of a CPU only grow.
+Slurm's job_container/tmpfs binds the mount namespace of each job to a file. A kernel allows that
+only if the namespace is younger than the one it is bound in, and takes the greater id for the
+younger. Newer kernels (seen with 6.18) give out ids per CPU, in batches: a host that was made on a
+CPU with a high batch then refuses namespaces that its other CPUs make, and about every second job
+is lost. A host made on the CPU with the lowest ids is older than everything in it for ever, because
+ids of a CPU only grow.
 
-As a program this file prints "<cpu> <id>" of a fresh namespace for each CPU; it needs a process of its own.
+As a program this file prints "<cpu> <id>" of a fresh namespace for each CPU; it needs a process of
+its own.
 """
 
 import ctypes
@@ -23,9 +25,15 @@ NS_MNT_GET_ID = 0x8008B705
 
 
 def launcher() -> list[str]:
-    """Return the words before ``systemd-nspawn`` that start it on the right CPU; none if any will do."""
-    done = subprocess.run([sys.executable, "-I", __file__], capture_output=True, text=True, check=True)
-    ids = {int(cpu): int(number) for cpu, number in (line.split() for line in done.stdout.splitlines())}
+    """Return the words before ``systemd-nspawn`` that start it on the right CPU; none if any will
+    do.
+    """
+    done = subprocess.run(
+        [sys.executable, "-I", __file__], capture_output=True, text=True, check=True
+    )
+    ids = {
+        int(cpu): int(number) for cpu, number in (line.split() for line in done.stdout.splitlines())
+    }
     return ["taskset", "--cpu-list", str(cpu_of_lowest(ids))] if ids else []
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
-# Sourced by layers of packages. NAME/CODENAME among the arguments comes from another suite of the same mirror; what it needs
-# comes from the lab's own. Afterwards apt knows that suite, and the arguments are names alone.
+# Sourced by layers of packages. NAME/CODENAME among the arguments comes from another suite of the
+# same mirror; what it needs comes from the lab's own. Afterwards apt knows that suite, and the
+# arguments are names alone.
 
 lists=/etc/apt/sources.list.d
 for word in "$@"; do

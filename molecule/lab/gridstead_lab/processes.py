@@ -41,7 +41,11 @@ def nspawn_root(pid: int, folder: Path) -> Path | None:
     words = argv(pid)
     if not any(word.endswith("systemd-nspawn") for word in words):
         return None
-    roots = (word.removeprefix("--directory=") for word in words if word.startswith(f"--directory={folder}/"))
+    roots = (
+        word.removeprefix("--directory=")
+        for word in words
+        if word.startswith(f"--directory={folder}/")
+    )
     return next(map(Path, roots), None)
 
 
@@ -76,7 +80,9 @@ def init_of(nspawn: int) -> int | None:
     """Return the pid of the container's PID 1; nothing while it is not there yet."""
     children = _read(nspawn, f"task/{nspawn}/children").split()
     for child in map(int, children):
-        numbers = [line.split()[1:] for line in _read(child, "status").splitlines() if "NSpid:" in line]
+        numbers = [
+            line.split()[1:] for line in _read(child, "status").splitlines() if "NSpid:" in line
+        ]
         if numbers and numbers[0][-1] == "1":
             return child
     return None

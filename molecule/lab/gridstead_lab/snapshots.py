@@ -19,23 +19,31 @@ def take(ssh_config: str, host: str) -> Snapshot:
     return json.loads(seen.stdout)
 
 
-def undeclared(before: Snapshot, after: Snapshot, declared: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each thing that is different and that no pattern of what is declared matches.
+def undeclared(
+    before: Snapshot, after: Snapshot, declared: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Return a line for each thing that is different and that no pattern of what is declared
+    matches.
 
     Args:
         before: The host at the one moment.
         after: The host at the other.
-        declared: Each with ``seen``: patterns of names by kind, as in molecule/single/nothing_left/declared.yml.
+        declared: Each with ``seen``: patterns of names by kind, as in
+            molecule/single/nothing_left/declared.yml.
     """
     seen = [one["seen"] for one in declared]
     return [
         f"{kind} {name}: {was} -> {now}"
         for kind, name, was, now in _differences(before, after)
-        if not any(re.fullmatch(pattern, name) for patterns in seen for pattern in patterns.get(kind, ()))
+        if not any(
+            re.fullmatch(pattern, name) for patterns in seen for pattern in patterns.get(kind, ())
+        )
     ]
 
 
-def _differences(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str, str | None, str | None]]:
+def _differences(
+    before: Snapshot, after: Snapshot
+) -> Iterator[tuple[str, str, str | None, str | None]]:
     for kind, was in before.items():
         for name in sorted(was.keys() | after[kind].keys()):
             if was.get(name) != after[kind].get(name):

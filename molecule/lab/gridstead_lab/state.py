@@ -58,7 +58,9 @@ def make_folder(names: Names) -> str:
     names.state.mkdir(parents=True, mode=0o700)
     (names.state / "secrets").mkdir(mode=0o700)
     key = names.state / "id_ed25519"
-    commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"lab {names.lab}", "-f", str(key)])
+    commands.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"lab {names.lab}", "-f", str(key)]
+    )
     return key.with_suffix(".pub").read_text()
 
 
@@ -83,7 +85,10 @@ def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
 
 def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:
     """Return the text of an ssh_config for the hosts. Pure."""
-    blocks = [f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n" for name, (address, _) in hosts.items()]
+    blocks = [
+        f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"
+        for name, (address, _) in hosts.items()
+    ]
     common = (
         f"Host {' '.join(hosts)}\n"
         "    User root\n"

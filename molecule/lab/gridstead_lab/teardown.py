@@ -75,4 +75,6 @@ def _is_driver(names: Names, pid: int) -> bool:
 
 def _is_inside(names: Names, pid: int) -> bool:
     """Return whether a process runs in a host, or is what runs the host."""
-    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(pid, names.prefix)
+    return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(
+        pid, names.prefix
+    )

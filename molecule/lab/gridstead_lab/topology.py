@@ -41,9 +41,11 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """All hosts in order of their addresses, the groups made of groups, and what the hosts start from.
+    """All hosts in order of their addresses, the groups made of groups, and what the hosts start
+    from.
 
-    image: ``prepared`` hosts have the packages that the roles install, ``plain`` ones a bare Debian.
+    image: ``prepared`` hosts have the packages that the roles install, ``plain`` ones a bare
+        Debian.
     """
 
     hosts: tuple[Host, ...]
@@ -61,7 +63,9 @@ class Topology:
 
     def members(self) -> dict[str, list[str]]:
         """Return group name -> host names, for groups that hold hosts directly."""
-        found: dict[str, list[str]] = {child: [] for _, children in self.groups for child in children}
+        found: dict[str, list[str]] = {
+            child: [] for _, children in self.groups for child in children
+        }
         for host in self.hosts:
             for group in host.groups:
                 found.setdefault(group, []).append(host.name)
@@ -151,7 +155,9 @@ def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
         raise InvalidTopology(message)
     for name in raw:
         _require(_GROUP.fullmatch(name) is not None, f"group {name!r}: name not allowed")
-    return tuple((name, _names(children, _GROUP, f"group {name!r}")) for name, children in raw.items())
+    return tuple(
+        (name, _names(children, _GROUP, f"group {name!r}")) for name, children in raw.items()
+    )
 
 
 def _network(raw: object) -> str | None:
@@ -167,7 +173,9 @@ def _network(raw: object) -> str | None:
 
 
 def _names(raw: object, pattern: re.Pattern[str], where: str) -> tuple[str, ...]:
-    if not isinstance(raw, list) or not all(isinstance(item, str) and pattern.fullmatch(item) for item in raw):
+    if not isinstance(raw, list) or not all(
+        isinstance(item, str) and pattern.fullmatch(item) for item in raw
+    ):
         message = f"{where}: must be a list of names matching {pattern.pattern}, not {raw!r}"
         raise InvalidTopology(message)
     return tuple(raw)
@@ -175,7 +183,9 @@ def _names(raw: object, pattern: re.Pattern[str], where: str) -> tuple[str, ...]
 
 def _no_others(raw: dict[str, object], known: set[str], where: str) -> None:
     others = sorted(set(raw) - known)
-    _require(not others, f"{where}: unknown key {', '.join(others)}; known: {', '.join(sorted(known))}")
+    _require(
+        not others, f"{where}: unknown key {', '.join(others)}; known: {', '.join(sorted(known))}"
+    )
 
 
 def _require(holds: bool, message: str) -> None:  # noqa: FBT001

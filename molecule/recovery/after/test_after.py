@@ -6,10 +6,12 @@ import json
 import pytest
 from tests.e2e.conftest import COLD, wait_until
 
-# What Slurm and the chain say of the jobs that were under way, neither of which costs anything. One ran on a host that
-# is gone, which is the provider's fault; the other has lost its environment, which is in no archive, and never ran.
+# What Slurm and the chain say of the jobs that were under way, neither of which costs anything. One
+# ran on a host that is gone, which is the provider's fault; the other has lost its environment,
+# which is in no archive, and never ran.
 LOST = {"runs": ("NODE_FAIL", "PANICKED"), "waits": ("CANCELLED", "CANCELLED")}
-# Slurm's ids and users' numbers of after the backup are nobody's: roles slurm and directory leave these out.
+# Slurm's ids and users' numbers of after the backup are nobody's: roles slurm and directory leave
+# these out.
 SKIPPED = 1000
 STATE = 5  # among what the accounting is asked for
 
@@ -26,17 +28,23 @@ def someone(site):
 
 @pytest.fixture(scope="module")
 def settled(grid, site, someone, then):
-    """What the chain says once the site has done with what it lost, before anything new is asked of it."""
+    """What the chain says once the site has done with what it lost, before anything new is asked of
+    it.
+    """
     numbers = then["numbers"]
     for name in LOST:
-        wait_until(lambda number=numbers[name]: grid.job(someone, number)["state"] in COLD, timeout=300)
+        wait_until(
+            lambda number=numbers[name]: grid.job(someone, number)["state"] in COLD, timeout=300
+        )
     found = {name: site.obligation(someone, number) for name, number in numbers.items()}
     return found | {"balances": site.balances(someone)}
 
 
 @pytest.fixture(scope="module")
 def anew(grid, lab, site, someone, settled):
-    """A job of a user of then, and one of a user who came later: Slurm's record and the user's number."""
+    """A job of a user of then, and one of a user who came later: Slurm's record and the user's
+    number.
+    """
     found = {}
     for person in (someone, site.customer("newcomer")):
         number = site.greet(person)
@@ -48,7 +56,11 @@ def anew(grid, lab, site, someone, settled):
 
 
 def test_the_accounting_of_jobs_that_had_ended_is_that_of_then(site, settled, then):
-    lost = {jobid for jobid, row in then["accounting"].items() if row.split("|")[STATE] in {"RUNNING", "PENDING"}}
+    lost = {
+        jobid
+        for jobid, row in then["accounting"].items()
+        if row.split("|")[STATE] in {"RUNNING", "PENDING"}
+    }
     ended = {jobid: row for jobid, row in then["accounting"].items() if jobid not in lost}
     now = site.jobs()
 
@@ -91,7 +103,9 @@ def test_a_job_that_was_lost_is_still_owed_and_costs_nothing(grid, someone, sett
     was, now = then["obligations"][name], settled[name]
 
     assert now["history"][: len(was["history"])] == was["history"]
-    assert {key: now["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")} == {
+    assert {
+        key: now["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")
+    } == {
         key: was["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")
     }
     assert (now["job"]["state"], now["job"]["cost_wei"]) == (LOST[name][1], 0)
@@ -101,7 +115,9 @@ def test_a_job_that_was_lost_is_still_owed_and_costs_nothing(grid, someone, sett
 def test_who_lost_a_job_has_the_credits_back_and_nobody_lost_any(settled, then):
     locked = sum(then["obligations"][name]["job"]["escrow_wei"] for name in LOST)
 
-    assert settled["balances"] == then["balances"] | {"customer": then["balances"]["customer"] + locked}
+    assert settled["balances"] == then["balances"] | {
+        "customer": then["balances"]["customer"] + locked
+    }
 
 
 def numbers_of(people):

@@ -5,9 +5,13 @@ import os
 import re
 from pathlib import Path
 
-HEAD, CHANGED = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?P<name>.*)\] \*", r"changed: \[(?P<host>[\w-]+)"
+HEAD, CHANGED = (
+    r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?P<name>.*)\] \*",
+    r"changed: \[(?P<host>[\w-]+)",
+)
 LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEAD}|{CHANGED})")
-# Of these roles a check foretells on a bare host that they bring their programs; the rest needs them.
+# Of these roles a check foretells on a bare host that they bring their programs; the rest needs
+# them.
 INSTALLS = {
     "container_runtime : Ensure the programs are installed",
     "database : Ensure MariaDB is installed",
@@ -37,9 +41,13 @@ FORESEEN_TWICE = {"devnet : Ensure the packages are installed"}
 
 
 def runs():
-    """Return the runs of site.yml so far, each as host and name of the tasks that changed it. The check comes first."""
+    """Return the runs of site.yml so far, each as host and name of the tasks that changed it. The
+    check comes first.
+    """
     found, task = {}, {}
-    for line in Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ansible.log").read_text().splitlines():
+    for line in (
+        Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ansible.log").read_text().splitlines()
+    ):
         if not (match := LINE.search(line)):
             continue
         run = match["run"]
@@ -59,4 +67,6 @@ def test_a_check_foresees_what_changes():
     assert foreseen - changed == FORESEEN_TWICE
     roles = {task.partition(" : ")[0] for task in INSTALLS}
     missed = {task for task in changed - foreseen if task.partition(" : ")[0] not in roles}
-    assert {task for task in missed if not any(re.fullmatch(pattern, task) for pattern in UNFORESEEN)} == set()
+    assert {
+        task for task in missed if not any(re.fullmatch(pattern, task) for pattern in UNFORESEEN)
+    } == set()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host after a teardown is what it was before the site, but for what declared.yml has, with the reason."""
+"""A host after a teardown is what it was before the site, but for what declared.yml has, with the
+reason.
+"""
 
 import json
 import os
@@ -20,7 +22,9 @@ IMAGE = {"seen": {"file": ["/opt/gridstead(/.*)?"]}}
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_host_is_what_it_was(host, request):
-    before = json.loads(Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], f"before-{host}.json").read_text())
+    before = json.loads(
+        Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], f"before-{host}.json").read_text()
+    )
     after = snapshots.take(request.config.getoption("--ssh-config"), host)
 
     left = snapshots.undeclared(before, after, [*DECLARED, IMAGE])

@@ -38,7 +38,12 @@ def test_a_job_goes_from_its_workflow_to_its_payment():
     environment = os.environ | {"GRIDSTEAD_LAB_NAME": "molecule-single"}
 
     done = subprocess.run(
-        [sys.executable, "tools/demo.py"], cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "tools/demo.py"],
+        cwd=CHECKOUT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first controller's host is cut off under a paid job: who is in charge, what runs on, what is paid."""
+"""The first controller's host is cut off under a paid job: who is in charge, what runs on, what is
+paid.
+"""
 
 import contextlib
 import re
@@ -22,9 +24,21 @@ class Cluster(Lab):
     """A lab that is asked at the host of the second controller, which stays."""
 
     def run(self, host, *argv, check=True, **options):
-        """Run a command on a host, each over its own connection: a kept one would hang on a host that was cut off."""
-        ssh = ["ssh", "-F", str(self.folder / "ssh_config"), "-o", "ConnectTimeout=5", host, shlex.join(argv)]
-        return subprocess.run(ssh, check=check, capture_output=True, text=True, **{"timeout": PATIENCE_S} | options)
+        """Run a command on a host, each over its own connection: a kept one would hang on a host
+        that was cut off.
+        """
+        ssh = [
+            "ssh",
+            "-F",
+            str(self.folder / "ssh_config"),
+            "-o",
+            "ConnectTimeout=5",
+            host,
+            shlex.join(argv),
+        ]
+        return subprocess.run(
+            ssh, check=check, capture_output=True, text=True, **{"timeout": PATIENCE_S} | options
+        )
 
     def answering(self):
         """Return the hosts whose slurmctld answers."""
@@ -32,14 +46,18 @@ class Cluster(Lab):
         return set(re.findall(r"^Slurmctld\(\w+\) at (\S+) is UP$", told, re.MULTILINE))
 
     def state(self, number):
-        """Return a job of the chain's state in the queue; empty while nobody answers or if it is not there."""
+        """Return a job of the chain's state in the queue; empty while nobody answers or if it is
+        not there.
+        """
         ask = ("squeue", "--noheader", "--states=all", f"--name=0x{number:064x}", "--format=%T")
         return self.run(SECOND, *ask, check=False).stdout.strip()
 
     def records(self, number):
         """Return slurmdbd's records of a job of the chain: Slurm's id and the state of each."""
         fields = "-o jobidraw,state --noheader --parsable2"
-        return self.sh(SECOND, f"sacct -a -X -D -S now-1days --name=0x{number:064x} {fields}").split()
+        return self.sh(
+            SECOND, f"sacct -a -X -D -S now-1days --name=0x{number:064x} {fields}"
+        ).split()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +85,9 @@ def cut_off(cluster):
 def test_both_answer_and_keep_their_state_in_one_place(cluster):
     assert cluster.answering() == {FIRST, SECOND}
     for host in (FIRST, SECOND):
-        assert {"clustername", "state_of_this_cluster"} <= set(cluster.sh(host, f"ls {STATE}").split())
+        assert {"clustername", "state_of_this_cluster"} <= set(
+            cluster.sh(host, f"ls {STATE}").split()
+        )
 
 
 def test_the_second_holds_nothing_while_the_first_is_in_charge(cluster):
@@ -93,9 +113,7 @@ def running(cluster, grid):
 
 def test_a_job_outlives_its_controller_and_the_second_takes_new_ones(cluster, running, cut_off):
     _, number, enough = running
-    script = (
-        "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp --output=/dev/null --time=1 --wrap=true"
-    )
+    script = "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp --output=/dev/null --time=1 --wrap=true"
 
     wait_until(lambda: cluster.state(number) == "RUNNING", timeout=PATIENCE_S)
     assert cluster.answering() == {SECOND}
@@ -107,7 +125,8 @@ def test_a_job_outlives_its_controller_and_the_second_takes_new_ones(cluster, ru
     cluster.sh(SECOND, f"touch {enough}")
 
     wait_until(
-        lambda: cluster.records(number) and cluster.records(number)[-1].endswith("|COMPLETED"), timeout=PATIENCE_S
+        lambda: cluster.records(number) and cluster.records(number)[-1].endswith("|COMPLETED"),
+        timeout=PATIENCE_S,
     )
     ask = f"sacct -a -X --noheader -o state%20 -j {another}"
     wait_until(lambda: cluster.sh(SECOND, ask).split() == ["COMPLETED"], timeout=PATIENCE_S)
@@ -116,7 +135,10 @@ def test_a_job_outlives_its_controller_and_the_second_takes_new_ones(cluster, ru
 def test_the_first_has_control_again_and_the_job_is_paid_once(cluster, grid, running):
     customer, number, _ = running
 
-    wait_until(lambda: cluster.sh(SECOND, "sinfo --noheader --format=%a:%T").split() == ["up:idle"], timeout=PATIENCE_S)
+    wait_until(
+        lambda: cluster.sh(SECOND, "sinfo --noheader --format=%a:%T").split() == ["up:idle"],
+        timeout=PATIENCE_S,
+    )
     grid.wait(customer, number, "FINISHED", timeout=PATIENCE_S)
 
     assert len(cluster.records(number)) == 1

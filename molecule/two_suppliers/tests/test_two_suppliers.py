@@ -16,7 +16,8 @@ SUPPLIERS = ("ldap1", "ldap2")
 # Halves of gridstead_wallet_uid_min to gridstead_wallet_uid_max.
 SHARES = {"ldap1": range(200001, 600000), "ldap2": range(600000, 1000000)}
 OF_BEFORE = "0x" + 40 * "1"
-# A client that waits that long for a directory waits for ever; docs/howto/directory.md tells how long it does wait.
+# A client that waits that long for a directory waits for ever; docs/howto/directory.md tells how
+# long it does wait.
 FOR_EVER_S = 30
 KILL = "systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead"
 
@@ -32,18 +33,25 @@ def until(probe, *, seconds=60):
 
 @pytest.fixture
 def add(on):
-    """Return a function that makes a user as the connector does, on a supplier, and returns its name."""
+    """Return a function that makes a user as the connector does, on a supplier, and returns its
+    name.
+    """
     password = (SECRETS / "directory-connector").read_text().strip()
 
     def made(server):
         address = f"0x{secrets.token_hex(20)}"
-        classes = "".join(f"objectClass: {one}\n" for one in ("nsPerson", "nsAccount", "nsOrgPerson", "posixAccount"))
+        classes = "".join(
+            f"objectClass: {one}\n"
+            for one in ("nsPerson", "nsAccount", "nsOrgPerson", "posixAccount")
+        )
         entry = (
             f"dn: uid={address},ou=people,{SUFFIX}\n{classes}uid: {address}\ncn: {address}\ndisplayName: {address}\n"
             f"gidNumber: 100000\nhomeDirectory: /home/ldap-users/{address}\n"
         )
         account = f"-x -H ldaps://{server} -D uid=connector,ou=services,{SUFFIX} -w {password}"
-        on(server).check_output(f"printf '{entry}' | LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt ldapadd {account}")
+        on(server).check_output(
+            f"printf '{entry}' | LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt ldapadd {account}"
+        )
         return address
 
     return made
@@ -89,7 +97,9 @@ def second_frozen(on):
 
 
 def test_the_second_came_without_a_restart_of_the_first(on):
-    now = on("ldap1").check_output("systemctl show --property=InvocationID --value dirsrv@gridstead")
+    now = on("ldap1").check_output(
+        "systemctl show --property=InvocationID --value dirsrv@gridstead"
+    )
 
     assert now == on("ldap1").file("/run/dirsrv-invocation").content_string
 
@@ -99,7 +109,9 @@ def test_the_second_has_whom_the_first_had(number):
 
 
 @pytest.mark.parametrize("server", SUPPLIERS)
-def test_a_user_made_on_one_supplier_is_on_the_other_with_a_number_of_its_own_share(add, number, server):
+def test_a_user_made_on_one_supplier_is_on_the_other_with_a_number_of_its_own_share(
+    add, number, server
+):
     (other,) = {*SUPPLIERS} - {server}
 
     address = add(server)
@@ -124,7 +136,9 @@ def test_a_dead_first_supplier_keeps_nobody_waiting(request, on, add, number, ho
     assert on("client").run(f"timeout {FOR_EVER_S} id --user {address}").rc == 0
 
 
-def test_what_a_supplier_had_not_sent_when_it_was_killed_comes_to_the_other(on, add, number, second_frozen):
+def test_what_a_supplier_had_not_sent_when_it_was_killed_comes_to_the_other(
+    on, add, number, second_frozen
+):
     """It is killed at once after its change, which the other could not take."""
     address = add("ldap1")
     on("ldap1").check_output(f"{KILL} && systemctl start dirsrv@gridstead")

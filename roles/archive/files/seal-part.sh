@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Seals what is in a folder into one file that only the recipient's key opens. Nothing of it is readable on the way.
+# Seals what is in a folder into one file that only the recipient's key opens. Nothing of it is
+# readable on the way.
 # Usage: seal-part.sh FOLDER RECIPIENT SEALED [OPTION OF TAR...]
 set -euo pipefail
 

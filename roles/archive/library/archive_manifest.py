@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the manifest of an archive, which makes it one, or check an archive against it and the key that opens it."""
+"""Write the manifest of an archive, which makes it one, or check an archive against it and the key
+that opens it.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +158,8 @@ def written(
 
 
 def checked(folder: Path, site: str) -> dict[str, Any]:
-    """Return the manifest of an archive that is whole, of this site, and of a format that is known here.
+    """Return the manifest of an archive that is whole, of this site, and of a format that is known
+    here.
 
     Raises:
         Refusal: If it is not; the text says what is wrong with it.
@@ -171,11 +174,17 @@ def checked(folder: Path, site: str) -> dict[str, Any]:
             f"{folder} is no archive: it has no {FILE}. There are: {', '.join(others(folder)) or 'none'}"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Refusal(f"archive {folder.name} is damaged: its {FILE} cannot be read: {error!r}") from error
+        raise Refusal(
+            f"archive {folder.name} is damaged: its {FILE} cannot be read: {error!r}"
+        ) from error
     if format_ != FORMAT:
-        raise Refusal(f"archive {folder.name} has format {format_}; this version of Gridstead reads {FORMAT}")
+        raise Refusal(
+            f"archive {folder.name} has format {format_}; this version of Gridstead reads {FORMAT}"
+        )
     if of != site:
-        raise Refusal(f"archive {folder.name} is of site {of}, not of {site}; -e archive_site={of} if both are one")
+        raise Refusal(
+            f"archive {folder.name} is of site {of}, not of {site}; -e archive_site={of} if both are one"
+        )
     for name, (size, digest) in expected.items():
         path = folder / f"{name}.age"
         if not path.is_file():
@@ -201,7 +210,9 @@ def complete(folder: Path, manifest: dict[str, Any], wanted: dict[str, list[str]
         Refusal: If it lacks some; the text names all of them, and their hosts.
     """
     asked = {(name.replace("HOST", host), host) for name, hosts in wanted.items() for host in hosts}
-    lacking = [f"{part} of host {host}" for part, host in sorted(asked) if part not in manifest["parts"]]
+    lacking = [
+        f"{part} of host {host}" for part, host in sorted(asked) if part not in manifest["parts"]
+    ]
     if lacking:
         raise Refusal(
             f"archive {folder.name} lacks {', '.join(lacking)}; it has {', '.join(sorted(manifest['parts']))}."
@@ -223,7 +234,9 @@ def opened(folder: Path, manifest: dict[str, Any], identity_file: str, run: Run)
     """
     for name in manifest["parts"]:
         part = str(folder / f"{name}.age")
-        code, _, errors = run(["age", "--decrypt", f"--identity={identity_file}", "--output=/dev/null", part])
+        code, _, errors = run(
+            ["age", "--decrypt", f"--identity={identity_file}", "--output=/dev/null", part]
+        )
         if code != 0:
             raise Refusal(
                 f"archive_identity_file {identity_file} does not open archive {folder.name}, which is sealed for"

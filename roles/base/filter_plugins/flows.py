@@ -26,7 +26,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def port_range(text: object) -> tuple[int, int]:
-    """Return the first and last port of ``22`` or ``1024-65535``; raise ValueError if it is neither."""
+    """Return the first and last port of ``22`` or ``1024-65535``; raise ValueError if it is
+    neither.
+    """
     found = None if isinstance(text, bool) else _PORT.fullmatch(str(text))
     if not found:
         message = f'"{text}" is no port: a number, or FIRST-LAST'
@@ -57,11 +59,19 @@ def sources(
     found: set[str] = set()
     for name in flow["from"]:
         # One that is no group is an address or a network itself.
-        found |= set(networks.get(name) or [addresses[host] for host in groups[name]]) if name in groups else {name}
+        found |= (
+            set(networks.get(name) or [addresses[host] for host in groups[name]])
+            if name in groups
+            else {name}
+        )
     known = [ipaddress.ip_network(one) for one in found]
     return [
-        *ipaddress.collapse_addresses(one for one in known if isinstance(one, ipaddress.IPv4Network)),
-        *ipaddress.collapse_addresses(one for one in known if isinstance(one, ipaddress.IPv6Network)),
+        *ipaddress.collapse_addresses(
+            one for one in known if isinstance(one, ipaddress.IPv4Network)
+        ),
+        *ipaddress.collapse_addresses(
+            one for one in known if isinstance(one, ipaddress.IPv6Network)
+        ),
     ]
 
 
@@ -75,7 +85,9 @@ def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     if single:
         message = f'{single[0]} is a list, not "{flow[single[0]]}"'
         raise ValueError(message)
-    unnamed = [one for key in ("to", "from") for one in flow.get(key, []) if not isinstance(one, str)]
+    unnamed = [
+        one for key in ("to", "from") for one in flow.get(key, []) if not isinstance(one, str)
+    ]
     if unnamed:
         message = f'"{unnamed[0]}" is no group, no address, no network and not {ANYONE}'
         raise ValueError(message)
@@ -115,8 +127,8 @@ def input_rules(
     """Return the rules of nftables that let the flows to a host in, in their order.
 
     Args:
-        flows: The table: ``what`` it is, ``to`` which groups, ``from`` which groups, addresses or anyone, ports of
-            ``tcp`` and ``udp``, and, in ``plain``, why there is no TLS.
+        flows: The table: ``what`` it is, ``to`` which groups, ``from`` which groups, addresses or
+            anyone, ports of ``tcp`` and ``udp``, and, in ``plain``, why there is no TLS.
         host: The host's name. What it says to itself needs no rule.
         groups: Names of hosts by group.
         hosts: Name and address of each host.
@@ -142,7 +154,9 @@ def addresses(
     hosts: Iterable[Mapping[str, str]],
     networks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Return the matches of nftables for whoever belongs to the site, one for each family that it has."""
+    """Return the matches of nftables for whoever belongs to the site, one for each family that it
+    has.
+    """
     return _matches(sources({"from": list(groups)}, groups, _by_name(hosts), networks or {}))
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the id of the chain that a service's endpoint serves. It may hold a key, so nothing prints it."""
+"""Prints the id of the chain that a service's endpoint serves. It may hold a key, so nothing prints
+it.
+"""
 
 import sys
 import tomllib

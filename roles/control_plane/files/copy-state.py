@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Copy folders of running services: ``copy-state.py TARGET FOLDER...``; each FOLDER keeps its path below TARGET.
+"""Copy folders of running services: ``copy-state.py TARGET FOLDER...``; each FOLDER keeps its path
+below TARGET.
 
-A SQLite database is copied as one moment of it, with what its log beside it has, while its service writes on. Other
-files are copied as they are. A file that goes meanwhile was not needed; folders that are not there are left out.
+A SQLite database is copied as one moment of it, with what its log beside it has, while its service
+writes on. Other files are copied as they are. A file that goes meanwhile was not needed; folders
+that are not there are left out.
 """
 
 import contextlib

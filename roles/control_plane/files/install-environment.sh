@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes a release of the control plane beside the one in use: ROOT/next. It is an environment with a wheel, and sees another
-# with what the lock file names, which releases share. Without a wheel that other one is all it makes. Prints "changed" if
-# ROOT/next is not in use, or not noted to work.
-# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]]; an empty WHEELHOUSE means the package index. With "name"
-# it makes nothing, and prints where the release is or would be.
+# Makes a release of the control plane beside the one in use: ROOT/next. It is an environment with a
+# wheel, and sees another with what the lock file names, which releases share. Without a wheel that
+# other one is all it makes. Prints "changed" if ROOT/next is not in use, or not noted to work.
+# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]]; an empty WHEELHOUSE means the
+# package index. With "name" it makes nothing, and prints where the release is or would be.
 set -euo pipefail
 shopt -s nullglob
 
 readonly root=$1 lock=$2 wheelhouse=$3 wheel=${4:-} what=${5:-environment}
 
-# An environment is named after what is in it, and whole when it says so: one that was cut off is made anew.
+# An environment is named after what is in it, and whole when it says so: one that was cut off is
+# made anew.
 place() {
     local -r kind=$1
     shift

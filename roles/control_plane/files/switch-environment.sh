@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Takes another release of the control plane into use, which is ROOT/venv, or notes that it works. Prints "changed" if there
-# is something new.
+# Takes another release of the control plane into use, which is ROOT/venv, or notes that it works.
+# Prints "changed" if there is something new.
 #   next     ROOT/next is in use. If the one before worked, ROOT/former is that one.
 #   works    The release in use works, and has a copy of the settings and units with which its services do.
 #   former   ROOT/former is in use again, with these settings and units; prints its services, others are gone.

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-# Where systemd puts credentials, which are named by their sources, and where services write by themselves.
+# Where systemd puts credentials, which are named by their sources, and where services write by
+# themselves.
 ELSEWHERE = ("/run/", "/var/")
 
 
 def files_read(settings: Mapping[str, object], credentials: Mapping[str, str]) -> list[str]:
-    """Return the sources of credentials and the files that settings name as ``*_file``: sorted, each once."""
+    """Return the sources of credentials and the files that settings name as ``*_file``: sorted,
+    each once.
+    """
     return sorted({*credentials.values(), *_named(settings)})
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``holds_secret``: whether an address among a service's settings may hold a key or a password.
+"""Filter ``holds_secret``: whether an address among a service's settings may hold a key or a
+password.
 
 Example: ``{{ {'state_url': 'postgresql+psycopg://grid:password@db/scripts'} | holds_secret }}`` is true.
 """
@@ -14,7 +15,9 @@ NODE = "rpc_url"
 
 
 def holds_secret(settings: Mapping[str, object]) -> bool:
-    """Return whether an address has a user or a query, is a node's and has a path, or cannot be read."""
+    """Return whether an address has a user or a query, is a node's and has a path, or cannot be
+    read.
+    """
     return _holds("", settings)
 
 

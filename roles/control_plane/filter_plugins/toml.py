@@ -16,10 +16,12 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(document: Mapping[str, object]) -> str:
-    """Return a TOML document: plain values first, tables after them, keys sorted; a null value is left out.
+    """Return a TOML document: plain values first, tables after them, keys sorted; a null value is
+    left out.
 
     Raises:
-        AnsibleFilterError: If a name is no text, or a value is none that TOML knows, or a table in a list.
+        AnsibleFilterError: If a name is no text, or a value is none that TOML knows, or a table in
+            a list.
     """
     return "\n".join(_table(document, ())) + "\n"
 
@@ -43,7 +45,9 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string: JSON's escapes are TOML's, but pairs of surrogates are not, and DEL must be escaped."""
+    """Return a basic string: JSON's escapes are TOML's, but pairs of surrogates are not, and DEL
+    must be escaped.
+    """
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

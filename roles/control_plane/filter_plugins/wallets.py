@@ -22,19 +22,29 @@ def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict
 
 
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the wallets of which nothing or another address is noted, those that are still to be made too."""
+    """Return the wallets of which nothing or another address is noted, those that are still to be
+    made too.
+    """
     noted = _noted(notes)
     return [name for name in notes if name not in noted or noted[name] != addresses.get(name)]
 
 
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the wallets that the host has while nothing is where they are noted, and so no password of theirs."""
+    """Return the wallets that the host has while nothing is where they are noted, and so no
+    password of theirs.
+    """
     folders = {name: Path(path).parent for name, path in notes.items() if name in addresses}
-    return [name for name, folder in folders.items() if not folder.is_dir() or not any(folder.iterdir())]
+    return [
+        name for name, folder in folders.items() if not folder.is_dir() or not any(folder.iterdir())
+    ]
 
 
 def _noted(notes: Mapping[str, str]) -> dict[str, str]:
-    return {name: Path(path).read_text(encoding="utf-8").strip() for name, path in notes.items() if Path(path).exists()}
+    return {
+        name: Path(path).read_text(encoding="utf-8").strip()
+        for name, path in notes.items()
+        if Path(path).exists()
+    }
 
 
 class FilterModule:
@@ -42,4 +52,8 @@ class FilterModule:
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""
-        return {"lost_wallets": lost_wallets, "unnoted_wallets": unnoted_wallets, "locked_wallets": locked_wallets}
+        return {
+            "lost_wallets": lost_wallets,
+            "unnoted_wallets": unnoted_wallets,
+            "locked_wallets": locked_wallets,
+        }

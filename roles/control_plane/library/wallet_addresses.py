@@ -61,7 +61,9 @@ def main() -> None:
     try:
         addresses = {name: address_of(file) for name, file in files.items() if file.exists()}
     except NoWallet as err:
-        module.fail_json(msg=f"{err}: it names no address. Put back the one that was there: docs/howto/backup.md.")
+        module.fail_json(
+            msg=f"{err}: it names no address. Put back the one that was there: docs/howto/backup.md."
+        )
     module.exit_json(changed=False, addresses=addresses)
 
 

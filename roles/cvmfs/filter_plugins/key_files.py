@@ -15,7 +15,9 @@ DIGITS = 12
 
 def cvmfs_key_files(keys: Iterable[str], folder: str) -> list[str]:
     """Return a file for each key, named by its content, whatever white space is around it."""
-    return [f"{folder}/{hashlib.sha256(key.strip().encode()).hexdigest()[:DIGITS]}.pub" for key in keys]
+    return [
+        f"{folder}/{hashlib.sha256(key.strip().encode()).hexdigest()[:DIGITS]}.pub" for key in keys
+    ]
 
 
 class FilterModule:

@@ -15,7 +15,9 @@ def main() -> int:
     """Ask the chain and write what it says."""
     url, file = sys.argv[1], Path(sys.argv[2])
     asked = {"jsonrpc": "2.0", "id": 1, "method": "anvil_dumpState", "params": []}
-    request = urllib.request.Request(url, json.dumps(asked).encode(), {"Content-Type": "application/json"})  # noqa: S310 - anvil's own
+    request = urllib.request.Request(
+        url, json.dumps(asked).encode(), {"Content-Type": "application/json"}
+    )  # noqa: S310 - anvil's own
     with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the same
         state = json.load(answer)["result"]
     file.write_bytes(gzip.decompress(bytes.fromhex(state.removeprefix("0x"))))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensure to which servers a supplier of a directory sends its changes, and give one all that it has."""
+"""Ensure to which servers a supplier of a directory sends its changes, and give one all that it
+has.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ Attributes = dict[str, list[str]]
 
 
 def fingerprint(dn: str, password: str) -> str:
-    """Return a text that tells one password from another. The server keeps the password where nobody can compare it."""
+    """Return a text that tells one password from another. The server keeps the password where
+    nobody can compare it.
+    """
     digest = hashlib.pbkdf2_hmac("sha256", password.encode(), dn.encode(), 100_000)
     return f"password {digest.hex()[:16]}"
 
@@ -114,13 +118,18 @@ class Supplier:
     def _search(self, pattern: str) -> dict[str, Attributes]:
         found = self._connection.search_s("cn=mapping tree,cn=config", ldap.SCOPE_SUBTREE, pattern)
         return {
-            dn: {name.lower(): [one.decode(errors="replace") for one in values] for name, values in entry.items()}
+            dn: {
+                name.lower(): [one.decode(errors="replace") for one in values]
+                for name, values in entry.items()
+            }
             for dn, entry in found
         }
 
 
 def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[str]:
-    """Agreements lead to the peers and to nobody else, unless ``check``; return what changed or would change."""
+    """Agreements lead to the peers and to nobody else, unless ``check``; return what changed or
+    would change.
+    """
     replica, changes = supplier.replica(), []
     there = {entry["cn"][0]: (dn, entry) for dn, entry in supplier.agreements().items()}
     for peer in asked["peers"]:
@@ -150,8 +159,13 @@ def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
     while True:
         now = {dn: entry for dn, entry in supplier.agreements().items() if dn in chosen}
         if not any("nsds5beginreplicarefresh" in entry for entry in now.values()):
-            said = {entry["cn"][0]: entry.get("nsds5replicalastinitstatus", [""])[0] for entry in now.values()}
-            return "; ".join(f"{peer}: {status}" for peer, status in said.items() if not status.startswith(DONE))
+            said = {
+                entry["cn"][0]: entry.get("nsds5replicalastinitstatus", [""])[0]
+                for entry in now.values()
+            }
+            return "; ".join(
+                f"{peer}: {status}" for peer, status in said.items() if not status.startswith(DONE)
+            )
         if time.monotonic() >= end:
             return f"no end within {wait_s} s"
         time.sleep(PAUSE_S)
@@ -165,9 +179,14 @@ def run(module: AnsibleModule) -> None:
         changes += ensure(supplier, asked, check=module.check_mode)
         if asked["initialise"]:
             changes += [f"{peer}: all entries" for peer in asked["peers"]]
-            wrong = "" if module.check_mode else initialise(supplier, asked["peers"], asked["wait_s"])
+            wrong = (
+                "" if module.check_mode else initialise(supplier, asked["peers"], asked["wait_s"])
+            )
             if wrong:
-                module.fail_json(msg=f"could not give all entries to the other supplier: {wrong}", changes=changes)
+                module.fail_json(
+                    msg=f"could not give all entries to the other supplier: {wrong}",
+                    changes=changes,
+                )
     except ldap.LDAPError as error:
         told = error.args[0] if error.args else error
         module.fail_json(msg=f"could not ensure the agreements: {told}", changes=changes)

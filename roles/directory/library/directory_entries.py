@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensure that entries of a directory server exist with given attributes, and report exactly what changed."""
+"""Ensure that entries of a directory server exist with given attributes, and report exactly what
+changed.
+"""
 
 from __future__ import annotations
 
@@ -146,15 +148,22 @@ class Directory:
     def read(self, dn: str, names: list[str]) -> Attributes | None:
         """Return the named attributes, names in lower case, or None if there is no such entry."""
         try:
-            found = self._connection.search_s(dn, ldap.SCOPE_BASE, "(objectClass=*)", [*names, "objectClass"])
+            found = self._connection.search_s(
+                dn, ldap.SCOPE_BASE, "(objectClass=*)", [*names, "objectClass"]
+            )
         except ldap.NO_SUCH_OBJECT:
             return None
-        return {name.lower(): [value.decode() for value in values] for name, values in found[0][1].items()}
+        return {
+            name.lower(): [value.decode() for value in values]
+            for name, values in found[0][1].items()
+        }
 
     def add(self, dn: str, attributes: Attributes) -> None:
         """The entry exists with these attributes."""
         self._note_change()
-        self._connection.add_s(dn, [(name, encode(values)) for name, values in attributes.items() if values])
+        self._connection.add_s(
+            dn, [(name, encode(values)) for name, values in attributes.items() if values]
+        )
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
         """The entry has the changes that `plan_modifications` found."""
@@ -209,8 +218,12 @@ def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[
     return [f"{dn}: {name}" for _, name, _ in changes]
 
 
-def plan_password(directory: Directory, dn: str, password: str, *, keep: bool) -> list[tuple[str, str, list[str]]]:
-    """Return the change after which the entry logs in with the password, and with no other unless ``keep``."""
+def plan_password(
+    directory: Directory, dn: str, password: str, *, keep: bool
+) -> list[tuple[str, str, list[str]]]:
+    """Return the change after which the entry logs in with the password, and with no other unless
+    ``keep``.
+    """
     if not directory.accepts(dn, password):
         return [("add" if keep else "replace", "userPassword", [password])]
     if not keep and directory.password_count(dn) > 1:
@@ -231,9 +244,13 @@ def run(module: AnsibleModule) -> None:
     except ldap.SERVER_DOWN:
         if module.check_mode:
             module.exit_json(changed=True, changes=changes)
-        module.fail_json(msg=f"could not reach the directory at {module.params['uri']}", changes=changes)
+        module.fail_json(
+            msg=f"could not reach the directory at {module.params['uri']}", changes=changes
+        )
     except ldap.LDAPError as error:
-        module.fail_json(msg=f"could not ensure {dn}: {error.args[0] if error.args else error}", changes=changes)
+        module.fail_json(
+            msg=f"could not ensure {dn}: {error.args[0] if error.args else error}", changes=changes
+        )
     module.exit_json(changed=bool(changes) or (note is not None and note.exists()), changes=changes)
 
 

@@ -101,7 +101,9 @@ sample_entries = no
 
 
 def first_certificate(text: str) -> str:
-    """Return the body of the first certificate in PEM text without white space, or nothing if there is none."""
+    """Return the body of the first certificate in PEM text without white space, or nothing if there
+    is none.
+    """
     if BEGIN not in text or END not in text:
         return ""
     return "".join(text.split(BEGIN, 1)[1].split(END, 1)[0].split())
@@ -123,24 +125,39 @@ class Instance:
     def create(self) -> None:
         """The instance exists and runs."""
         params = self._module.params
-        answers = setup_file(self._name, params["hostname"], params["suffix"], secrets.token_urlsafe(32))
+        answers = setup_file(
+            self._name, params["hostname"], params["suffix"], secrets.token_urlsafe(32)
+        )
         with tempfile.NamedTemporaryFile("w", suffix=".inf") as file:
             file.write(answers)
             file.flush()
             self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
 
     def holds(self, nickname: str, path: str) -> bool:
-        """Return whether the key store holds exactly the certificate of the file under the nickname."""
-        _, out, _ = self._module.run_command(["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"])
+        """Return whether the key store holds exactly the certificate of the file under the
+        nickname.
+        """
+        _, out, _ = self._module.run_command(
+            ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
+        )
         return first_certificate(out) == first_certificate(Path(path).read_text(encoding="ascii"))
 
     def trust(self, path: str) -> None:
         """The key store trusts the authority of the file, and no older one of ours."""
         self.note_change()
-        store = ["-d", str(self._folder), "-n", CA_NICKNAME, "-f", str(self._folder / "pwdfile.txt")]
+        store = [
+            "-d",
+            str(self._folder),
+            "-n",
+            CA_NICKNAME,
+            "-f",
+            str(self._folder / "pwdfile.txt"),
+        ]
         # There is none to delete the first time.
         self._module.run_command(["certutil", "-D", *store])
-        self._module.run_command(["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path], check_rc=True)
+        self._module.run_command(
+            ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path], check_rc=True
+        )
 
     def identify(self, certificate: str, key: str) -> None:
         """The key store holds the server's certificate and key."""
@@ -200,7 +217,9 @@ def main() -> None:
         changes = ensure(Instance(module), module)
     except OSError as error:
         module.fail_json(msg=f"could not read {error.filename}: {error.strerror}")
-    module.exit_json(changed=bool(changes) or Path(module.params["unsettled"]).exists(), changes=changes)
+    module.exit_json(
+        changed=bool(changes) or Path(module.params["unsettled"]).exists(), changes=changes
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell what a directory server has and what it heard of its changes, and whether another's changes have come here."""
+"""Tell what a directory server has and what it heard of its changes, and whether another's changes
+have come here.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,9 @@ ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
 OWN = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
-# As the server numbers that it could not send a change and will try again. It tries for ever when it was killed within
-# 30 s of a change: it then begins its list of changes anew, without some that the other has and that it goes on from.
+# As the server numbers that it could not send a change and will try again. It tries for ever when
+# it was killed within 30 s of a change: it then begins its list of changes anew, without some that
+# the other has and that it goes on from.
 TRIES_AGAIN = "18"
 PAUSE_S = 0.5
 WHAT = "it has the changes of the other supplier"
@@ -79,14 +82,21 @@ GIVE = "Run site.yml: it gives the entries to it, if nothing is lost by it."
 
 
 def vector(values: list[str]) -> dict[str, Any]:
-    """Return the generation and the last changes that a supplier's vector tells; empty ones of an empty vector."""
+    """Return the generation and the last changes that a supplier's vector tells; empty ones of an
+    empty vector.
+    """
     found = [match[1] for match in map(GENERATION.match, values) if match]
     elements = [match for match in map(ELEMENT.match, values) if match]
-    return {"generation": found[0] if found else "", "csns": {match[1]: match[2] for match in elements}}
+    return {
+        "generation": found[0] if found else "",
+        "csns": {match[1]: match[2] for match in elements},
+    }
 
 
 def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return what a supplier lacks of what another had before; empty if nothing. CSNs compare as text."""
+    """Return what a supplier lacks of what another had before; empty if nothing. CSNs compare as
+    text.
+    """
     if not other:
         return ""
     if mine["generation"] != other["generation"]:
@@ -104,7 +114,9 @@ def lacking(mine: list[str], other: list[str], deleted: list[str]) -> list[str]:
 
 
 def stuck(statuses: list[str]) -> bool:
-    """Return whether a supplier tries again to send a change, by what it says of those it sends changes to."""
+    """Return whether a supplier tries again to send a change, by what it says of those it sends
+    changes to.
+    """
     return any(json.loads(status).get("repl_rc") == TRIES_AGAIN for status in statuses)
 
 
@@ -121,7 +133,13 @@ def search(
     except ldap.NO_SUCH_OBJECT:
         return []
     return [
-        (dn.lower(), {name.lower(): [one.decode(errors="replace") for one in values] for name, values in entry.items()})
+        (
+            dn.lower(),
+            {
+                name.lower(): [one.decode(errors="replace") for one in values]
+                for name, values in entry.items()
+            },
+        )
         for dn, entry in found
     ]
 
@@ -135,11 +153,15 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
     others = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
     agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, others, [STATUS])
     vectors = search(connection, suffix, ldap.SCOPE_SUBTREE, VECTOR, ["nsds50ruv"])
-    counters = search(connection, asked["numbers"], ldap.SCOPE_BASE, "(objectClass=*)", ["dnaNextValue"])
+    counters = search(
+        connection, asked["numbers"], ldap.SCOPE_BASE, "(objectClass=*)", ["dnaNextValue"]
+    )
     found = {
         "id": int(replicas[0][1]["nsds5replicaid"][0]) if replicas else 0,
         **vector(vectors[0][1].get("nsds50ruv", []) if vectors else []),
-        "stuck": stuck([status for _, entry in agreements for status in entry.get(STATUS.lower(), [])]),
+        "stuck": stuck(
+            [status for _, entry in agreements for status in entry.get(STATUS.lower(), [])]
+        ),
         "next": int(counters[0][1]["dnanextvalue"][0]) if counters else 0,
     }
     entries = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=*)", ["uidNumber"])
@@ -147,12 +169,16 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
     found["digest"] = hashlib.sha256("\n".join(names).encode()).hexdigest()
     other = asked["covers"] or {}
     if "names" in other and not objection(found, other):
-        tombstones = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=nsTombstone)", ["nscpEntryDN"])
+        tombstones = search(
+            connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=nsTombstone)", ["nscpEntryDN"]
+        )
         deleted = [dn.lower() for _, entry in tombstones for dn in entry.get("nscpentrydn", [])]
         found["lacks"] = lacking(names, other["names"], deleted)
     if asked["names"]:
         found["names"] = names
-        found["numbers"] = sorted(int(number) for _, entry in entries for number in entry.get("uidnumber", []))
+        found["numbers"] = sorted(
+            int(number) for _, entry in entries for number in entry.get("uidnumber", [])
+        )
     connection.unbind_s()
     return found
 
@@ -174,11 +200,21 @@ def run(module: AnsibleModule) -> None:
             )
         seen = objection(found, asked["covers"]) if asked["covers"] else ""
         waited = time.monotonic() - begun
-        if not (seen and waited < asked["wait_s"]) and not (found["stuck"] and waited < asked["retry_s"]):
+        if not (seen and waited < asked["wait_s"]) and not (
+            found["stuck"] and waited < asked["retry_s"]
+        ):
             break
         time.sleep(PAUSE_S)
     hint = GIVE if found.get("lacks") else HINT
-    looks = [{"what": WHAT, "ok": not seen, "seen": seen, "who": "operator", "hint": hint if seen else ""}]
+    looks = [
+        {
+            "what": WHAT,
+            "ok": not seen,
+            "seen": seen,
+            "who": "operator",
+            "hint": hint if seen else "",
+        }
+    ]
     told = {"replica": found, **({"looks": looks} if asked["covers"] is not None else {})}
     if seen and asked["demand"]:
         module.fail_json(msg=f"{WHAT}: {seen}", **told)

@@ -50,11 +50,16 @@ packages:
 
 # A recommendation alone keeps no package: those of the site were installed without any.
 OPTION = "--option=APT::AutoRemove"
-SIMULATE = ("apt-get", f"{OPTION}::RecommendsImportant=false", f"{OPTION}::SuggestsImportant=false", "--simulate")
+SIMULATE = (
+    "apt-get",
+    f"{OPTION}::RecommendsImportant=false",
+    f"{OPTION}::SuggestsImportant=false",
+    "--simulate",
+)
 MANUAL = ("apt-mark", "showmanual")
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n")
-# The package sudo lets itself be removed from a host without a password of root's only if told so. Where it is removed
-# it came with the site, so there is another way to become root.
+# The package sudo lets itself be removed from a host without a password of root's only if told so.
+# Where it is removed it came with the site, so there is another way to become root.
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "SUDO_FORCE_REMOVE": "yes"}
 
 Run = Callable[..., str]
@@ -62,12 +67,18 @@ Run = Callable[..., str]
 
 def touched(simulation: str) -> set[str]:
     """Return the packages that apt would remove or bring."""
-    lines = (line.split() for line in simulation.splitlines() if line.startswith(("Inst ", "Purg ", "Remv ")))
+    lines = (
+        line.split()
+        for line in simulation.splitlines()
+        if line.startswith(("Inst ", "Purg ", "Remv "))
+    )
     return {words[1].partition(":")[0] for words in lines}
 
 
 def by_state(states: str) -> tuple[set[str], set[str]]:
-    """Return the packages that are there, at least by half, and those of which only settings are left."""
+    """Return the packages that are there, at least by half, and those of which only settings are
+    left.
+    """
     told = [line.split() for line in states.splitlines()]
     left = {name for state, name in told if state == "config-files"}
     return {name for state, name in told if state != "not-installed"} - left, left
@@ -76,8 +87,8 @@ def by_state(states: str) -> tuple[set[str], set[str]]:
 def unwanted(there: set[str], before: set[str], asked_for: set[str], run: Run) -> set[str]:
     """Return the packages that came with the site: not there before, and nobody has asked for them.
 
-    If one that stays needs some of them, they are those that apt holds for unneeded. Apt alone is too careful: it keeps
-    what could stand for a package that was there before, as gawk for mawk.
+    If one that stays needs some of them, they are those that apt holds for unneeded. Apt alone is
+    too careful: it keeps what could stand for a package that was there before, as gawk for mawk.
     """
     came = there - before - asked_for
     if came and not touched(run(*SIMULATE, "remove", *sorted(came))) <= came:
@@ -105,7 +116,8 @@ def main() -> None:
         return module.run_command(list(argv), check_rc=True, environ_update=ENVIRONMENT)[1]
 
     if not module.check_mode:
-        # Apt does nothing while dpkg has not ended what a run that was cut off began. What cannot be ended goes anyway.
+        # Apt does nothing while dpkg has not ended what a run that was cut off began. What cannot
+        # be ended goes anyway.
         module.run_command(["dpkg", "--configure", "--pending"], environ_update=ENVIRONMENT)
         if forgotten := going & set(run(*MANUAL).split()):
             run("apt-mark", "auto", *sorted(forgotten))

@@ -91,7 +91,9 @@ def main() -> None:
             "packages": installed(output(INSTALLED)),
             "manual": first_words(output(MANUAL)),
             "lists": sorted(map(str, LISTS.iterdir())),
-            "accounts": sorted({one.pw_name for one in pwd.getpwall()} | {one.gr_name for one in grp.getgrall()}),
+            "accounts": sorted(
+                {one.pw_name for one in pwd.getpwall()} | {one.gr_name for one in grp.getgrall()}
+            ),
             "enabled": first_words(output(ENABLED)),
             "active": first_words(output(ACTIVE)),
         }

@@ -71,7 +71,19 @@ kept:
   returned: always
 """
 
-KINDS = ("units", "mounts", "tables", "users", "own", "replaced", "data", "folders", "reloads", "packages", "answers")
+KINDS = (
+    "units",
+    "mounts",
+    "tables",
+    "users",
+    "own",
+    "replaced",
+    "data",
+    "folders",
+    "reloads",
+    "packages",
+    "answers",
+)
 TRIGGERS = (".socket", ".timer")
 UNIT_FOLDERS = ("/etc/systemd/", "/etc/tmpfiles.d/")
 
@@ -81,11 +93,17 @@ Step = tuple[str, Callable[[], object]]
 
 def full_name(unit: str) -> str:
     """Return a unit's name as systemctl lists it."""
-    return unit if unit.endswith((".service", ".socket", ".timer", ".scope", ".target")) else f"{unit}.service"
+    return (
+        unit
+        if unit.endswith((".service", ".socket", ".timer", ".scope", ".target"))
+        else f"{unit}.service"
+    )
 
 
 def states(text: str) -> list[dict[str, str]]:
-    """Return the properties of each unit, in the order asked for, from what ``systemctl show`` prints."""
+    """Return the properties of each unit, in the order asked for, from what ``systemctl show``
+    prints.
+    """
     blocks = [block.splitlines() for block in text.strip().split("\n\n")]
     return [dict(line.split("=", 1) for line in block if "=" in line) for block in blocks]
 
@@ -100,9 +118,15 @@ def stop_units(units: list[str], was: Record, run: Run) -> Iterator[Step]:
         if now["ActiveState"] not in {"inactive", "failed"} and name not in was.active:
             yield f"{name} stopped", lambda unit=unit: run("systemctl", "stop", unit)
             # What outlives its daemon, as steps of jobs do.
-            yield f"{name} emptied", lambda unit=unit: run("systemctl", "kill", "--signal=KILL", unit, expected=(0, 1))
+            yield (
+                f"{name} emptied",
+                lambda unit=unit: run("systemctl", "kill", "--signal=KILL", unit, expected=(0, 1)),
+            )
             # A unit that ends badly would be listed without a file.
-            yield f"{name} forgotten", lambda unit=unit: run("systemctl", "reset-failed", unit, expected=(0, 1))
+            yield (
+                f"{name} forgotten",
+                lambda unit=unit: run("systemctl", "reset-failed", unit, expected=(0, 1)),
+            )
         if now["ActiveState"] == "failed":
             yield f"{name} forgotten", lambda unit=unit: run("systemctl", "reset-failed", unit)
         if now["UnitFileState"] == "enabled" and name not in was.enabled:
@@ -114,13 +138,17 @@ def enable_units(units: list[str], was: Record, run: Run) -> Iterator[Step]:
     known = [unit for unit in units if full_name(unit) in was.enabled]
     if not known:
         return
-    for unit, now in zip(known, states(run("systemctl", "show", "--property=UnitFileState", *known)), strict=True):
+    for unit, now in zip(
+        known, states(run("systemctl", "show", "--property=UnitFileState", *known)), strict=True
+    ):
         if now["UnitFileState"] != "enabled":
             yield f"{full_name(unit)} enabled", lambda unit=unit: run("systemctl", "enable", unit)
 
 
 def unmount(points: list[str], mounted: str, run: Run) -> Iterator[Step]:
-    """Yield what unmounts all at or below the points, latest first, from the text of /proc/self/mounts."""
+    """Yield what unmounts all at or below the points, latest first, from the text of
+    /proc/self/mounts.
+    """
     places = [line.split()[1] for line in mounted.splitlines()]
     for place in reversed(places):
         if any(place == point or place.startswith(f"{point}/") for point in points):
@@ -134,7 +162,10 @@ def drop_tables(tables: list[str], run: Run) -> Iterator[Step]:
     present = run("nft", "list", "tables").splitlines()
     for table in tables:
         if f"table {table}" in present:
-            yield f"table {table} deleted", lambda table=table: run("nft", "delete", "table", *table.split())
+            yield (
+                f"table {table} deleted",
+                lambda table=table: run("nft", "delete", "table", *table.split()),
+            )
 
 
 def drop_users(users: list[str], was: Record, run: Run) -> Iterator[Step]:
@@ -185,7 +216,10 @@ def return_files(paths: list[str], was: Record) -> Iterator[Step]:
             continue
         member, content = before
         if not is_same(path, member, content):
-            yield f"{path} as before", lambda path=path, member=member, content=content: restore(path, member, content)
+            yield (
+                f"{path} as before",
+                lambda path=path, member=member, content=content: restore(path, member, content),
+            )
 
 
 def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
@@ -193,7 +227,11 @@ def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
     if not path.exists():
         return member.isdir()
     now = path.stat()
-    same_rights = (now.st_mode & 0o7777, now.st_uid, now.st_gid) == (member.mode, member.uid, member.gid)
+    same_rights = (now.st_mode & 0o7777, now.st_uid, now.st_gid) == (
+        member.mode,
+        member.uid,
+        member.gid,
+    )
     return same_rights and (path.is_dir() or path.read_bytes() == content)
 
 
@@ -210,7 +248,9 @@ def drop_paths(paths: Iterable[Path], folders: list[str]) -> Iterator[Step]:
 
 
 def release_packages(packages: list[str], was: Record, run: Run) -> Iterator[Step]:
-    """Yield what marks packages as unwanted, but those that somebody asked for before there was a site."""
+    """Yield what marks packages as unwanted, but those that somebody asked for before there was a
+    site.
+    """
     if not was.exists or not packages:
         return
     unwanted = sorted(set(packages) & set(run("apt-mark", "showmanual").split()) - was.manual)
@@ -224,11 +264,17 @@ def answer(answers: list[str], was: Record, run: Run) -> Iterator[Step]:
     for line, (package, question, _, value) in known.items():
         asked = was.exists and package not in was.packages and run("debconf-show", package)
         if asked and f"* {question}: {value}" not in asked:
-            yield f"{question} answered: {value}", lambda line=line: run("debconf-set-selections", text=line)
+            yield (
+                f"{question} answered: {value}",
+                lambda line=line: run("debconf-set-selections", text=line),
+            )
 
 
-def stages(traces: dict[str, list[str]], was: Record, run: Run, *, remove_data: bool) -> Iterator[Iterator[Step]]:
-    """Yield the stages of a removal, in an order in which no stage needs what an earlier one has taken.
+def stages(
+    traces: dict[str, list[str]], was: Record, run: Run, *, remove_data: bool
+) -> Iterator[Iterator[Step]]:
+    """Yield the stages of a removal, in an order in which no stage needs what an earlier one has
+    taken.
 
     Each looks at the host when its turn comes, so that what an earlier stage did is seen.
     """
@@ -239,7 +285,11 @@ def stages(traces: dict[str, list[str]], was: Record, run: Run, *, remove_data: 
     yield drop_tables(traces["tables"], run)
     yield drop_users(traces["users"], was, run)
     yield return_files(traces["replaced"], was)
-    own = (path for path in found(traces["own"] + (traces["data"] if remove_data else [])) if path not in was.lists)
+    own = (
+        path
+        for path in found(traces["own"] + (traces["data"] if remove_data else []))
+        if path not in was.lists
+    )
     yield drop_paths(own, traces["folders"])
     yield enable_units(traces["units"], was, run)
     yield answer(traces["answers"] if remove_data else [], was, run)
@@ -272,9 +322,13 @@ def main() -> None:
 
     def run(*argv: str, expected: tuple[int, ...] = (0,), text: str | None = None) -> str:
         # Links for other init systems are their packages' affair.
-        code, out, err = module.run_command(list(argv), data=text, environ_update={"SYSTEMCTL_SKIP_SYSV": "1"})
+        code, out, err = module.run_command(
+            list(argv), data=text, environ_update={"SYSTEMCTL_SKIP_SYSV": "1"}
+        )
         if code not in expected:
-            module.fail_json(msg=f"could not {' '.join(argv)}: {err.strip() or out.strip()}", changes=changes)
+            module.fail_json(
+                msg=f"could not {' '.join(argv)}: {err.strip() or out.strip()}", changes=changes
+            )
         return out
 
     was = Record(Path(module.params["record"]))
@@ -285,7 +339,11 @@ def main() -> None:
                 act()
     if not module.check_mode:
         tell(traces, changes, was, run)
-    kept = [] if module.params["remove_data"] else [pattern for pattern in traces["data"] if found([pattern])]
+    kept = (
+        []
+        if module.params["remove_data"]
+        else [pattern for pattern in traces["data"] if found([pattern])]
+    )
     module.exit_json(changed=bool(changes), changes=changes, kept=kept)
 
 

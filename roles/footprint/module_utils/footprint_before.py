@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 class Record:
-    """What the host was: packages, those that somebody had asked for, units, apt's lists, accounts and groups, files.
+    """What the host was: packages, those that somebody had asked for, units, apt's lists, accounts
+    and groups, files.
 
     Nothing is known without a record.
     """
@@ -19,7 +20,10 @@ class Record:
         host = json.loads((folder / "host.json").read_text(encoding="utf-8")) if self.exists else {}
         self.packages, self.manual = set(host.get("packages", ())), set(host.get("manual", ()))
         self.enabled, self.active = set(host.get("enabled", ())), set(host.get("active", ()))
-        self.lists, self.accounts = set(map(Path, host.get("lists", ()))), set(host.get("accounts", ()))
+        self.lists, self.accounts = (
+            set(map(Path, host.get("lists", ()))),
+            set(host.get("accounts", ())),
+        )
         self._settings = folder / "settings.tar.gz"
 
     def file(self, path: str) -> tuple[tarfile.TarInfo, bytes] | None:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Puts the next authority in the place of this one, whose certificate stays as old.crt. Cut short, it is run again.
+# Puts the next authority in the place of this one, whose certificate stays as old.crt. Cut short,
+# it is run again.
 #
 #   change-authority.sh FOLDER
 

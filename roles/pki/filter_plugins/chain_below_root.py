@@ -13,9 +13,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 
 def chain_below_root(pem: str) -> str:
-    """Return the certificates, an authority's and those above it, without the root's: in PEM, in their order."""
+    """Return the certificates, an authority's and those above it, without the root's: in PEM, in
+    their order.
+    """
     chain = x509.load_pem_x509_certificates(pem.encode())
-    return "".join(one.public_bytes(Encoding.PEM).decode() for one in chain if one.issuer != one.subject)
+    return "".join(
+        one.public_bytes(Encoding.PEM).decode() for one in chain if one.issuer != one.subject
+    )
 
 
 class FilterModule:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep a host's private keys and ask for the certificates it lacks.
 
-One module call instead of a key, a request and a check task per certificate: a site has a dozen certificates and a
-second run should cost one round trip per host. Signing is not done here; the authority's key never visits a host.
+One module call instead of a key, a request and a check task per certificate: a site has a dozen
+certificates and a second run should cost one round trip per host. Signing is not done here; the
+authority's key never visits a host.
 """
 
 from __future__ import annotations
@@ -76,7 +77,11 @@ def request(key: ec.EllipticCurvePrivateKey, name: str, names: list[str]) -> str
 
 
 def reason_to_renew(
-    pem: bytes, key: ec.EllipticCurvePrivateKey, authority: x509.Certificate, names: list[str], end: dt.datetime
+    pem: bytes,
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    names: list[str],
+    end: dt.datetime,
 ) -> str:
     """Return why a certificate must be signed again, or an empty text.
 
@@ -104,8 +109,12 @@ def reason_to_renew(
     return ""
 
 
-def ensure_file(module: AnsibleModule, path: Path, content: bytes, owner: str, group: str, mode: str) -> bool:
-    """Write a file unless it holds this already, set who may read it, and return whether anything changed."""
+def ensure_file(
+    module: AnsibleModule, path: Path, content: bytes, owner: str, group: str, mode: str
+) -> bool:
+    """Write a file unless it holds this already, set who may read it, and return whether anything
+    changed.
+    """
     changed = not path.exists() or path.read_bytes() != content
     if changed and not module.check_mode:
         write_whole(path, content)
@@ -116,32 +125,53 @@ def set_access(module: AnsibleModule, path: Path, owner: str, group: str, mode: 
     """Set owner, group and mode of a file that exists, and return whether anything changed."""
     if not path.exists():
         return False
-    arguments = {"path": str(path), "owner": owner, "group": group, "mode": mode, "attributes": None}
+    arguments = {
+        "path": str(path),
+        "owner": owner,
+        "group": group,
+        "mode": mode,
+        "attributes": None,
+    }
     arguments |= {"secontext": [None, None, None]}
     return bool(module.set_fs_attributes_if_different(arguments, changed=False))
 
 
-def ensure_key(module: AnsibleModule, path: Path, owner: str, group: str) -> tuple[ec.EllipticCurvePrivateKey, bool]:
+def ensure_key(
+    module: AnsibleModule, path: Path, owner: str, group: str
+) -> tuple[ec.EllipticCurvePrivateKey, bool]:
     """Return the private key in a file, made when absent, and whether anything changed."""
     if path.exists():
         content = path.read_bytes()
         key = serialization.load_pem_private_key(content, password=None)
     else:
         key = ec.generate_private_key(ec.SECP256R1())
-        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        form = (
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
         content = key.private_bytes(*form)
     return key, ensure_file(module, path, content, owner, group, KEY_MODE)
 
 
 def main() -> None:
     """Run as an Ansible module."""
-    entry = {"name": {"type": "str", "required": True}, "owner": {"default": "root"}, "group": {"default": "root"}}
+    entry = {
+        "name": {"type": "str", "required": True},
+        "owner": {"default": "root"},
+        "group": {"default": "root"},
+    }
     module = AnsibleModule(
         supports_check_mode=True,
         argument_spec={
             "directory": {"type": "path", "required": True},
             "authority": {"type": "str", "required": True},
-            "certificates": {"type": "list", "elements": "dict", "required": True, "options": entry},
+            "certificates": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": entry,
+            },
             "subject_alt_names": {"type": "list", "elements": "str", "required": True},
             "renew_before_days": {"type": "int", "required": True},
             "new_keys": {"type": "bool", "default": False, "no_log": False},
@@ -152,7 +182,9 @@ def main() -> None:
     authority_pem = (options["authority"].strip() + "\n").encode()
     authority = x509.load_pem_x509_certificate(authority_pem)
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])
-    changed = ensure_file(module, directory / "ca.crt", authority_pem, "root", "root", CERTIFICATE_MODE)
+    changed = ensure_file(
+        module, directory / "ca.crt", authority_pem, "root", "root", CERTIFICATE_MODE
+    )
     requests = []
     for certificate in options["certificates"]:
         name, owner, group = (certificate[field] for field in ("name", "owner", "group"))
@@ -162,10 +194,15 @@ def main() -> None:
         access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
         changed = changed or key_changed or access_changed
         if options["new_keys"]:
-            # Also if the certificate is this key's: the run that brought it ended before the key was in its place.
+            # Also if the certificate is this key's: the run that brought it ended before the key
+            # was in its place.
             reason = "its key is new"
         else:
-            reason = reason_to_renew(path.read_bytes(), key, authority, names, end) if path.exists() else "it is absent"
+            reason = (
+                reason_to_renew(path.read_bytes(), key, authority, names, end)
+                if path.exists()
+                else "it is absent"
+            )
         if reason:
             requests.append({**certificate, "csr": request(key, name, names), "reason": reason})
     module.exit_json(changed=changed or bool(requests), requests=requests)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell whether the shared storage may be mounted anew under the jobs of a host, or wait until it is there.
+"""Tell whether the shared storage may be mounted anew under the jobs of a host, or wait until it is
+there.
 
-A place is there if it is a mount and answers. One that is no mount, or says that its server knows it no more, holds no
-job's files: mounted anew it can only get better. One that says nothing may be well in a moment, with all that jobs have
-open. A program of its own asks each place, because whoever asks a server that is away may wait for ever.
+A place is there if it is a mount and answers. One that is no mount, or says that its server knows
+it no more, holds no job's files: mounted anew it can only get better. One that says nothing may be
+well in a moment, with all that jobs have open. A program of its own asks each place, because
+whoever asks a server that is away may wait for ever.
 """
 
 from __future__ import annotations
@@ -116,7 +118,9 @@ def jobs(module: AnsibleModule) -> list[str]:
 def spare(module: AnsibleModule) -> None:
     """Fail while a job may have files on one of the places, of what is mounted or of what is to be."""
     found = jobs(module)
-    places = list(dict.fromkeys([*places_of(text_of(module.params["in_force"])), *module.params["paths"]]))
+    places = list(
+        dict.fromkeys([*places_of(text_of(module.params["in_force"])), *module.params["paths"]])
+    )
     # Without jobs nothing is asked: who still waits for a mount's answer keeps it from its end.
     troubles = troubles_of(places, module.params["answer_s"]) if found else {}
     if found and any(troubles.get(path) not in DEAD for path in places):
@@ -132,7 +136,9 @@ def spare(module: AnsibleModule) -> None:
 
 
 def missing(module: AnsibleModule) -> dict[str, str]:
-    """Return why each place is not there; one that is still mounted as before is not asked, as it is to end."""
+    """Return why each place is not there; one that is still mounted as before is not asked, as it
+    is to end.
+    """
     if text_of(module.params["made_of"]) != text_of(module.params["in_force"]):
         return dict.fromkeys(module.params["paths"], "not mounted as it is to be")
     return troubles_of(module.params["paths"], module.params["answer_s"])

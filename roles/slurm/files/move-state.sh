@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Stops slurmctld and moves its state to another folder. The file that says whose state it is comes last and goes first, so
-# that nobody takes half of it, or an old one, for all of it.
+# Stops slurmctld and moves its state to another folder. The file that says whose state it is comes
+# last and goes first, so that nobody takes half of it, or an old one, for all of it.
 # Usage: move-state.sh STATE_DIRECTORY NEW_STATE_DIRECTORY
 set -euo pipefail
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts these versions of packages in place of others. Configuration files stay as they are, and no package starts or
-# restarts a daemon: whoever calls this does, in an order that the packages do not know.
+# Puts these versions of packages in place of others. Configuration files stay as they are, and no
+# package starts or restarts a daemon: whoever calls this does, in an order that the packages do not
+# know.
 # Usage: upgrade-packages.sh [NAME=VERSION...]; first it finishes what another run left half done.
 set -euo pipefail
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep QOS and accounts with their limits in Slurm's accounting.
 
-What is there is asked once, and only what differs is told. slurmdbd passes it on to slurmctld at once: nothing has to
-be reconfigured, and jobs that run go on.
+What is there is asked once, and only what differs is told. slurmdbd passes it on to slurmctld at
+once: nothing has to be reconfigured, and jobs that run go on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,14 @@ class Accounting:
 
     def show(self, *words: str, fields: list[str]) -> dict[str, dict[str, str]]:
         """Return the rows of a listing by their first field, and each by field."""
-        argv = ["sacctmgr", "--noheader", "--parsable2", "show", *words, f"format={','.join(fields)}"]
+        argv = [
+            "sacctmgr",
+            "--noheader",
+            "--parsable2",
+            "show",
+            *words,
+            f"format={','.join(fields)}",
+        ]
         # In a check run on a new host there is no accounting yet: all would be new.
         _, out, _ = self._module.run_command(argv, check_rc=not self._module.check_mode)
         rows = [line.split("|") for line in out.splitlines()]
@@ -76,7 +83,15 @@ class Accounting:
                 continue
             told = _words(settings(QOS, wanted, shown.get(name, dict.fromkeys(QOS, ""))))
             if told:
-                self.tell(f"qos {name}: {' '.join(told)}", "modify", "qos", "where", f"name={name}", "set", *told)
+                self.tell(
+                    f"qos {name}: {' '.join(told)}",
+                    "modify",
+                    "qos",
+                    "where",
+                    f"name={name}",
+                    "set",
+                    *told,
+                )
 
     def has_accounts(self, asked: list[dict[str, Any]], cluster: str) -> None:
         """Each account is there, and as asked if anything is asked of it."""
@@ -86,14 +101,23 @@ class Accounting:
         missing = [account for account in asked if account["name"] not in shown]
         for account in missing:
             described = f"Description={account['description'] or account['name']}"
-            self.tell(f"account {account['name']}", "add", "account", account["name"], f"Cluster={cluster}", described)
+            self.tell(
+                f"account {account['name']}",
+                "add",
+                "account",
+                account["name"],
+                f"Cluster={cluster}",
+                described,
+            )
         if missing and not self._module.check_mode:
             shown = self.show(*filters, fields=fields)
         for account in asked:
             if account["settings"] is not None:
                 self._has_limits(account, shown, f"cluster={cluster}")
 
-    def _has_limits(self, account: dict[str, Any], shown: Mapping[str, dict[str, str]], cluster: str) -> None:
+    def _has_limits(
+        self, account: dict[str, Any], shown: Mapping[str, dict[str, str]], cluster: str
+    ) -> None:
         name = account["name"]
         # An account that is not asked for its QOS has those of the account above.
         above = {"QOS": shown.get(ROOT, {}).get("QOS", "")}
@@ -101,7 +125,9 @@ class Accounting:
         told = _words(settings(ACCOUNT, {**above, **account["settings"]}, is_now))
         if told:
             where = ("where", f"name={name}", cluster)
-            self.tell(f"account {name}: {' '.join(told)}", "modify", "account", *where, "set", *told)
+            self.tell(
+                f"account {name}: {' '.join(told)}", "modify", "account", *where, "set", *told
+            )
 
 
 def _words(told: Mapping[str, str]) -> list[str]:
@@ -110,7 +136,11 @@ def _words(told: Mapping[str, str]) -> list[str]:
 
 def main() -> None:
     """Run as an Ansible module."""
-    account = {"name": {"type": "str", "required": True}, "description": {"type": "str"}, "settings": {"type": "dict"}}
+    account = {
+        "name": {"type": "str", "required": True},
+        "description": {"type": "str"},
+        "settings": {"type": "dict"},
+    }
     module = AnsibleModule(
         supports_check_mode=True,
         argument_spec={
@@ -120,7 +150,9 @@ def main() -> None:
         },
     )
     asked = [(QOS, f"qos {name}", one) for name, one in module.params["qos"].items()]
-    asked += [(ACCOUNT, f"account {one['name']}", one["settings"]) for one in module.params["accounts"]]
+    asked += [
+        (ACCOUNT, f"account {one['name']}", one["settings"]) for one in module.params["accounts"]
+    ]
     wrong = [
         f"{', '.join(filter(None, (where, name)))}: {found}; {allowed}"
         for known, where, one in asked
@@ -134,7 +166,9 @@ def main() -> None:
     if module.params["accounts"]:
         accounting.has_accounts(module.params["accounts"], module.params["cluster"])
     told = "".join(f"{change}\n" for change in accounting.changes)
-    module.exit_json(changed=bool(told), changes=accounting.changes, diff={"before": "", "after": told})
+    module.exit_json(
+        changed=bool(told), changes=accounting.changes, diff={"before": "", "after": told}
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell what it costs to put Slurm's configuration in force.
 
-What is compared is what the daemons were last told, not what stands on disk: a run that ended between the files and the
-daemons, or whose reconfigure Slurm refused, is made good by the next one.
+What is compared is what the daemons were last told, not what stands on disk: a run that ended
+between the files and the daemons, or whose reconfigure Slurm refused, is made good by the next one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ state_was: {description: Where slurmctld has its state; empty if it was told not
 def main() -> None:
     """Read what is in force and answer."""
     module = AnsibleModule(
-        argument_spec={"files": {"type": "dict", "required": True}, "in_force": {"type": "path", "required": True}},
+        argument_spec={
+            "files": {"type": "dict", "required": True},
+            "in_force": {"type": "path", "required": True},
+        },
         supports_check_mode=True,
     )
     told = Path(module.params["in_force"])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell which Slurm a host has, which its apt would put in its place, and which daemons still run one that is gone.
+"""Tell which Slurm a host has, which its apt would put in its place, and which daemons still run
+one that is gone.
 
-What apt would do is asked of apt itself. A daemon that runs a replaced program is known by its file, which the package
-removed under it; so a run that ended between the packages and the daemons is made good by the next one.
+What apt would do is asked of apt itself. A daemon that runs a replaced program is known by its
+file, which the package removed under it; so a run that ended between the packages and the daemons
+is made good by the next one.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ stale: {description: Units that run a program that is gone., type: list, returne
 problem: {description: Why apt cannot upgrade; empty if it can., type: str, returned: always}
 """
 
-SIMULATED = re.compile(r"^Inst (?P<name>\S+)(?: \[(?P<old>[^\]]+)\])? \((?P<new>\S+) ", re.MULTILINE)
+SIMULATED = re.compile(
+    r"^Inst (?P<name>\S+)(?: \[(?P<old>[^\]]+)\])? \((?P<new>\S+) ", re.MULTILINE
+)
 REMOVED = re.compile(r"^Remv (\S+)", re.MULTILINE)
 GONE = " (deleted)"
 GONE_STATES = "nc"  # of dpkg: not installed, and configuration files only
@@ -63,7 +67,10 @@ class Package(NamedTuple):
 def changes(text: str) -> tuple[list[Package], list[str]]:
     """Return what a simulation of apt-get would install and what it would remove, both sorted."""
     steps = (match.groupdict(default="") for match in SIMULATED.finditer(text))
-    found = {Package(name=step["name"].partition(":")[0], old=step["old"], new=step["new"]) for step in steps}
+    found = {
+        Package(name=step["name"].partition(":")[0], old=step["old"], new=step["new"])
+        for step in steps
+    }
     return sorted(found), sorted(set(REMOVED.findall(text)))
 
 
@@ -89,7 +96,9 @@ class Installed(NamedTuple):
 
 
 def installed(text: str, source: str) -> dict[str, Installed]:
-    """Return the packages of a source that are not merely configuration files, by name, from what dpkg-query prints."""
+    """Return the packages of a source that are not merely configuration files, by name, from what
+    dpkg-query prints.
+    """
     lines = (line.split("|") for line in text.splitlines())
     return {
         name: Installed(version=version, whole=state[1] == "i")
@@ -104,7 +113,9 @@ def stale(units: list[str]) -> list[str]:
 
 
 def program(unit: str) -> str:
-    """Return the file that a unit's main process runs, as the kernel names it; empty if it runs none."""
+    """Return the file that a unit's main process runs, as the kernel names it; empty if it runs
+    none.
+    """
     pid = run(["systemctl", "show", "--property=MainPID", "--value", unit])[1].strip()
     try:
         return str(Path(f"/proc/{pid}/exe").readlink()) if pid not in {"", "0"} else ""
@@ -115,14 +126,21 @@ def program(unit: str) -> str:
 def run(argv: list[str]) -> tuple[int, str]:
     """Return a command's exit code and what it prints."""
     done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}
+        argv,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C"},
     )
     return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
 
 def refreshed() -> str:
     """Have apt fetch its lists and return why it could not; empty if it could."""
-    code, text = run(["apt-get", "--quiet", "--option=DPkg::Lock::Timeout=60", "--error-on=any", "update"])
+    code, text = run(
+        ["apt-get", "--quiet", "--option=DPkg::Lock::Timeout=60", "--error-on=any", "update"]
+    )
     return text.strip()[-SAID_MAX:] if code else ""
 
 
@@ -139,7 +157,9 @@ def main() -> None:
     )
     asked = module.params
     problem = refreshed() if asked["refresh"] else ""
-    packages = installed(run(["dpkg-query", "--show", f"--showformat={INSTALLED_FORM}"])[1], asked["source"])
+    packages = installed(
+        run(["dpkg-query", "--show", f"--showformat={INSTALLED_FORM}"])[1], asked["source"]
+    )
     code, text = run(["apt-get", "--simulate", "--only-upgrade", "install", *packages])
     if code != 0:
         problem = problem or text.strip()[-SAID_MAX:]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to put a changed configuration of Slurm in force: nothing, a reconfigure, a restart of slurmctld.
+"""What it costs to put a changed configuration of Slurm in force: nothing, a reconfigure, a restart
+of slurmctld.
 
-Since 23.11 ``scontrol reconfigure`` starts every daemon anew beside the old one, which goes on if that fails. So it is
-enough for all but what a daemon gets only once: its ports, its account, its kind of authentication. ``RULES`` has the
-exceptions, and some changes end jobs, whatever is restarted. Source: slurm.conf(5), job_container.conf(5) and
-scontrol(1) of 24.11.5, and the lab (tests/e2e/test_day2.py). Pure: reads and writes nothing.
+Since 23.11 ``scontrol reconfigure`` starts every daemon anew beside the old one, which goes on if
+that fails. So it is enough for all but what a daemon gets only once: its ports, its account, its
+kind of authentication. ``RULES`` has the exceptions, and some changes end jobs, whatever is
+restarted. Source: slurm.conf(5), job_container.conf(5) and scontrol(1) of 24.11.5, and the lab
+(tests/e2e/test_day2.py). Pure: reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ COSTS = (NOTHING, RECONFIGURE, RESTART)  # the cheapest first
 MAIN = "slurm.conf"
 NAMED = {"nodename": "NodeName", "partitionname": "PartitionName"}
 # slurmctld aborts the jobs of a node whose sockets or cores are others than when it gave them.
-CORES = ("Boards", "CoresPerSocket", "CPUs", "Procs", "Sockets", "SocketsPerBoard", "ThreadsPerCore")
+CORES = (
+    "Boards",
+    "CoresPerSocket",
+    "CPUs",
+    "Procs",
+    "Sockets",
+    "SocketsPerBoard",
+    "ThreadsPerCore",
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,8 @@ class Difference:
 
     Attributes:
         file: Name of its file.
-        key: Its name as Slurm's manual has it; empty in files whose lines have no names of their own.
+        key: Its name as Slurm's manual has it; empty in files whose lines have no names of their
+            own.
         name: Which node or partition; empty for others.
         parameters: Which of its parameters differ, in lower case; none of what is new or gone.
         gone: Whether it is not there any more.
@@ -39,7 +50,9 @@ class Difference:
     gone: bool = False
 
     def __str__(self) -> str:
-        what = {"NodeName": f"node {self.name}", "PartitionName": f"partition {self.name}"}.get(self.key, self.key)
+        what = {"NodeName": f"node {self.name}", "PartitionName": f"partition {self.name}"}.get(
+            self.key, self.key
+        )
         return (what or self.file) + (" goes" if self.gone and self.name else "")
 
 
@@ -51,7 +64,8 @@ class Rule:
         what: The changes, in words.
         file: Their file; empty for every file.
         keys: Keys of it; empty for all that no other rule names.
-        parameters: Parameters of nodes or partitions that were there and stay; empty for all that no other rule names.
+        parameters: Parameters of nodes or partitions that were there and stay; empty for all that
+            no other rule names.
         gone: Whether it is for nodes or partitions that go.
         cost: One of ``COSTS``.
         ends: Whose jobs it would end, in words; empty for nobody's.
@@ -70,7 +84,11 @@ class Rule:
     def covers(self, one: Difference) -> bool:
         """Return whether it is for this difference."""
         here = self.file in {"", one.file} and self.gone == (one.gone and bool(one.name))
-        return here and _names(self.keys, {one.key.lower()}) and _names(self.parameters, one.parameters)
+        return (
+            here
+            and _names(self.keys, {one.key.lower()})
+            and _names(self.parameters, one.parameters)
+        )
 
 
 def _names(listed: tuple[str, ...], found: frozenset[str] | set[str]) -> bool:
@@ -80,7 +98,15 @@ def _names(listed: tuple[str, ...], found: frozenset[str] | set[str]) -> bool:
 # The first that covers a difference counts.
 RULES = (
     Rule("a node goes", MAIN, ("NodeName",), RECONFIGURE, "measured", gone=True, ends="jobs on it"),
-    Rule("a partition goes", MAIN, ("PartitionName",), RECONFIGURE, "slurm.conf(5)", gone=True, ends="jobs in it"),
+    Rule(
+        "a partition goes",
+        MAIN,
+        ("PartitionName",),
+        RECONFIGURE,
+        "slurm.conf(5)",
+        gone=True,
+        ends="jobs in it",
+    ),
     Rule(
         "a node has other cores",
         MAIN,
@@ -91,7 +117,13 @@ RULES = (
         ends="jobs on it",
     ),
     Rule("a node is new or otherwise another", MAIN, ("NodeName",), RECONFIGURE, "measured"),
-    Rule("a partition is new or another, such as its limits", MAIN, ("PartitionName",), RECONFIGURE, "measured"),
+    Rule(
+        "a partition is new or another, such as its limits",
+        MAIN,
+        ("PartitionName",),
+        RECONFIGURE,
+        "measured",
+    ),
     Rule(
         "how daemons know each other, which no job outlives",
         MAIN,
@@ -131,7 +163,13 @@ RULES = (
         "job_container.conf(5); the nodes' slurmd is restarted by hand",
         ends="all jobs",
     ),
-    Rule("every setting of other files", "", (), RECONFIGURE, "cgroup.conf(5), gres.conf(5), mpi.conf(5)"),
+    Rule(
+        "every setting of other files",
+        "",
+        (),
+        RECONFIGURE,
+        "cgroup.conf(5), gres.conf(5), mpi.conf(5)",
+    ),
 )
 
 
@@ -151,7 +189,8 @@ class Verdict:
 
 
 def judge(old: Mapping[str, str], new: Mapping[str, str]) -> Verdict:
-    r"""Return what it costs to go from the old files to the new ones, by file name. Without old files slurmctld starts.
+    r"""Return what it costs to go from the old files to the new ones, by file name. Without old
+    files slurmctld starts.
 
     >>> judge({"slurm.conf": "KillWait=5"}, {"slurm.conf": "# calm\nKillWait=30"}).cost
     'reconfigure'
@@ -174,19 +213,30 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Diff
         for key, name in before.keys() | after.keys():
             was, is_ = before.get((key, name)), after.get((key, name))
             if was != is_:
-                changed = was ^ is_ if isinstance(was, frozenset) and isinstance(is_, frozenset) else frozenset()
+                changed = (
+                    was ^ is_
+                    if isinstance(was, frozenset) and isinstance(is_, frozenset)
+                    else frozenset()
+                )
                 parameters = frozenset(one.partition("=")[0].lower() for one in changed)
-                yield Difference(file=file, key=key, name=name, parameters=parameters, gone=is_ is None)
+                yield Difference(
+                    file=file, key=key, name=name, parameters=parameters, gone=is_ is None
+                )
 
 
 def settings(file: str, text: str) -> dict[tuple[str, str], object]:
     """Return a file as settings by key and, for nodes and partitions, by name.
 
-    A script, and a file whose lines have no names of their own (gres.conf), is one setting without a key.
+    A script, and a file whose lines have no names of their own (gres.conf), is one setting without
+    a key.
     """
     lines = [line.strip() for line in text.splitlines()]
     if not file.endswith(".conf"):
-        return {("", ""): tuple(line for at, line in enumerate(lines) if at == 0 or (line and line[0] != "#"))}
+        return {
+            ("", ""): tuple(
+                line for at, line in enumerate(lines) if at == 0 or (line and line[0] != "#")
+            )
+        }
     bare = [line for line in (line.partition("#")[0].strip() for line in lines) if line]
     if file == "gres.conf":
         return {("", ""): tuple(sorted(" ".join(line.split()) for line in bare))} if bare else {}
@@ -205,7 +255,10 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
 
 
 def _jobs(one: Difference) -> tuple[str, ...]:
-    return {"NodeName": (f"--nodelist={one.name}",), "PartitionName": (f"--partition={one.name}",)}.get(one.key, ())
+    return {
+        "NodeName": (f"--nodelist={one.name}",),
+        "PartitionName": (f"--partition={one.name}",),
+    }.get(one.key, ())
 
 
 def table() -> str:

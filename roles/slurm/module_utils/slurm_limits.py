@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sacctmgr can set of a QOS and of an account, and whether two ways to write a value mean the same.
+"""What sacctmgr can set of a QOS and of an account, and whether two ways to write a value mean the
+same.
 
-sacctmgr shows ``MaxWall=90`` as ``01:30:00`` and ``mem=2048`` as ``mem=2G``; both are compared as what they mean.
-Source: sacctmgr(1), and what sacctmgr 24.11.5 showed of each setting here. Pure: reads and writes nothing.
+sacctmgr shows ``MaxWall=90`` as ``01:30:00`` and ``mem=2048`` as ``mem=2G``; both are compared as
+what they mean. Source: sacctmgr(1), and what sacctmgr 24.11.5 showed of each setting here. Pure:
+reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -148,19 +150,34 @@ PARTITION_TIMES: dict[str, Kind] = {"DefaultTime": _time_limit, "MaxTime": _time
 # The least that YAML, which counts by sixty, makes of H:MM:SS without quotes.
 _HOUR = 3600
 # What Slurm shows of a setting that nobody made; nothing of all others.
-UNSET = {"Fairshare": "1", "GraceTime": "0", "PreemptMode": "cluster", "Priority": "0", "UsageFactor": "1"}
+UNSET = {
+    "Fairshare": "1",
+    "GraceTime": "0",
+    "PreemptMode": "cluster",
+    "Priority": "0",
+    "UsageFactor": "1",
+}
 # What takes a setting back; -1 does for all others.
 TAKEN_BACK = {"Preempt": "", "PreemptMode": "cluster", "QOS": ""}
 
 
 def written(value: object) -> str:
-    """Return a value of the inventory as sacctmgr reads it; nothing for one that is to be as if nobody made it."""
-    text = ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+    """Return a value of the inventory as sacctmgr reads it; nothing for one that is to be as if
+    nobody made it.
+    """
+    text = (
+        ",".join(map(str, value))
+        if isinstance(value, list)
+        else ""
+        if value is None
+        else str(value)
+    )
     return "" if text == "-1" else text
 
 
 def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str, str]]:
-    """Find settings that sacctmgr does not know or cannot read: the name, what is wrong, and what may be there.
+    """Find settings that sacctmgr does not know or cannot read: the name, what is wrong, and what
+    may be there.
 
     Args:
         known: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
@@ -178,7 +195,11 @@ def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str,
             meant = "".join(f"did you mean {one}? " for one in known if one.lower() in near)
             yield str(name), "there is no such setting", f"{meant}one of {', '.join(sorted(known))}"
         elif known[name] in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR:
-            yield name, f"{value}, as YAML reads {_clock(value)} too", "[D-]HH:MM:SS in quotes, or minutes in quotes"
+            yield (
+                name,
+                f"{value}, as YAML reads {_clock(value)} too",
+                "[D-]HH:MM:SS in quotes, or minutes in quotes",
+            )
         elif text:
             try:
                 known[name](text)
@@ -190,8 +211,11 @@ def _clock(number: int) -> str:
     return f"{number // _HOUR}:{number // 60 % 60:02}:{number % 60:02}"
 
 
-def settings(known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapping[str, str]) -> dict[str, str]:
-    """Return what sacctmgr has to be told for all known settings to be as asked; what is not asked is taken back.
+def settings(
+    known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what sacctmgr has to be told for all known settings to be as asked; what is not asked
+    is taken back.
 
     Args:
         known: ``QOS`` or ``ACCOUNT``.
@@ -204,7 +228,9 @@ def settings(known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapp
     told = {}
     for name in sorted(known.keys() & shown.keys()):
         kind = known[name]
-        want, have = (text or UNSET.get(name, "") for text in (written(asked.get(name)), shown[name]))
+        want, have = (
+            text or UNSET.get(name, "") for text in (written(asked.get(name)), shown[name])
+        )
         if _is_same(kind, want, have):
             continue
         if kind is tres:

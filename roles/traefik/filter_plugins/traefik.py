@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping
 
 
 def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
-    """Return a rule for hosts and paths; a path that ends with a slash is all beneath it, no path is every path."""
+    """Return a rule for hosts and paths; a path that ends with a slash is all beneath it, no path
+    is every path.
+    """
     hosts = " || ".join(f"Host(`{host}`)" for host in route["hosts"])
     paths = " || ".join(
-        f"PathPrefix(`{path}`)" if path.endswith("/") else f"Path(`{path}`)" for path in route.get("paths") or []
+        f"PathPrefix(`{path}`)" if path.endswith("/") else f"Path(`{path}`)"
+        for path in route.get("paths") or []
     )
     return f"({hosts}) && ({paths})" if paths else hosts
 

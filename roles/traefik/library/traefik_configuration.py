@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep Traefik's configuration, and tell whether Traefik serves it.
 
-Traefik has no command that checks a configuration: it ignores a static key that it does not know, and keeps what it
-has when a dynamic file is wrong. So nothing is written that has not passed two checks. Rule 1: each static key is one
-of the flags that the program itself lists. Rule 2: a second Traefik starts with the new files, on free ports of the
-loopback, and its own API and log say that every route works. Which ports are open is for the state ``live``.
+Traefik has no command that checks a configuration: it ignores a static key that it does not know,
+and keeps what it has when a dynamic file is wrong. So nothing is written that has not passed two
+checks. Rule 1: each static key is one of the flags that the program itself lists. Rule 2: a second
+Traefik starts with the new files, on free ports of the loopback, and its own API and log say that
+every route works. Which ports are open is for the state ``live``.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class Wrong(Exception):
 
 
 def free_addresses() -> Generator[str]:
-    """Return addresses of the loopback that nobody listens on; each is kept until the next is asked for."""
+    """Return addresses of the loopback that nobody listens on; each is kept until the next is asked
+    for.
+    """
     taken = []
     try:
         while True:
@@ -102,20 +105,27 @@ def check_keys(binary: str, static: Mapping[str, Any]) -> None:
     Raises:
         Wrong: If it does not.
     """
-    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
+    told = subprocess.run(
+        [binary, "--help"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     if wrong := wrong_keys(static, known_flags(told)):
         raise Wrong("; ".join(wrong))
 
 
 @contextmanager
 def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]]]:
-    """Run a second Traefik with the new files and what lies beside the old ones: its API's address, log, process.
+    """Run a second Traefik with the new files and what lies beside the old ones: its API's address,
+    log, process.
 
     It ends with the process that runs it, even if that is killed, as when a run of the playbook is.
     """
     with tempfile.TemporaryDirectory(prefix="traefik-trial-") as name:
         folder = Path(name)
-        beside = [file for file in Path(options["directory"], "dynamic").glob("*.*") if file.name != "gridstead.yml"]
+        beside = [
+            file
+            for file in Path(options["directory"], "dynamic").glob("*.*")
+            if file.name != "gridstead.yml"
+        ]
         (folder / "dynamic").mkdir()
         for file in beside:
             shutil.copy(file, folder / "dynamic")
@@ -141,7 +151,9 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
 
 
 def missing_authorities(dynamic: Mapping[str, Any]) -> list[str]:
-    """Return the files of authorities that are not there, one line each; Traefik says nothing and believes nobody."""
+    """Return the files of authorities that are not there, one line each; Traefik says nothing and
+    believes nobody.
+    """
     transports = dynamic.get("http", {}).get("serversTransports", {}).values()
     paths = [path for transport in transports for path in transport.get("rootCAs", [])]
     return [f"{path} is not a file" for path in paths if not Path(path).is_file()]
@@ -170,7 +182,8 @@ def check_trial(options: Mapping[str, Any]) -> None:
 
 
 def check_live(options: Mapping[str, Any]) -> None:
-    """Return if the running Traefik serves both documents without an error, within the time that it has.
+    """Return if the running Traefik serves both documents without an error, within the time that it
+    has.
 
     Raises:
         Wrong: If it does not.
@@ -183,7 +196,11 @@ def check_live(options: Mapping[str, Any]) -> None:
         if rawdata is None or entries is None:
             wrong = [f"Traefik does not answer on {address}"]
         else:
-            wrong = missing_entry_points(entries, static) + missing_routes(rawdata, dynamic) + route_errors(rawdata)
+            wrong = (
+                missing_entry_points(entries, static)
+                + missing_routes(rawdata, dynamic)
+                + route_errors(rawdata)
+            )
         if not wrong:
             return
         if time.monotonic() >= until:
@@ -198,7 +215,10 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
         Wrong: If a check fails; nothing is written.
     """
     directory = Path(options["directory"])
-    wanted = {directory / "traefik.yml": options["static"], directory / "dynamic/gridstead.yml": options["dynamic"]}
+    wanted = {
+        directory / "traefik.yml": options["static"],
+        directory / "dynamic/gridstead.yml": options["dynamic"],
+    }
     before = {path: path.read_text() if path.exists() else "" for path in wanted}
     changed = [path for path in wanted if before[path] != wanted[path]]
     # A check run on a host without the program tells what would change, and no more.
@@ -208,7 +228,11 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
     for path in () if check_mode else changed:
         write_whole(path, wanted[path].encode(), mode=0o644)
     diff = [{"before": before[path], "after": wanted[path], "path": str(path)} for path in changed]
-    return {"changed": bool(changed), "static_changed": directory / "traefik.yml" in changed, "diff": diff}
+    return {
+        "changed": bool(changed),
+        "static_changed": directory / "traefik.yml" in changed,
+        "diff": diff,
+    }
 
 
 def main() -> None:

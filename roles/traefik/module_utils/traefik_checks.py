@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a configuration of Traefik, from its texts and answers. Pure; reads and writes nothing."""
+"""What is wrong with a configuration of Traefik, from its texts and answers. Pure; reads and writes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ KINDS = {"http": "routers", "tcp": "tcpRouters"}
 
 
 def known_flags(help_text: str) -> dict[str, Any]:
-    """Return the flags of ``traefik --help`` as a tree, in small letters; ``<name>`` stands for any name."""
+    """Return the flags of ``traefik --help`` as a tree, in small letters; ``<name>`` stands for any
+    name.
+    """
     tree: dict[str, Any] = {}
     for flag in re.findall(r"^ +--(\S+)", help_text, re.MULTILINE):
         node = tree
@@ -55,7 +59,9 @@ def _is_group(known: Mapping[str, Any]) -> bool:
 
 
 def route_errors(rawdata: Mapping[str, Any]) -> list[str]:
-    """Return what Traefik's API says is wrong with its routers, middlewares and services, one line each."""
+    """Return what Traefik's API says is wrong with its routers, middlewares and services, one line
+    each.
+    """
     return [
         f"{kind.removesuffix('s')} {name}: {'; '.join(item.get('error', ['it does not work']))}"
         for kind, items in sorted(rawdata.items())
@@ -65,27 +71,39 @@ def route_errors(rawdata: Mapping[str, Any]) -> list[str]:
 
 
 def missing_routes(rawdata: Mapping[str, Any], dynamic: Mapping[str, Any]) -> list[str]:
-    """Return the routers of a dynamic configuration that Traefik does not have as they are written, one line each."""
+    """Return the routers of a dynamic configuration that Traefik does not have as they are written,
+    one line each.
+    """
     found = []
     for protocol, kind in KINDS.items():
         for name, wanted in (dynamic.get(protocol, {}).get("routers") or {}).items():
             middlewares = [f"{one}@file" for one in wanted.get("middlewares", [])]
             expected = (wanted["rule"], wanted["service"], wanted["entryPoints"], middlewares)
             served = rawdata.get(kind, {}).get(f"{name}@file", {})
-            if expected != (*map(served.get, ("rule", "service", "entryPoints")), served.get("middlewares", [])):
+            if expected != (
+                *map(served.get, ("rule", "service", "entryPoints")),
+                served.get("middlewares", []),
+            ):
                 found.append(f"{kind.removesuffix('s')} {name} is not served as it is written")
     return found
 
 
 def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, Any]) -> list[str]:
-    """Return the entry points of a static configuration that Traefik does not listen on, one line each."""
+    """Return the entry points of a static configuration that Traefik does not listen on, one line
+    each.
+    """
     open_ = {one["name"]: one["address"] for one in served}
     wanted = {name: entry["address"] for name, entry in static["entryPoints"].items()}
-    return [f"entry point {name} is not {at}; restart it" for name, at in wanted.items() if open_.get(name) != at]
+    return [
+        f"entry point {name} is not {at}; restart it"
+        for name, at in wanted.items()
+        if open_.get(name) != at
+    ]
 
 
 def log_errors(text: str, *, of_files: bool = False) -> list[str]:
-    """Return the errors in Traefik's own log, one line each. A certificate's authority is not reached in a trial.
+    """Return the errors in Traefik's own log, one line each. A certificate's authority is not
+    reached in a trial.
 
     Args:
         text: The log.
@@ -97,7 +115,11 @@ def log_errors(text: str, *, of_files: bool = False) -> list[str]:
         provider = str(entry.get("providerName"))
         counts = provider == "file" if of_files else not provider.endswith(".acme")
         if counts and entry.get("level") in {"error", "fatal", "panic"}:
-            found.append(": ".join(str(entry[key]) for key in ("message", "routerName", "error") if key in entry))
+            found.append(
+                ": ".join(
+                    str(entry[key]) for key in ("message", "routerName", "error") if key in entry
+                )
+            )
     return list(dict.fromkeys(found))
 
 

@@ -19,7 +19,16 @@ from gridstead.adapters.chain.encode import encode
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node
 from gridstead.domain.billing import Resources
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, Register, SetRunning, Settle
+from gridstead.domain.calls import (
+    ClaimCancelling,
+    ClaimJobs,
+    ClaimTopUp,
+    Match,
+    Refuse,
+    Register,
+    SetRunning,
+    Settle,
+)
 from gridstead.domain.lifecycle import JobState
 
 DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "1.2": PlainDevnet}
@@ -52,7 +61,8 @@ def as_it_was(devnet):
     """Give a chain back as it was."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
-    # A block that is in the making while anvil reverts stays, above blocks that are gone. To mine waits for such a one.
+    # A block that is in the making while anvil reverts stays, above blocks that are gone. To mine
+    # waits for such a one.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)
@@ -62,7 +72,9 @@ def as_it_was(devnet):
 
 @pytest.fixture
 def generation(request):
-    """The kind of the contracts, as in ``generations.py``; ours, whole and sealed, unless a test asks for others."""
+    """The kind of the contracts, as in ``generations.py``; ours, whole and sealed, unless a test
+    asks for others.
+    """
     return getattr(request, "param", "ours")
 
 
@@ -100,7 +112,9 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
         opened.append(Node(url))
         return opened[-1]
 
-    monkeypatch.setattr("gridstead.wiring.deployment.Node", open_node)  # a process would close it by ending
+    monkeypatch.setattr(
+        "gridstead.wiring.deployment.Node", open_node
+    )  # a process would close it by ending
     yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
     for node in opened:
         node.close()
@@ -116,13 +130,17 @@ class FakeGrid:
         self.provider, self.customer = "0x" + "a1" * 20, "0x" + "c1" * 20
 
     def register(self, labels=(), prices=PRICES):
-        self.ledger.act(self.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels)))
+        self.ledger.act(
+            self.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels))
+        )
 
     def approve(self):
         self.ledger.approve(self.provider)
 
     def request(self, script, *, escrow=200 * COIN, resources=SMALL, **fields):
-        return self.ledger.request(self.customer, script=script, escrow=escrow, resources=resources, **fields).id.number
+        return self.ledger.request(
+            self.customer, script=script, escrow=escrow, resources=resources, **fields
+        ).id.number
 
     def match(self, number):
         self.ledger.match(number, self.provider)
@@ -183,23 +201,31 @@ class RealGrid:
         return self.ledger.jobs([number], at_block=self.ledger.head())[number].job_key
 
     def register(self, labels=(), prices=PRICES):
-        self._act(self.devnet.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels)))
+        self._act(
+            self.devnet.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels))
+        )
 
     def approve(self):
         self.devnet.as_admin.approve_provider(self.provider)
 
     def request(self, script, *, escrow=200 * COIN, resources=SMALL, **fields):
-        request = JobRequest(resources=resources, batch_location_hash=script, escrow=escrow, **fields)
+        request = JobRequest(
+            resources=resources, batch_location_hash=script, escrow=escrow, **fields
+        )
         return self.devnet.as_customer.request_job(request)
 
     def match(self, number):
-        self._act(self.devnet.operator, Match(job_key=self._job_key(number), provider=self.provider))
+        self._act(
+            self.devnet.operator, Match(job_key=self._job_key(number), provider=self.provider)
+        )
 
     def claim(self):
         self._act(self.devnet.provider, ClaimJobs(limit=50))
 
     def run(self, number, started_at):
-        self._act(self.devnet.provider, SetRunning(job_key=self._job_key(number), started_at=started_at))
+        self._act(
+            self.devnet.provider, SetRunning(job_key=self._job_key(number), started_at=started_at)
+        )
 
     def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
         call = Settle(
@@ -237,7 +263,9 @@ class RealGrid:
         self.devnet.anvil.reorg(depth)
 
     def balances(self):
-        return self.devnet.as_customer.balance(self.customer), self.devnet.as_customer.balance(self.provider)
+        return self.devnet.as_customer.balance(self.customer), self.devnet.as_customer.balance(
+            self.provider
+        )
 
 
 @pytest.fixture(params=["fake", *GENERATIONS])

@@ -25,7 +25,9 @@ class ContractsCli:
         self.chain, self.folder, self._patch, self._capsys = chain, folder, monkeypatch, capsys
         (folder / "password").write_text("a secret\n")
         for number in (ADMIN, NEW_OWNER, POOR):
-            create_wallet(folder / str(number), folder / "password", key=number.to_bytes(32), iterations=2)
+            create_wallet(
+                folder / str(number), folder / "password", key=number.to_bytes(32), iterations=2
+            )
         chain.anvil.fund(wallet(NEW_OWNER).address)
 
     def read(self, *arguments, contract=None, **options):
@@ -41,11 +43,16 @@ class ContractsCli:
 
     def run(self, *arguments, by=ADMIN, **options):
         """Run a command with a wallet."""
-        keys = {"admin-keystore": self.folder / str(by), "admin-password-file": self.folder / "password"}
+        keys = {
+            "admin-keystore": self.folder / str(by),
+            "admin-password-file": self.folder / "password",
+        }
         return self.read(*arguments, **(keys | options))
 
     def sent(self, number=ADMIN):
-        return int(self.chain.anvil.rpc("eth_getTransactionCount", wallet(number).address, "pending"), 16)
+        return int(
+            self.chain.anvil.rpc("eth_getTransactionCount", wallet(number).address, "pending"), 16
+        )
 
     def status(self, *arguments, **options):
         code, out, _ = self.read("status", "--json", *arguments, **options)

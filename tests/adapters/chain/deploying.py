@@ -54,12 +54,16 @@ class MiningNode(Node):
 
 
 class UnsealedDevnet(Devnet):
-    """A chain with the grid's contracts as a deployment leaves them that is cut short before its last step."""
+    """A chain with the grid's contracts as a deployment leaves them that is cut short before its
+    last step.
+    """
 
     def _deploy(self, directory):
         path, node = directory / "deployment.json", MortalNode(self.anvil.url, STEPS, sent=False)
         with pytest.raises(Crash):
-            Deployment(node, self.admin, path, tell=lambda _: None).run(operator=self.operator.address, supply=SUPPLY)
+            Deployment(node, self.admin, path, tell=lambda _: None).run(
+                operator=self.operator.address, supply=SUPPLY
+            )
         node.close()
         return read(path).contracts
 
@@ -75,7 +79,9 @@ class Site:
         return self.nodes[-1]
 
     def deployment(self, node=None, admin=ADMIN, **options):
-        return Deployment(node or self.chain.node, admin, self.path, tell=self.told.append, **options)
+        return Deployment(
+            node or self.chain.node, admin, self.path, tell=self.told.append, **options
+        )
 
     def run(self, node=None, **options):
         return self.deployment(node, **options).run(operator=OPERATOR.address, supply=COIN)
@@ -101,10 +107,14 @@ class Site:
     def created(self):
         """Return the addresses of all contracts that the administrator ever created, in order."""
         places = [address_of(ADMIN.address, nonce) for nonce in range(self.used())]
-        return [one for one in places if len(self.chain.anvil.rpc("eth_getCode", one, "latest")) > 2]
+        return [
+            one for one in places if len(self.chain.anvil.rpc("eth_getCode", one, "latest")) > 2
+        ]
 
     def check(self, addresses, *, others=0):
-        """Assert that the set is whole, that nothing was created twice, and that no transaction was sent twice."""
+        """Assert that the set is whole, that nothing was created twice, and that no transaction was
+        sent twice.
+        """
         contracts = find_contracts(self.chain.node, addresses["MetaScheduler"])
         state = Inspector(self.chain.node, contracts, tell=self.told.append).inspect()
         assert check_contracts(state, expected=addresses) == ()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the two generations of contracts rightly differ, in one place; in all else the same tests hold for both."""
+"""Where the two generations of contracts rightly differ, in one place; in all else the same tests
+hold for both.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Generation:
         claims: Most jobs that one claim takes.
         unit_s: Bills are in whole units of so many seconds, rounded down.
         least_s: Billed at least, once a job ran.
-        panic_is_free: Whether a provider's panic costs nothing; if not, it costs as little as can be billed.
+        panic_is_free: Whether a provider's panic costs nothing; if not, it costs as little as can
+            be billed.
         keeps_start: Whether a start may be told later; if not, a job starts when it is told.
         fixes_price: Whether a match fixes the price; if not, it is the provider's of now.
         tells_provider: Whether a provider hears of jobs that are cancelled before they run.
@@ -45,7 +48,9 @@ class Generation:
     ends_claimed: bool
 
     def billed_s(self, seconds: int, state: JobState = JobState.FINISHED) -> int:
-        """Return the seconds that a customer pays of those that a provider reports of a job that ran."""
+        """Return the seconds that a customer pays of those that a provider reports of a job that
+        ran.
+        """
         if state is JobState.PANICKED:
             return 0 if self.panic_is_free else self.least_s
         return max(self.least_s, seconds // self.unit_s * self.unit_s)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole grid around a real chain: every service that speaks to it is real, Slurm and the directory are fakes."""
+"""A whole grid around a real chain: every service that speaks to it is real, Slurm and the
+directory are fakes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ class GridServices:
         self.sync()
         self.provider = self._office(devnet, devnet.provider, directory, batch)
         self.operator = self._office(devnet, devnet.operator, directory, batch)
-        self.slurm, self.journal, self.cursor = FakeScheduler(self.clock), MemoryJournal(), MemoryCursor()
+        self.slurm, self.journal, self.cursor = (
+            FakeScheduler(self.clock),
+            MemoryJournal(),
+            MemoryCursor(),
+        )
         self.users, self.failpoint = FakeDirectory(), None
         self.rules = Rules(
             chain_id=devnet.contracts.chain_id,
@@ -49,19 +55,29 @@ class GridServices:
             self.ledger, self.provider.outbox, self.slurm, provider=self.grid.provider, terms=terms
         )
         follower = Follower(self.ledger, MemoryCursor())
-        self.matching = MetaScheduler(self.ledger, follower, self.operator.outbox, confirmations=CONFIRMATIONS)
-        self.connector = LdapConnector(self.ledger, Follower(self.ledger, MemoryCursor()), self.users)
+        self.matching = MetaScheduler(
+            self.ledger, follower, self.operator.outbox, confirmations=CONFIRMATIONS
+        )
+        self.connector = LdapConnector(
+            self.ledger, Follower(self.ledger, MemoryCursor()), self.users
+        )
         self.start()
 
     def _office(self, devnet, who, directory, batch):
-        wallet_sender = WalletSender(devnet, who, directory, batch=batch, confirmations=CONFIRMATIONS)
+        wallet_sender = WalletSender(
+            devnet, who, directory, batch=batch, confirmations=CONFIRMATIONS
+        )
         wallet_sender.clock = self.clock
         wallet_sender.restart()
         return wallet_sender
 
     def _slack(self, devnet):
         constants = devnet.contracts.constants
-        return None if devnet.contracts.has_batches else devnet.as_admin._value(constants.slack_minutes())
+        return (
+            None
+            if devnet.contracts.has_batches
+            else devnet.as_admin._value(constants.slack_minutes())
+        )
 
     def start(self):
         """Start the supervisor, as a new process over the same disk."""
@@ -116,7 +132,12 @@ class GridServices:
 
     def join(self):
         """Have the provider register itself and be approved."""
-        self.until(lambda: self.ledger.waiting_provider(self.grid.provider, at_block=self.ledger.head()) is not None)
+        self.until(
+            lambda: (
+                self.ledger.waiting_provider(self.grid.provider, at_block=self.ledger.head())
+                is not None
+            )
+        )
         self.by_hand(self.grid.approve)
 
     def by_hand(self, act, *arguments, **fields):
@@ -141,7 +162,9 @@ class GridServices:
 
     def submitted(self, number):
         """Step until a job is in Slurm and return its id there."""
-        self.until(lambda: self.slurm.attempts(where=lambda one: one.job_key == self.job(number).job_key))
+        self.until(
+            lambda: self.slurm.attempts(where=lambda one: one.job_key == self.job(number).job_key)
+        )
         return self.attempt(number).slurm_job_id
 
     def running(self, number, state):
@@ -153,7 +176,9 @@ class GridServices:
 
     def settled(self, number):
         """Step until a job is settled and everything that was sent is final."""
-        self.until(lambda: self.job(number).state in COLD and not self.provider.outbox.open_entries())
+        self.until(
+            lambda: self.job(number).state in COLD and not self.provider.outbox.open_entries()
+        )
         return self.job(number)
 
     def close(self):

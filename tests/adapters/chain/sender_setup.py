@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wallet's outbox and sender on a real chain, which can die and start again, and jobs for them to act on."""
+"""A wallet's outbox and sender on a real chain, which can die and start again, and jobs for them to
+act on.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ class WalletSender:
         self.outbox = SqlOutbox(self.database, self.clock)
         account = ChainAccount(self.chain.node, self.chain.contracts, self.who)
         ports = SenderPorts(
-            clock=self.clock, ledger=self.ledger, account=account, outbox=self.outbox, transactions=self.outbox
+            clock=self.clock,
+            ledger=self.ledger,
+            account=account,
+            outbox=self.outbox,
+            transactions=self.outbox,
         )
         self.sender = Sender(ports, self.policy, failpoint=self._failpoint)
 
@@ -79,7 +85,10 @@ class WalletSender:
 
     def raws(self):
         with self.database.begin() as connection:
-            return [row.hash for row in connection.exec_driver_sql("SELECT hash FROM transactions ORDER BY id")]
+            return [
+                row.hash
+                for row in connection.exec_driver_sql("SELECT hash FROM transactions ORDER BY id")
+            ]
 
     def close(self):
         self.database.close()

@@ -16,7 +16,9 @@ from gridstead.domain.sending import Fees, Reply, Taken, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 WALLET = "0x" + "a1" * 20
-TRANSACTION = Transaction(hash="0x1", nonce=0, raw="0x02", entry_ids=(1,), fees=Fees(max_fee=1, tip=1))
+TRANSACTION = Transaction(
+    hash="0x1", nonce=0, raw="0x02", entry_ids=(1,), fees=Fees(max_fee=1, tip=1)
+)
 
 
 class AnsweringNode:
@@ -74,7 +76,8 @@ def test_any_other_refusal_is_about_the_transaction(words):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)]
+    ("words", "code"),
+    [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)],
 )
 def test_refusal_for_lack_of_room_is_waited_out(words, code):
     assert send(refusing(words, code=code)) == Reply(taken=Taken.LATER, words=words)
@@ -94,7 +97,9 @@ def test_call_that_no_block_could_hold_is_refused_in_simulation():
     payload = Payload(to=WALLET, data="0x", gas=None)
 
     with pytest.raises(TransactionReverted):
-        estimate(refusing("gas required exceeds allowance (30000000)"), WALLET, payload, "ClaimJobs")
+        estimate(
+            refusing("gas required exceeds allowance (30000000)"), WALLET, payload, "ClaimJobs"
+        )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,9 @@ def test_claim_has_gas_for_jobs_that_come_before_it_is_mined(limit, estimate, ga
     assert account.gas([[ClaimJobs(limit=limit)]], room=ROOM) == (gas,)
 
 
-@pytest.mark.parametrize(("limit", "room", "jobs"), [(50, 30_000_000, 50), (50, ROOM, 29), (50, 100_000, 1)])
+@pytest.mark.parametrize(
+    ("limit", "room", "jobs"), [(50, 30_000_000, 50), (50, ROOM, 29), (50, 100_000, 1)]
+)
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
 def test_claim_is_of_as_many_jobs_as_a_block_has_room_for(limit, room, jobs, estimate):
     """What no block could hold would be refused for ever; the rest is claimed in a later block."""

@@ -31,9 +31,14 @@ from gridstead.domain.contract_checks import check_contracts
 from gridstead.domain.deployment import ROLE_CONTRACTS, Role
 from gridstead.errors import NotAllowed, TransactionReverted
 
-GOVERNED = ("MetaScheduler", "ProviderManager")  # the contracts with an admin, once JobRepository is sealed
+GOVERNED = (
+    "MetaScheduler",
+    "ProviderManager",
+)  # the contracts with an admin, once JobRepository is sealed
 SEALED_OR_NOT = pytest.mark.parametrize(
-    ("generation", "governed"), [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)], indirect=["generation"]
+    ("generation", "governed"),
+    [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
+    indirect=["generation"],
 )
 
 
@@ -44,7 +49,11 @@ def test_a_role_is_granted_once_and_revoked_once(contracts_cli):
     assert contracts_cli.run("grant", "matcher", account)[0] == 0
     code, out, _ = contracts_cli.run("grant", "matcher", account)
 
-    assert (code, out, contracts_cli.sent()) == (0, "it is so already: nothing was sent\n", before + 2)
+    assert (code, out, contracts_cli.sent()) == (
+        0,
+        "it is so already: nothing was sent\n",
+        before + 2,
+    )
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
     code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
     assert (code, [one["function"] for one in json.loads(out)["steps"]]) == (0, ["revokeRole"] * 2)
@@ -72,7 +81,9 @@ def test_a_dry_run_says_what_would_be_sent_and_changes_nothing(contracts_cli, ch
     assert [one["nonce"] for one in told["steps"]] == [
         contracts_cli.sent() + place for place in range(len(told["steps"]))
     ]
-    assert all(one["gas"] > 21_000 and one["to"] in chain.addresses.values() for one in told["steps"])
+    assert all(
+        one["gas"] > 21_000 and one["to"] in chain.addresses.values() for one in told["steps"]
+    )
     done = json.loads(contracts_cli.run(*COMMANDS[command], "--json")[1])
     assert [(one["to"], one["data"], one["nonce"]) for one in done["steps"]] == [
         (one["to"], one["data"], one["nonce"]) for one in told["steps"]
@@ -87,18 +98,32 @@ def test_a_constant_is_set_and_old_and_new_are_shown(contracts_cli):
 
     code, out, _ = contracts_cli.run("set-constant", "minimumAmount", "0.5", "--json")
     told = json.loads(out)
-    assert (code, told["old"], told["new"], told["unit"], told["steps"]) == (0, COIN // 2, COIN // 2, "wei", [])
+    assert (code, told["old"], told["new"], told["unit"], told["steps"]) == (
+        0,
+        COIN // 2,
+        COIN // 2,
+        "wei",
+        [],
+    )
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=lambda one: one.name)
 def test_the_bounds_are_the_contracts(chain, constant):
     """So nothing is refused here that the contract would take, nor the other way round."""
-    node, contract, setter = chain.node, chain.contracts.constants, f"set{constant.name[0].upper()}{constant.name[1:]}"
+    node, contract, setter = (
+        chain.node,
+        chain.contracts.constants,
+        f"set{constant.name[0].upper()}{constant.name[1:]}",
+    )
 
     def is_taken(value):
         if value < 0:
             return False  # the argument cannot even be written
-        call = {"from": wallet(ADMIN).address, "to": contract.address, "data": contract.data(setter, value)}
+        call = {
+            "from": wallet(ADMIN).address,
+            "to": contract.address,
+            "data": contract.data(setter, value),
+        }
         (answer,) = node.batch([("eth_call", [call, "latest"])])
         return not isinstance(answer, RpcError)
 
@@ -114,7 +139,9 @@ def test_a_refusal_of_the_contract_is_translated(chain):
     administrator = Administrator(chain.node, inspector, wallet(ADMIN), tell=lambda _: None)
 
     with pytest.raises(NotAllowed, match=r"Constants refuses setDeepsquareCut\(101\)") as refusal:
-        administrator.carry_out(lambda state: set_constant(state, wallet(ADMIN).address, wider, 101))
+        administrator.carry_out(
+            lambda state: set_constant(state, wallet(ADMIN).address, wider, 101)
+        )
 
     assert refusal.value.detail == 'Error: "Constants: value out of bounds"'
     assert "other bounds" in refusal.value.hint
@@ -147,7 +174,11 @@ def test_the_admin_is_handed_over_in_two_steps(contracts_cli, governed):
     }  # fmt: skip
     assert old not in {one for _, one in holders(found, "admin")}
     sent = contracts_cli.sent(NEW_OWNER)
-    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == contracts_cli.run("hand-over", new)[0] == 0
+    assert (
+        contracts_cli.run("take-over", by=NEW_OWNER)[0]
+        == contracts_cli.run("hand-over", new)[0]
+        == 0
+    )
     assert contracts_cli.sent(NEW_OWNER) == sent
     assert contracts_cli.run("set-constant", "deepsquareCut", "22")[0] == REFUSED
 
@@ -161,14 +192,18 @@ def test_the_admin_is_handed_over_in_two_steps(contracts_cli, governed):
     ],
     indirect=["generation"],
 )
-def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twice(chain, governed, at, waits):
+def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twice(
+    chain, governed, at, waits
+):
     """Also when the last transaction was in no block yet when the process died."""
     old, new = wallet(ADMIN), wallet(NEW_OWNER)
     chain.anvil.fund(new.address)
 
     def carry_out(node, who, plan):
         inspector = Inspector(chain.node, chain.contracts, tell=lambda _: None)
-        Administrator(node, inspector, who, tell=lambda _: None).carry_out(plan, accounts=(old.address, new.address))
+        Administrator(node, inspector, who, tell=lambda _: None).carry_out(
+            plan, accounts=(old.address, new.address)
+        )
 
     class MiningLate(Node):
         def batch(self, requests):
@@ -187,11 +222,17 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
         with pytest.raises(Crash):
             carry_out(mortal, who, plan)
         mortal.close()
-        assert int(chain.node.ask("eth_getTransactionCount", who.address, "pending"), 16) == before + at
+        assert (
+            int(chain.node.ask("eth_getTransactionCount", who.address, "pending"), 16)
+            == before + at
+        )
         patient = MiningLate(chain.anvil.url)
         carry_out(patient, who, plan)
         patient.close()
-        assert int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16) == before + len(governed) + 2
+        assert (
+            int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16)
+            == before + len(governed) + 2
+        )
         assert all(look(chain).accounts(contract, Role.ADMIN) for contract in governed)
 
     state = look(chain)
@@ -204,7 +245,9 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
 
 @SEALED_OR_NOT
 def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, governed):
-    """A search that begins too late does not see who was admin before; the old one must not stay unseen."""
+    """A search that begins too late does not see who was admin before; the old one must not stay
+    unseen.
+    """
     old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
     middle = chain.node.ask("eth_blockNumber")
     assert contracts_cli.run("hand-over", new)[0] == 0
@@ -213,14 +256,27 @@ def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, gov
 
     for options in (late, {"first-block": late["first-block"] + 100}):
         code, _, err = contracts_cli.run("take-over", by=NEW_OWNER, **options)
-        assert (code, "Give --first-block" in err, contracts_cli.sent(NEW_OWNER)) == (REFUSED, True, before)
+        assert (code, "Give --first-block" in err, contracts_cli.sent(NEW_OWNER)) == (
+            REFUSED,
+            True,
+            before,
+        )
 
     assert (
-        old in {one for _, one in holders(contracts_cli.status("--first-block", late["first-block"])[1], "admin")}
+        old
+        in {
+            one
+            for _, one in holders(
+                contracts_cli.status("--first-block", late["first-block"])[1], "admin"
+            )
+        }
     ) is True
     assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
     code, _, err = contracts_cli.run("take-over", by=NEW_OWNER)
-    assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (REFUSED, True)
+    assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (
+        REFUSED,
+        True,
+    )
     assert contracts_cli.run("revoke", "admin", wallet(POOR).address, by=NEW_OWNER)[0] == 0
     assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
     assert holders(contracts_cli.status()[1], "admin") == {(one, new) for one in governed}
@@ -251,20 +307,55 @@ def bad(contracts_cli):
     nobody, credit = wallet(ADMIN).address, contracts_cli.chain.addresses["Credit"]
     return {
         "another chain": (("close",), {"chain-id": 5}, CONFIG, "chain 5 was asked for"),
-        "no contract": (("close",), {"contract": NOWHERE}, INPUT, f"there is no contract at {NOWHERE}"),
-        "a wallet as contract": (("close",), {"contract": nobody}, INPUT, f"there is no contract at {nobody}"),
+        "no contract": (
+            ("close",),
+            {"contract": NOWHERE},
+            INPUT,
+            f"there is no contract at {NOWHERE}",
+        ),
+        "a wallet as contract": (
+            ("close",),
+            {"contract": nobody},
+            INPUT,
+            f"there is no contract at {nobody}",
+        ),
         "another contract": (
             ("close",),
             {"contract": contracts_cli.chain.addresses["Credit"]},
             CONFIG,
             "cannot find the grid's",
         ),
-        "no role": (("grant", "matcher", NOWHERE), {"by": NEW_OWNER}, REFUSED, f"{good} is not admin of MetaScheduler"),
-        "not the owner": (("set-constant", "deepsquareCut", "9"), {"by": NEW_OWNER}, REFUSED, "may not set constants"),
-        "last admin": (("revoke", "admin", wallet(ADMIN).address), {}, REFUSED, "is the last admin"),
-        "to itself": (("hand-over", wallet(ADMIN).address), {}, INPUT, "is the wallet that hands over"),
+        "no role": (
+            ("grant", "matcher", NOWHERE),
+            {"by": NEW_OWNER},
+            REFUSED,
+            f"{good} is not admin of MetaScheduler",
+        ),
+        "not the owner": (
+            ("set-constant", "deepsquareCut", "9"),
+            {"by": NEW_OWNER},
+            REFUSED,
+            "may not set constants",
+        ),
+        "last admin": (
+            ("revoke", "admin", wallet(ADMIN).address),
+            {},
+            REFUSED,
+            "is the last admin",
+        ),
+        "to itself": (
+            ("hand-over", wallet(ADMIN).address),
+            {},
+            INPUT,
+            "is the wallet that hands over",
+        ),
         "to a contract": (("hand-over", credit), {}, INPUT, "cannot hand over to"),
-        "no endpoint": (("close",), {"rpc-url": "http://127.0.0.1:1"}, LATER, "could not reach the chain"),
+        "no endpoint": (
+            ("close",),
+            {"rpc-url": "http://127.0.0.1:1"},
+            LATER,
+            "could not reach the chain",
+        ),
         "no file": (("close",), {"deployment": "/nonexistent"}, CONFIG, "it does not exist"),
     }
 

@@ -19,7 +19,10 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     grid = RealGrid(chain)
     # The page's moments, ahead of the chain's clock, which goes on meanwhile.
     later = grid.ledger.head().timestamp + 600 - given["started, Unix seconds"]
-    started, settled = given["started, Unix seconds"] + later, given["time of the settling block"] + later
+    started, settled = (
+        given["started, Unix seconds"] + later,
+        given["time of the settling block"] + later,
+    )
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
     chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line reads and does on contracts of the first generation; with ours every lab test walks it."""
+"""What the command line reads and does on contracts of the first generation; with ours every lab
+test walks it.
+"""
 
 from __future__ import annotations
 

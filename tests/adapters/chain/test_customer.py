@@ -24,7 +24,9 @@ from gridstead.services.follower import Follower
 
 
 def request(**fields):
-    return JobRequest(**({"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN} | fields))
+    return JobRequest(
+        **({"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN} | fields)
+    )
 
 
 @pytest.fixture
@@ -78,7 +80,9 @@ def test_job_without_allowance_is_refused(chain, stranger):
 
 
 @on_both
-def test_job_and_the_leave_to_lock_are_asked_for_together_where_they_can_be(chain, stranger, expected):
+def test_job_and_the_leave_to_lock_are_asked_for_together_where_they_can_be(
+    chain, stranger, expected
+):
     chain.as_admin.transfer(stranger.address, 500 * COIN)
     before = sent(chain, stranger)
 
@@ -129,7 +133,10 @@ def test_more_words_than_the_contracts_take_are_refused_here(fields, told):
 def test_as_many_words_as_the_contracts_take_are_taken(chain):
     longest = Label(key="x" * 64, value="x" * 64)
 
-    assert chain.as_customer.request_job(request(batch_location_hash="x" * 128, uses=(longest,) * 16)) > 0
+    assert (
+        chain.as_customer.request_job(request(batch_location_hash="x" * 128, uses=(longest,) * 16))
+        > 0
+    )
 
 
 @on_both
@@ -159,11 +166,17 @@ def test_name_that_is_too_long_asks_for_none_of_the_jobs_beside_it(chain):
 
 @on_both
 def test_bare_equals_sign_is_the_operator_of_equality(chain, ledger):
-    affinity = (Affinity(key="a", operator="=", value="b"), Affinity(key="a", operator="in", value="c"))
+    affinity = (
+        Affinity(key="a", operator="=", value="b"),
+        Affinity(key="a", operator="in", value="c"),
+    )
     number = chain.as_customer.request_job(request(affinity=affinity))
 
     found = ledger.jobs([number], at_block=ledger.head())[number].affinity
-    assert found == (Affinity(key="a", operator="==", value="b"), Affinity(key="a", operator="in", value="c"))
+    assert found == (
+        Affinity(key="a", operator="==", value="b"),
+        Affinity(key="a", operator="in", value="c"),
+    )
 
 
 @on_both
@@ -199,7 +212,13 @@ def test_job_history_tell_times_and_money(chain, expected):
 
     told = chain.as_customer.job_history(number)
 
-    assert [one.event for one in told] == ["JobRequested", "JobMatched", "JobClaimed", "JobStarted", "JobSettled"]
+    assert [one.event for one in told] == [
+        "JobRequested",
+        "JobMatched",
+        "JobClaimed",
+        "JobStarted",
+        "JobSettled",
+    ]
     assert [one.occurred_at for one in told] == sorted(one.occurred_at for one in told)
     assert told[3].numbers["startTime"] in {start, start + 1}
     assert told[4].numbers["status"] == JobState.FINISHED
@@ -221,7 +240,9 @@ def test_job_history_tell_a_job_that_came_back_and_was_given_up(chain, expected)
     grid.cancel(number)
     grid.cancel(other)
 
-    told = [one for one in chain.as_customer.job_history(number) if one.event != "JobCancelRequested"]
+    told = [
+        one for one in chain.as_customer.job_history(number) if one.event != "JobCancelRequested"
+    ]
 
     lived = ["JobRequested", "JobMatched", "JobClaimed", "JobUnmatched", "JobRefunded"]
     assert [one.event for one in told] == lived

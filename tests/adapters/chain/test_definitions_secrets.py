@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing that a customer, a provider or the operator keeps to himself is in the service's output or its store."""
+"""Nothing that a customer, a provider or the operator keeps to himself is in the service's output
+or its store.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def new_key():
 
 
 def ways_to_write(secret):
-    """A secret as it may stand somewhere: as it is, escaped for a URL, in base64 at any place of a longer text."""
+    """A secret as it may stand somewhere: as it is, escaped for a URL, in base64 at any place of a
+    longer text.
+    """
     text = secret.encode()
     for before in range(3):
         whole = base64.b64encode(b"x" * before + text)
@@ -48,10 +52,14 @@ def ways_to_write(secret):
 
 def found(kept, data):
     """Which secrets stand in some data."""
-    return [kind for kind, secret in kept.items() if any(way in data for way in ways_to_write(secret))]
+    return [
+        kind for kind, secret in kept.items() if any(way in data for way in ways_to_write(secret))
+    ]
 
 
-@pytest.mark.parametrize("write", [str, lambda one: quote(one, safe=""), lambda one: repr(one.encode().hex())])
+@pytest.mark.parametrize(
+    "write", [str, lambda one: quote(one, safe=""), lambda one: repr(one.encode().hex())]
+)
 def test_scan_finds_what_is_written(write):
     kept = {"password": new_secret()}
 
@@ -75,7 +83,11 @@ def kept():
         "item", "argument",
     )  # fmt: skip
     keys = {name: new_key() for name in ("tunnel", "shared key")}
-    return {name: new_secret() for name in names} | keys | {"storage key": KEY, "log token key": "k" * 32}
+    return (
+        {name: new_secret() for name in names}
+        | keys
+        | {"storage key": KEY, "log token key": "k" * 32}
+    )
 
 
 def secretive(kept, **changes):
@@ -87,8 +99,16 @@ def secretive(kept, **changes):
             "accessKeyId": kept[f"{which} key name"], "secretAccessKey": kept[f"{which} key"],
         }  # fmt: skip
 
-    image = {"image": "a", "registry": "r.example", "username": kept["password"], "password": kept["password"]}
-    tunnel = {"privateKey": kept["tunnel"], "peers": [{"publicKey": new_key(), "preSharedKey": kept["shared key"]}]}
+    image = {
+        "image": "a",
+        "registry": "r.example",
+        "username": kept["password"],
+        "password": kept["password"],
+    }
+    tunnel = {
+        "privateKey": kept["tunnel"],
+        "peers": [{"publicKey": new_key(), "preSharedKey": kept["shared key"]}],
+    }
     bore = {"boreAddress": "bore.example:1", "targetPort": 80, "secret": kept["token"]}
     run = {
         "command": f"echo {kept['command']}", "container": image, "network": "pasta",
@@ -103,19 +123,27 @@ def secretive(kept, **changes):
 def wrong_ones(kept):
     """Requests to GraphQL that are refused, each with what only its caller may know."""
     job = secretive(kept)
-    broken = secretive(kept, steps=[{"run": {"command": kept["command"], "shell": kept["password"]}}])
+    broken = secretive(
+        kept, steps=[{"run": {"command": kept["command"], "shell": kept["password"]}}]
+    )
     used = {"source": "git.example/a/b", "args": [{"key": "A", "value": kept["argument"]}]}
     text = f'mutation {{ submit(job: {{env: [{{key: "A", value: "{kept["variable"]}"}}]}}) }}'
     yield {"query": SUBMIT, "variables": {"job": broken}}
     yield {"query": SUBMIT, "variables": {"job": secretive(kept, steps=[{"use": used}])}}
     yield {"query": SUBMIT, "variables": {"job": job | {kept["variable"]: kept["password"]}}}
     yield {"query": SUBMIT, "variables": {"job": job | {"env": kept["password"]}}}
-    yield {"query": SUBMIT, "variables": {"job": secretive(kept, steps=[{"run": {"command": "'" * 99_000}}] * 4)}}
+    yield {
+        "query": SUBMIT,
+        "variables": {"job": secretive(kept, steps=[{"run": {"command": "'" * 99_000}}] * 4)},
+    }
     yield {"query": SUBMIT_FOR, "variables": {"job": job, "customer": kept["password"]}}
     yield {"query": text}
     yield {"query": text + "}"}
     yield {"query": f'{{ job(batchLocationHash: "{kept["password"]}") }}'}
-    yield {"query": "mutation V($module: Module!) { validate(module: $module) }", "variables": {"module": job}}
+    yield {
+        "query": "mutation V($module: Module!) { validate(module: $module) }",
+        "variables": {"module": job},
+    }
     yield {"query": SUBMIT, "variables": [[[[job]]]] * 3, "operationName": kept["password"]}
 
 
@@ -123,16 +151,26 @@ def ask_graphql(process, kept):
     """Submit a workflow, then be refused in every way; return the id of the script."""
     context = ssl.create_default_context(cafile=process.authority.certificate)
     with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
-        script_id = http.post(process.url, json={"query": SUBMIT, "variables": {"job": secretive(kept)}}).json()
+        script_id = http.post(
+            process.url, json={"query": SUBMIT, "variables": {"job": secretive(kept)}}
+        ).json()
         for request in wrong_ones(kept):
             assert http.post(process.url, json=request).json()["errors"], request
-        large = secretive(kept, steps=[{"run": {"command": f"echo {kept['command']}" + "x" * 90_000}}])
-        told = [http.post(process.url, json={"query": SUBMIT, "variables": {"job": large}}).text for _ in range(13)]
+        large = secretive(
+            kept, steps=[{"run": {"command": f"echo {kept['command']}" + "x" * 90_000}}]
+        )
+        told = [
+            http.post(process.url, json={"query": SUBMIT, "variables": {"job": large}}).text
+            for _ in range(13)
+        ]
         assert "too many scripts" in told[-1]
         body = json.dumps({"query": SUBMIT, "variables": {"job": secretive(kept)}}).encode()
         assert http.post(process.url, content=body[:-1]).status_code == 400
         assert http.post(process.url, content=b"[" * 40 + body).status_code == 400
-        assert [http.post(process.url, content=body * 500).status_code for _ in range(6)][-2:] == [429, 429]
+        assert [http.post(process.url, content=body * 500).status_code for _ in range(6)][-2:] == [
+            429,
+            429,
+        ]
     return script_id["data"]["submit"]
 
 
@@ -195,10 +233,16 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
         process.kill()
 
     output = process.output.read_bytes()
-    assert [event for event in (b"workflow_stored", b"script_given", b"script_unreadable") if event not in output] == []
+    assert [
+        event
+        for event in (b"workflow_stored", b"script_given", b"script_unreadable")
+        if event not in output
+    ] == []
     assert b"Traceback" not in output
     beside = b"\n".join(answer.secrets.values())
-    assert {"input key", "output key", "password", "token", "tunnel", "shared key"} <= set(found(kept, beside))
+    assert {"input key", "output key", "password", "token", "tunnel", "shared key"} <= set(
+        found(kept, beside)
+    )
     assert script_id.encode() in store
     kept["log token"] = answer.log_write_token
     assert found(kept, output) == []

@@ -37,7 +37,10 @@ def test_a_second_run_sends_nothing_and_leaves_the_file(site):
     assert site.run() == addresses
 
     assert (site.chain.node.ask("eth_blockNumber"), len(site.told)) == (height, lines)
-    assert (site.path.stat().st_mtime_ns, site.path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert (site.path.stat().st_mtime_ns, site.path.stat().st_ino) == (
+        before.st_mtime_ns,
+        before.st_ino,
+    )
 
 
 def test_a_plan_says_what_will_be_sent_and_where_it_will_be(site):
@@ -78,7 +81,9 @@ def test_the_gas_of_a_plan_is_the_nodes_where_it_can_know_it(site):
 def test_the_file_of_another_chain_or_administrator_is_refused(site, wrong):
     site.run()
     document = json.loads(site.path.read_text())
-    site.path.write_text(json.dumps(document | {wrong: 1 if wrong == "chain_id" else "0x" + "77" * 32}))
+    site.path.write_text(
+        json.dumps(document | {wrong: 1 if wrong == "chain_id" else "0x" + "77" * 32})
+    )
 
     with pytest.raises(ConfigError, match=f"its {wrong} is") as refusal:
         site.deployment()
@@ -108,7 +113,10 @@ def test_a_development_chain_that_is_back_has_its_contracts_still(site):
     addresses = site.run(renew=True)
     ours = read(site.path)
     set_aside(site.path, ours)
-    write(site.path, Record(origin=Origin(chain_id=1, genesis="0xff", admin="0xee"), contracts={}, intents=[]))
+    write(
+        site.path,
+        Record(origin=Origin(chain_id=1, genesis="0xff", admin="0xee"), contracts={}, intents=[]),
+    )
     used = site.used()
 
     assert site.run(renew=True) == addresses
@@ -119,7 +127,9 @@ def test_a_development_chain_that_is_back_has_its_contracts_still(site):
 
 def test_every_file_that_is_set_aside_is_kept(site):
     """Also of one chain with several administrators, and of the same administrator once more."""
-    origins = [Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40) for digit in "121"]
+    origins = [
+        Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40) for digit in "121"
+    ]
     records = [Record(origin=one, contracts={}, intents=[]) for one in origins]
     names = []
     for record in records:
@@ -152,14 +162,17 @@ def test_another_supply_than_credit_was_created_with_is_told(site):
 def test_a_file_of_an_earlier_release_is_taken_as_it_is(site):
     addresses = site.run()
     document = json.loads(site.path.read_text())
-    site.path.write_text(json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")}))
+    site.path.write_text(
+        json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")})
+    )
 
     assert site.run() == addresses
     assert site.used() == STEPS
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "{}", '{"chain_id": 1, "genesis": "", "admin": "", "contracts": {"Credit": "x"}}']
+    "content",
+    ["{", "[]", "{}", '{"chain_id": 1, "genesis": "", "admin": "", "contracts": {"Credit": "x"}}'],
 )
 def test_a_broken_file_is_the_operators_matter(site, content):
     site.path.write_text(content)
@@ -207,7 +220,9 @@ def test_what_is_missing_in_the_wiring_is_done_again(site):
     revoke = find_contracts(site.chain.node, addresses["MetaScheduler"]).providers.data(
         "revokeRole", deploying.role_id("METASCHEDULER_CONTRACT_ROLE"), addresses["MetaScheduler"]
     )
-    DirectSender(site.chain.node, ADMIN).transact(addresses["ProviderManager"], revoke, name="revokeRole")
+    DirectSender(site.chain.node, ADMIN).transact(
+        addresses["ProviderManager"], revoke, name="revokeRole"
+    )
 
     assert [one.function for one in site.plan()] == ["grantRole"]
     assert site.run() == addresses
@@ -222,6 +237,8 @@ def test_what_is_missing_in_the_wiring_is_done_again(site):
 def test_the_address_of_a_contract_is_known_before_it_is_created(site, nonce):
     site.chain.anvil.rpc("anvil_setNonce", ADMIN.address, hex(nonce))
 
-    receipt = DirectSender(site.chain.node, ADMIN).transact("", "0x600160005260016000f3", name="a byte")
+    receipt = DirectSender(site.chain.node, ADMIN).transact(
+        "", "0x600160005260016000f3", name="a byte"
+    )
 
     assert receipt["contractAddress"].lower() == address_of(ADMIN.address, nonce)

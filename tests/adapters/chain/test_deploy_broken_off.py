@@ -10,7 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.adapters.chain.deploying import ADMIN, OPERATOR, SENDING, STEPS, Crash, MiningNode, MortalNode
+from tests.adapters.chain.deploying import (
+    ADMIN,
+    OPERATOR,
+    SENDING,
+    STEPS,
+    Crash,
+    MiningNode,
+    MortalNode,
+)
 from tests.devnet import COIN
 
 from gridstead.adapters.chain import deploy as deploying
@@ -103,9 +111,13 @@ def test_a_transaction_that_became_too_cheap_is_replaced_and_creates_the_same_co
 
 
 def test_a_nonce_that_another_program_took_is_not_mistaken_for_ours(site):
-    """Not even if that program created a contract, at the very address that was meant for one of ours."""
+    """Not even if that program created a contract, at the very address that was meant for one of
+    ours.
+    """
     site.crash(2, sent=False)
-    other = DirectSender(site.chain.node, ADMIN).transact("", "0x600160005260016000f3", name="somebody else's")
+    other = DirectSender(site.chain.node, ADMIN).transact(
+        "", "0x600160005260016000f3", name="somebody else's"
+    )
 
     addresses = site.run()
 
@@ -181,7 +193,12 @@ def test_a_killed_process_leaves_nothing_that_the_next_does_not_find(site, tmp_p
         "meta-scheduler": OPERATOR.address,
         "supply": "0.000000000000000001",
     }
-    command = [COMMAND, "contracts", "deploy", *(f"--{key}={value}" for key, value in options.items())]
+    command = [
+        COMMAND,
+        "contracts",
+        "deploy",
+        *(f"--{key}={value}" for key, value in options.items()),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 120
     while site.used("pending") < 6:
@@ -238,7 +255,10 @@ class StingyNode(Node):
     def batch(self, requests):
         answers = super().batch(requests)
         is_creation = [m == "eth_estimateGas" and "to" not in params[0] for m, params in requests]
-        return [hex(600_000) if stingy else answer for stingy, answer in zip(is_creation, answers, strict=True)]
+        return [
+            hex(600_000) if stingy else answer
+            for stingy, answer in zip(is_creation, answers, strict=True)
+        ]
 
 
 class StingyMortalNode(StingyNode, MortalNode):

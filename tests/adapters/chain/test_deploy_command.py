@@ -34,8 +34,12 @@ def test_a_dry_run_tells_every_transaction_and_leaves_no_trace(deploy):
     assert [one["nonce"] for one in told["steps"]] == list(range(STEPS))
     created = [one for one in told["steps"] if "creates" in one]
     assert [one["to"] for one in created] == [None] * 6
-    assert all(one["gas"] > 0 and one["data_bytes"] > 0 and len(one["data_hash"]) == 66 for one in created)
-    assert all(one["to"] and one["data"].startswith("0x") for one in told["steps"] if one not in created)
+    assert all(
+        one["gas"] > 0 and one["data_bytes"] > 0 and len(one["data_hash"]) == 66 for one in created
+    )
+    assert all(
+        one["to"] and one["data"].startswith("0x") for one in told["steps"] if one not in created
+    )
     assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
 
 
@@ -47,15 +51,24 @@ def test_what_was_planned_is_what_is_deployed_verified_and_shown(deploy):
     made = json.loads(out)
     assert (code, made["changed"], made["sent"], made["verdict"]["right"]) == (0, True, STEPS, True)
     placed = {one["contract"]: one["address"] for one in made["contracts"]}
-    assert placed == {one["contract"]: one["creates"] for one in planned["steps"] if "creates" in one}
+    assert placed == {
+        one["contract"]: one["creates"] for one in planned["steps"] if "creates" in one
+    }
     assert {one["code"] for one in made["contracts"]} == {"ours"}
-    matchers = {one["contract"] for one in made["roles"] if (one["role"], one["account"]) == ("matcher", OPERATOR)}
+    matchers = {
+        one["contract"]
+        for one in made["roles"]
+        if (one["role"], one["account"]) == ("matcher", OPERATOR)
+    }
     assert matchers == {"MetaScheduler", "ProviderManager"}
     document = json.loads(deploy.file.read_text())
     assert (document["contracts"], document["first_block"]) == (placed, made["first_block"])
     assert f"[{STEPS - 1}/{STEPS}] sending: {OPERATOR} is matcher of ProviderManager" in err
     assert f"[{STEPS}/{STEPS}] sending: nobody can name a writer to JobRepository any more" in err
-    assert {one["contract"] for one in made["roles"] if one["role"] == "admin"} == {"MetaScheduler", "ProviderManager"}
+    assert {one["contract"] for one in made["roles"] if one["role"] == "admin"} == {
+        "MetaScheduler",
+        "ProviderManager",
+    }
 
 
 def test_a_second_run_shows_the_same_and_sends_nothing(deploy):
@@ -89,7 +102,9 @@ def test_a_dry_run_is_readable_too(deploy):
         ((), {"admin-password-file": "/nonexistent"}, CONFIG, "cannot read wallet"),
     ],
 )
-def test_what_cannot_be_right_is_told_before_anything_is_sent(deploy, arguments, options, code, words):
+def test_what_cannot_be_right_is_told_before_anything_is_sent(
+    deploy, arguments, options, code, words
+):
     done = deploy(*arguments, **options)
 
     assert (done[0], done[1]) == (code, "")

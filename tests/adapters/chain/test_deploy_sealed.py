@@ -33,15 +33,22 @@ class Unsealed:
     def change(self, function, role, account):
         """Do as the administrator what no plan says, in JobRepository."""
         data = self._contracts.jobs.data(function, role_id(role), account)
-        DirectSender(self.site.chain.node, ADMIN).transact(self._contracts.jobs.address, data, name=function)
+        DirectSender(self.site.chain.node, ADMIN).transact(
+            self._contracts.jobs.address, data, name=function
+        )
 
     def inspect(self):
-        return Inspector(self.site.chain.node, self._contracts, tell=self.site.told.append).inspect()
+        return Inspector(
+            self.site.chain.node, self._contracts, tell=self.site.told.append
+        ).inspect()
 
     def is_open(self):
         """Return whether all that is to be said is that it still has an admin."""
         (finding,) = check_contracts(self.inspect())
-        return (finding.kind, finding.text) == (FindingKind.NOTE, f"{ADMIN.address} can name {SECOND}")
+        return (finding.kind, finding.text) == (
+            FindingKind.NOTE,
+            f"{ADMIN.address} can name {SECOND}",
+        )
 
 
 @pytest.fixture
@@ -66,7 +73,10 @@ def test_a_stranger_who_may_write_is_not_made_lasting(unsealed):
     assert unsealed.site.run() == unsealed.addresses
 
     writer, admin = check_contracts(unsealed.inspect())
-    assert (writer.kind, writer.text.split()[:4]) == (FindingKind.POWER, [IMPOSTOR, "may", "write", "to"])
+    assert (writer.kind, writer.text.split()[:4]) == (
+        FindingKind.POWER,
+        [IMPOSTOR, "may", "write", "to"],
+    )
     assert writer.hint == f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."
     assert (admin.kind, admin.hint) == (FindingKind.NOTE, "Run `gridstead contracts seal`.")
 
@@ -85,7 +95,9 @@ def test_an_admin_does_not_resign_beside_another_one(unsealed):
     unsealed.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
     assert unsealed.site.plan() == ()
-    assert f"{ADMIN.address}, {IMPOSTOR} can name {SECOND}" in [one.text for one in check_contracts(unsealed.inspect())]
+    assert f"{ADMIN.address}, {IMPOSTOR} can name {SECOND}" in [
+        one.text for one in check_contracts(unsealed.inspect())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -97,12 +109,17 @@ def test_an_admin_does_not_resign_beside_another_one(unsealed):
     ],
     ids=["none", "no event", "not the first"],
 )
-def test_a_set_whose_events_the_node_does_not_tell_is_sealed_by_a_run_with_another_node(unsealed, told):
+def test_a_set_whose_events_the_node_does_not_tell_is_sealed_by_a_run_with_another_node(
+    unsealed, told
+):
     class BlindNode(Node):
         def batch(self, requests):
             answers = super().batch(requests)
             asked = [method == "eth_getLogs" for method, _ in requests]
-            return [told(answer) if logs else answer for logs, answer in zip(asked, answers, strict=True)]
+            return [
+                told(answer) if logs else answer
+                for logs, answer in zip(asked, answers, strict=True)
+            ]
 
     site = unsealed.site
     assert site.run(site.node(BlindNode)) == unsealed.addresses
@@ -114,13 +131,17 @@ def test_a_set_whose_events_the_node_does_not_tell_is_sealed_by_a_run_with_anoth
 def test_a_set_that_an_earlier_release_left_unsealed_is_sealed_by_the_next_run(unsealed):
     site = unsealed.site
     document = json.loads(site.path.read_text())
-    site.path.write_text(json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")}))
+    site.path.write_text(
+        json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")})
+    )
 
     assert [one.title for one in site.plan()] == [SEALED]
     site.check(site.run())
 
 
-def test_a_run_with_another_meta_scheduler_goes_on_before_a_seal_that_was_only_written_down(unsealed, monkeypatch):
+def test_a_run_with_another_meta_scheduler_goes_on_before_a_seal_that_was_only_written_down(
+    unsealed, monkeypatch
+):
     """Its new roles come first, so the seal cannot keep the nonce that was meant for it."""
     monkeypatch.setattr("gridstead.adapters.chain.deploy.TIMEOUT_S", 5.0)
     site = unsealed.site

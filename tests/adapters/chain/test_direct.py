@@ -19,7 +19,9 @@ def still(chain):
 
 
 def test_a_transaction_that_is_not_mined_in_time_is_not_said_to_have_failed(still):
-    with pytest.raises(ChainUnavailable, match="could not see the end of transfer of coins") as told:
+    with pytest.raises(
+        ChainUnavailable, match="could not see the end of transfer of coins"
+    ) as told:
         DirectSender(still.node, still.admin, timeout_s=0.3).transfer(wallet(90).address, 1)
 
     assert "is in no block after 0.3 s" in told.value.detail

@@ -34,10 +34,19 @@ from gridstead.domain.job import Label
 from gridstead.domain.lifecycle import JobState
 
 PROVIDER = "0x" + "a1" * 20
-JOB_KEY = JobKey(job_id=JobId(chain_id=179188, contract="0x" + "5c" * 20, number=7), batch_location_hash="a")
+JOB_KEY = JobKey(
+    job_id=JobId(chain_id=179188, contract="0x" + "5c" * 20, number=7), batch_location_hash="a"
+)
 ID = (7).to_bytes(32)
 EVIDENCE = "0x" + "ee" * 32
-SETTLE = Settle(job_key=JOB_KEY, state=JobState.FAILED, seconds=119, exit_code=3 << 8, error="bad", evidence=EVIDENCE)
+SETTLE = Settle(
+    job_key=JOB_KEY,
+    state=JobState.FAILED,
+    seconds=119,
+    exit_code=3 << 8,
+    error="bad",
+    evidence=EVIDENCE,
+)
 SET_STATUS = "providerSetJobStatus(bytes32,uint8,uint64,string,int64)"
 LABELS = (Label(key="os", value="linux"),)
 EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=9)
@@ -80,7 +89,11 @@ def read(payload, signature):
             "metaScheduleMany((bytes32,address,uint256)[])",
             (((ID, PROVIDER, 7),),),
         ),
-        (SetRunning(job_key=JOB_KEY, started_at=5), "setRunningMany((bytes32,uint64)[])", (((ID, 5),),)),
+        (
+            SetRunning(job_key=JOB_KEY, started_at=5),
+            "setRunningMany((bytes32,uint64)[])",
+            (((ID, 5),),),
+        ),
         (Refuse(job_key=JOB_KEY), "refuseMany(bytes32[])", ((ID,),)),
         (EXPIRE, "expireJob(bytes32)", (ID,)),
         (
@@ -129,7 +142,9 @@ def test_plain_deepsquare_gets_one_call_and_whole_minutes(call, signature, argum
 def test_registration_goes_to_the_provider_manager(version):
     payload = encode([REGISTER], grid(version))
 
-    signature = "register((uint64,uint64[],uint64[],uint64[]),(uint256,uint256,uint256),(string,string)[])"
+    signature = (
+        "register((uint64,uint64[],uint64[],uint64[]),(uint256,uint256,uint256),(string,string)[])"
+    )
     hardware = (2, (0, 0), (64, 64), (4000, 4000))
     assert payload.to == grid("").providers.address
     assert read(payload, signature) == (hardware, (10**18, 10**17, 10**14), (("os", "linux"),))
@@ -144,7 +159,10 @@ def test_panic_is_told_to_plain_deepsquare_without_a_minute():
 
 def test_several_calls_are_one_batch_in_their_order():
     calls = [
-        Refuse(job_key=JobKey(job_id=JobId(chain_id=1, contract="", number=n), batch_location_hash="")) for n in (3, 1)
+        Refuse(
+            job_key=JobKey(job_id=JobId(chain_id=1, contract="", number=n), batch_location_hash="")
+        )
+        for n in (3, 1)
     ]
 
     payload = encode(calls, grid("2.0.0"))
@@ -153,9 +171,18 @@ def test_several_calls_are_one_batch_in_their_order():
 
 
 def test_long_error_is_cut_between_characters():
-    long = Settle(job_key=JOB_KEY, state=JobState.FAILED, seconds=1, exit_code=0, error="ü" * 400, evidence=EVIDENCE)
+    long = Settle(
+        job_key=JOB_KEY,
+        state=JobState.FAILED,
+        seconds=1,
+        exit_code=0,
+        error="ü" * 400,
+        evidence=EVIDENCE,
+    )
 
-    (settlements,) = read(encode([long], grid("2.0.0")), "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])")
+    (settlements,) = read(
+        encode([long], grid("2.0.0")), "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])"
+    )
 
     assert settlements[0][4] == "ü" * (ERROR_BYTES // 2)
 

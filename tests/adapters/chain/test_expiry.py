@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What providers left lying ends by itself: the meta-scheduler and its sender on real chains, through days of time."""
+"""What providers left lying ends by itself: the meta-scheduler and its sender on real chains,
+through days of time.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,11 @@ def test_a_claimed_job_that_never_starts_is_refunded(operator):
 def test_a_run_that_is_never_settled_is_refunded(operator):
     customer, provider = operator.grid.balances()
     run = operator.running()
-    end = run.started_at + paid_seconds_ceil(run.escrow, run.price_per_min) + operator.timeouts.settle_grace_s
+    end = (
+        run.started_at
+        + paid_seconds_ceil(run.escrow, run.price_per_min)
+        + operator.timeouts.settle_grace_s
+    )
     operator.until(end + MARGIN_S)
     assert operator.tick() == []
     operator.until(end + MARGIN_S + 1)
@@ -177,7 +183,9 @@ def test_our_ends_are_the_contracts_own(operator):
     stopping = operator.running().id.number
     operator.grid.cancel(stopping)
     claimed, claimed_at = operator.claimed()
-    waiting = [job(operator.grid, number) for number in (operator.matched(), claimed, running, stopping)]
+    waiting = [
+        job(operator.grid, number) for number in (operator.matched(), claimed, running, stopping)
+    ]
     assert waiting[3].cancel_requested_at
 
     told = []

@@ -10,7 +10,15 @@ from tests.generation1 import FILES, compiled
 # What the contracts ask of each other; the published table is of what clients ask.
 BETWEEN = {
     "JobRepository": {
-        *("create", "setCost", "setExitCode", "setHasCancelRequest", "setJobStatus", "setLastError", "setProviderAddr"),
+        *(
+            "create",
+            "setCost",
+            "setExitCode",
+            "setHasCancelRequest",
+            "setJobStatus",
+            "setLastError",
+            "setProviderAddr",
+        ),
         "setTime",
     },
     "ProviderJobQueues": {
@@ -19,16 +27,43 @@ BETWEEN = {
     },
     "ProviderManager": {"incJobCount"},
 }
-# What no client of ours looks at is left out: the linked list of providers, reads of single fields, the second ways
-# to give up roles and ownership.
+# What no client of ours looks at is left out: the linked list of providers, reads of single fields,
+# the second ways to give up roles and ownership.
 LEFT_OUT = {
     "MetaScheduler": {"getRoleAdmin", "renounceRole", "supportsInterface", "RoleAdminChanged"},
-    "JobRepository": {"getRoleAdmin", "renounceRole", "supportsInterface", "RoleAdminChanged", "jobs"},
+    "JobRepository": {
+        "getRoleAdmin",
+        "renounceRole",
+        "supportsInterface",
+        "RoleAdminChanged",
+        "jobs",
+    },
     "ProviderManager": {
-        *("getRoleAdmin", "renounceRole", "supportsInterface", "RoleAdminChanged", "PROVIDER_REGISTRATION_TAX"),
-        *("elementCount", "fetchPage", "findIdForDataFrom", "get", "head", "idCounter", "objects", "tail"),
+        *(
+            "getRoleAdmin",
+            "renounceRole",
+            "supportsInterface",
+            "RoleAdminChanged",
+            "PROVIDER_REGISTRATION_TAX",
+        ),
+        *(
+            "elementCount",
+            "fetchPage",
+            "findIdForDataFrom",
+            "get",
+            "head",
+            "idCounter",
+            "objects",
+            "tail",
+        ),
         *("NewHead", "NewTail", "ObjectCreated", "ObjectRemoved", "ObjectsLinked"),
-        *("getLabels", "getProviderHardware", "jobCountByProvider", "providers", "waitingApprovalProviders"),
+        *(
+            "getLabels",
+            "getProviderHardware",
+            "jobCountByProvider",
+            "providers",
+            "waitingApprovalProviders",
+        ),
     },
     "ProviderJobQueues": {
         *(

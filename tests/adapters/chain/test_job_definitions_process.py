@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service as operators run it: processes, a real chain, PostgreSQL, callers with wallets."""
+"""The Job Definition service as operators run it: processes, a real chain, PostgreSQL, callers with
+wallets.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,9 @@ def test_challenge_of_one_instance_is_good_once_at_all(chain, grid, started, pos
 
 
 def test_approved_provider_cannot_read_a_script_by_a_job_of_its_own(chain, grid, started, fetch):
-    """It asks, as another customer, for a job with the id that the chain shows, and it gets that job."""
+    """It asks, as another customer, for a job with the id that the chain shows, and it gets that
+    job.
+    """
     process = started()
     script_id = submit(process, input={"s3": STORE})
     first = grid.request(script_id)
@@ -174,7 +178,9 @@ def test_operator_is_told_how_it_is(chain, grid, started, fetch):
     fetch(process, number, chain.provider)
     context = ssl.create_default_context(cafile=process.authority.certificate)
 
-    with httpx.Client(verify=context, trust_env=False, base_url=process.url.removesuffix("/graphql")) as http:
+    with httpx.Client(
+        verify=context, trust_env=False, base_url=process.url.removesuffix("/graphql")
+    ) as http:
         ready, metrics = http.get("/ready"), http.get("/metrics").text
         codes = {http.post("/graphql", content=b"{").status_code for _ in range(20)}
 

@@ -45,12 +45,17 @@ def claimed(joined):
 def test_unknown_jobs_are_left_out(grid):
     number = grid.request("script-1")
 
-    assert set(grid.ledger.jobs([0, number, number + 1, 10**30], at_block=grid.ledger.head())) == {number}
+    assert set(grid.ledger.jobs([0, number, number + 1, 10**30], at_block=grid.ledger.head())) == {
+        number
+    }
 
 
 def test_job_says_what_was_asked(grid, big):
     uses = (Label(key="os", value="linux"),)
-    affinity = (Affinity(key="cpu", operator=">=", value="8"), Affinity(key="gpu", operator="==", value="none"))
+    affinity = (
+        Affinity(key="cpu", operator=">=", value="8"),
+        Affinity(key="gpu", operator="==", value="none"),
+    )
     number = grid.request("script-1", resources=big, name="my job", uses=uses, affinity=affinity)
 
     found = job(grid, number)
@@ -161,13 +166,19 @@ def test_events_tell_the_life_of_a_job_in_order(joined):
     events = joined.ledger.events(first=first, end=joined.ledger.head())
 
     telling = [event for event in events if event.kind is not ChainEventKind.JOB_TRANSITION]
-    assert [(event.kind, event.job_number, event.customer, event.provider) for event in telling] == [
+    assert [
+        (event.kind, event.job_number, event.customer, event.provider) for event in telling
+    ] == [
         (ChainEventKind.JOB_REQUESTED, number, joined.customer, ""),
         (ChainEventKind.JOB_CLAIMED, number, joined.customer, joined.provider),
         (ChainEventKind.JOB_REFUSED, number, joined.customer, joined.provider),
     ]
-    assert [event.job_number for event in events if event.kind is ChainEventKind.JOB_TRANSITION] == [number] * 3
-    assert [(event.block, event.index) for event in events] == sorted((event.block, event.index) for event in events)
+    assert [
+        event.job_number for event in events if event.kind is ChainEventKind.JOB_TRANSITION
+    ] == [number] * 3
+    assert [(event.block, event.index) for event in events] == sorted(
+        (event.block, event.index) for event in events
+    )
 
 
 def test_events_tell_of_providers(grid):
@@ -177,7 +188,9 @@ def test_events_tell_of_providers(grid):
 
     events = grid.ledger.events(first=first, end=grid.ledger.head())
 
-    assert [(event.kind, event.provider) for event in events] == [(ChainEventKind.PROVIDER_CHANGED, grid.provider)] * 2
+    assert [(event.kind, event.provider) for event in events] == [
+        (ChainEventKind.PROVIDER_CHANGED, grid.provider)
+    ] * 2
 
 
 def test_reads_are_pinned_to_their_block(grid):
@@ -195,7 +208,9 @@ def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
     one = grid.ledger.jobs([first], at_block=head)
     reads, read = [], chain.node.read
     monkeypatch.setattr(
-        chain.node, "read", lambda views, *, at_block: read(reads.append(at_block.number) or views, at_block=at_block)
+        chain.node,
+        "read",
+        lambda views, *, at_block: read(reads.append(at_block.number) or views, at_block=at_block),
     )
 
     assert grid.ledger.jobs([first], at_block=head) == one
@@ -250,7 +265,9 @@ def test_timeouts_change_with_the_block(chain):
     before = ledger.head()
     constants = chain.contracts.constants
     data = constants.data("setClaimJobTimeout", 300)
-    DirectSender(chain.node, chain.admin).transact(constants.address, data, name="setClaimJobTimeout")
+    DirectSender(chain.node, chain.admin).transact(
+        constants.address, data, name="setClaimJobTimeout"
+    )
 
     assert ledger.timeouts(at_block=ledger.head()).claim_blocks == 300
     assert ledger.timeouts(at_block=before).claim_blocks == 10

@@ -23,14 +23,21 @@ from gridstead.wiring.chain import open_chain
 
 
 class Servers:
-    """An endpoint with two servers behind it; one of them has no block above a height and answers some methods."""
+    """An endpoint with two servers behind it; one of them has no block above a height and answers
+    some methods.
+    """
 
     def __init__(self, node, height, behind):
         self._node, self._height, self._behind = node, height, behind
-        self._known = {node.ask("eth_getBlockByNumber", hex(n), False)["hash"] for n in range(height + 1)}
+        self._known = {
+            node.ask("eth_getBlockByNumber", hex(n), False)["hash"] for n in range(height + 1)
+        }
 
     def batch(self, requests):
-        return [self._late(m, p) if m in self._behind else self._node.batch([(m, p)])[0] for m, p in requests]
+        return [
+            self._late(m, p) if m in self._behind else self._node.batch([(m, p)])[0]
+            for m, p in requests
+        ]
 
     def _late(self, method, parameters):
         asked = parameters[0]
@@ -41,7 +48,11 @@ class Servers:
                 return RpcError(code=-32000, message="unknown block", data="")
             return self._node.ask(method, asked)
         last = min(int(asked["toBlock"], 16), self._height)
-        return self._node.ask(method, {**asked, "toBlock": hex(last)}) if int(asked["fromBlock"], 16) <= last else []
+        return (
+            self._node.ask(method, {**asked, "toBlock": hex(last)})
+            if int(asked["fromBlock"], 16) <= last
+            else []
+        )
 
 
 BLOCKS, LOGS = "eth_getBlockByNumber", "eth_getLogs"
@@ -81,7 +92,9 @@ def test_older_log_is_not_hidden_by_a_server_that_lags_far(grid, chain, wanted):
 
 
 @pytest.mark.parametrize("per_read", [1000, 3])
-def test_older_log_is_not_hidden_by_a_server_on_another_fork(grid, chain, wanted, monkeypatch, per_read):
+def test_older_log_is_not_hidden_by_a_server_on_another_fork(
+    grid, chain, wanted, monkeypatch, per_read
+):
     """Its fork may be deeper than the blocks that are asked for one by one."""
     height = grid.ledger.head().number
     grid.request("script-1")
@@ -91,7 +104,9 @@ def test_older_log_is_not_hidden_by_a_server_on_another_fork(grid, chain, wanted
     def other_fork(requests):
         answers = real(requests)
         if any(method == LOGS and "toBlock" in asked[0] for method, asked in requests):
-            return [[] if isinstance(answer, list) else {**answer, "hash": "0x00"} for answer in answers]
+            return [
+                [] if isinstance(answer, list) else {**answer, "hash": "0x00"} for answer in answers
+            ]
         return answers
 
     monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
@@ -108,7 +123,9 @@ def test_logs_of_two_histories_are_not_mixed(grid, chain, wanted):
     def forked(requests):
         answers = real(requests)
         return [
-            {**a, "parentHash": "0x00"} if isinstance(a, dict) and int(a["number"], 16) == head.number else a
+            {**a, "parentHash": "0x00"}
+            if isinstance(a, dict) and int(a["number"], 16) == head.number
+            else a
             for a in answers
         ]
 
@@ -118,7 +135,9 @@ def test_logs_of_two_histories_are_not_mixed(grid, chain, wanted):
         read_logs(node, wanted, first=0, end=head)
 
 
-def test_log_of_a_block_is_not_hidden_by_a_server_on_another_fork_of_its_height(grid, chain, wanted):
+def test_log_of_a_block_is_not_hidden_by_a_server_on_another_fork_of_its_height(
+    grid, chain, wanted
+):
     before = grid.ledger.head()
     grid.request("script-1")
     head = grid.ledger.head()
@@ -149,7 +168,9 @@ def test_pages_are_the_whole(grid, chain, wanted, monkeypatch, per_read, pinned)
 
 @on_both
 def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
-    """Our contracts are asked for them by provider; on plain DeepSquare all claims come, and nothing else."""
+    """Our contracts are asked for them by provider; on plain DeepSquare all claims come, and
+    nothing else.
+    """
     other = chain.operator
     stranger = Customer(chain.node, chain.contracts, other)
     register = encode([Register(hardware=HARDWARE, prices=PRICES, labels=())], chain.contracts)
@@ -167,7 +188,11 @@ def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
     ledger = ChainLedger(chain.node, chain.contracts, claims_of=grid.provider)
     events = ledger.events(first=0, end=ledger.head())
 
-    wanted = [(mine, grid.provider)] if expected.own_events else [(mine, grid.provider), (theirs, other.address)]
+    wanted = (
+        [(mine, grid.provider)]
+        if expected.own_events
+        else [(mine, grid.provider), (theirs, other.address)]
+    )
     assert [(event.job_number, event.provider) for event in events] == wanted
     assert {event.kind for event in events} == {ChainEventKind.JOB_CLAIMED}
 

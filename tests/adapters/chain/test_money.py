@@ -89,7 +89,9 @@ def test_bill_is_never_above_the_lock(joined, claimed):
 
 
 def test_prices_that_change_while_a_job_runs(joined, claimed):
-    """A match fixes them on our contracts; on the others the bill, and so the time that is paid, follows them."""
+    """A match fixes them on our contracts; on the others the bill, and so the time that is paid,
+    follows them.
+    """
     before = job(joined, claimed).price_per_min
     joined.run(claimed, joined.ledger.head().timestamp)
     joined.register(prices=DEAR)
@@ -105,7 +107,9 @@ def test_prices_that_change_while_a_job_runs(joined, claimed):
 
 @on_both
 def test_job_whose_provider_was_removed_gets_no_more_time(chain, expected):
-    """Its prices are gone with it on plain DeepSquare; a price of nothing would let the job run for nothing."""
+    """Its prices are gone with it on plain DeepSquare; a price of nothing would let the job run for
+    nothing.
+    """
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -127,7 +131,9 @@ def test_job_whose_provider_was_removed_gets_no_more_time(chain, expected):
 @on_both
 @pytest.mark.parametrize(("reported_s", "billed_min"), [(900, 15), (960, 16), (1020, 1), (7200, 1)])
 def test_start_that_is_told_late(chain, expected, reported_s, billed_min):
-    """DeepSquare's contracts bill a quarter of an hour over the time since a start was told; of more they bill none."""
+    """DeepSquare's contracts bill a quarter of an hour over the time since a start was told; of
+    more they bill none.
+    """
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -177,7 +183,10 @@ def test_cancelled_matched_job_is_refunded_and_its_entry_harms_nobody(joined):
     joined.cancel(gone)
     joined.claim()
 
-    assert (job(joined, gone).state, job(joined, stays).state) == (JobState.CANCELLED, JobState.SCHEDULED)
+    assert (job(joined, gone).state, job(joined, stays).state) == (
+        JobState.CANCELLED,
+        JobState.SCHEDULED,
+    )
     assert joined.balances()[0] == paid + 100 * COIN
     assert (queues(joined).cancelling == 1) is joined.expected.tells_provider
 

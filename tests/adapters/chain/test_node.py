@@ -45,7 +45,9 @@ def test_a_node_that_refuses_is_told_by_its_status_and_not_by_its_address(endpoi
 
 
 def test_an_endpoint_of_another_chain_is_told_by_its_setting_and_not_by_its_address(endpoint):
-    settings = config.Chain(rpc_url=f"{endpoint}/{KEY}", chain_id=8, contract=f"0x{'12' * 20}", confirmations=1)
+    settings = config.Chain(
+        rpc_url=f"{endpoint}/{KEY}", chain_id=8, contract=f"0x{'12' * 20}", confirmations=1
+    )
 
     with pytest.raises(ConfigError) as refused:
         open_chain(settings)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on contracts of the first generation: one transaction per call, in order, through crashes and reorgs."""
+"""The sender on contracts of the first generation: one transaction per call, in order, through
+crashes and reorgs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from contextlib import ExitStack
 import pytest
 from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.sender_setup import BOUNDARIES, WalletSender, claimed, job, requested, settlement
+from tests.adapters.chain.sender_setup import (
+    BOUNDARIES,
+    WalletSender,
+    claimed,
+    job,
+    requested,
+    settlement,
+)
 from tests.fakes.ledger import PRICES, SMALL
 
 from gridstead.domain.calls import ClaimJobs, Match, Refuse, SetRunning
@@ -47,7 +56,9 @@ def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, wallet_sender):
     first, second = requested(grid, 2)
     operator, provider = wallet_sender(grid.devnet.operator), wallet_sender(grid.devnet.provider)
     for number in (first, second):
-        operator.outbox.put(f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider))
+        operator.outbox.put(
+            f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider)
+        )
     operator.finish()
     for turn in range(2):
         provider.outbox.put(f"claim:{turn}", ClaimJobs(limit=50))
@@ -56,7 +67,9 @@ def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, wallet_sender):
     provider.outbox.put("refuse", Refuse(job_key=job(grid, second).job_key))
     provider.finish()
     grid.pass_time(1000)
-    provider.outbox.put("end", settlement(job(grid, first), JobState.FAILED, seconds=179, exit_code=256, error="no"))
+    provider.outbox.put(
+        "end", settlement(job(grid, first), JobState.FAILED, seconds=179, exit_code=256, error="no")
+    )
     provider.finish()
 
     jobs = grid.ledger.jobs([first, second, 99], at_block=grid.ledger.head())
@@ -73,7 +86,9 @@ def test_many_calls_go_one_by_one_in_their_order(grid, wallet_sender):
     numbers = requested(grid, 5)
     operator = wallet_sender(grid.devnet.operator)
     for number in reversed(numbers):
-        operator.outbox.put(f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider))
+        operator.outbox.put(
+            f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider)
+        )
     operator.finish()
     grid.devnet.anvil.rpc("evm_setAutomine", True)
     for _ in numbers:
@@ -85,7 +100,9 @@ def test_many_calls_go_one_by_one_in_their_order(grid, wallet_sender):
     assert sorted(numbers, key=changed.__getitem__) == numbers[::-1]
 
 
-def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_other(grid, wallet_sender):
+def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_other(
+    grid, wallet_sender
+):
     first, second = claimed(grid, 2)
     grid.devnet.anvil.rpc("evm_setAutomine", True)
     grid.claim()

@@ -16,7 +16,9 @@ from gridstead.adapters.chain.wallet import create_wallet
 CHEAP = 2**13
 COMMAND = Path(sys.executable).with_name("gridstead")
 INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
-WORKFLOW = "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 64}\nsteps: [{run: {command: 'true'}}]\n"
+WORKFLOW = (
+    "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 64}\nsteps: [{run: {command: 'true'}}]\n"
+)
 POOR, PENNILESS = 77, 78
 SETTINGS = """\
 job_definitions_url = "https://127.0.0.1:{port}/graphql"
@@ -48,7 +50,9 @@ class Person:
     def __init__(self, folder, chain, definitions, number):
         self.folder, self.chain, self.definitions = folder, chain, definitions
         (folder / "password").write_text("a secret\n")
-        create_wallet(folder / "key", folder / "password", key=number.to_bytes(32), iterations=CHEAP)
+        create_wallet(
+            folder / "key", folder / "password", key=number.to_bytes(32), iterations=CHEAP
+        )
         (folder / "workflow.yaml").write_text(WORKFLOW)
         self.address = wallet(number).address
         self.write_settings()
@@ -85,7 +89,9 @@ def person(tmp_path, chain, definitions):
 
 
 def refused(someone, *arguments):
-    """Run a command that is refused, check that it changed nothing, and return its exit code and words."""
+    """Run a command that is refused, check that it changed nothing, and return its exit code and
+    words.
+    """
     before = someone.sent()
     command = [COMMAND, *arguments, "--config", str(someone.folder / "settings.toml")]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)

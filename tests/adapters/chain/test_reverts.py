@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts refuse, by the published calls: the same errors with the same arguments in both generations."""
+"""What the contracts refuse, by the published calls: the same errors with the same arguments in
+both generations.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,17 @@ def refused(grid, who, function, *arguments, contract="meta_scheduler"):
     """Return name and arguments of the error that a call meets."""
     target = getattr(grid.devnet.contracts, contract)
     with pytest.raises(TransactionReverted) as refusal:
-        DirectSender(grid.devnet.node, who).transact(target.address, target.data(function, *arguments), name=function)
+        DirectSender(grid.devnet.node, who).transact(
+            target.address, target.data(function, *arguments), name=function
+        )
     return refusal.value.error_name, refusal.value.arguments
 
 
 def done(grid, who, function, *arguments, contract="meta_scheduler"):
     target = getattr(grid.devnet.contracts, contract)
-    DirectSender(grid.devnet.node, who).transact(target.address, target.data(function, *arguments), name=function)
+    DirectSender(grid.devnet.node, who).transact(
+        target.address, target.data(function, *arguments), name=function
+    )
 
 
 def set_status(grid, number, state, *, who=None):
@@ -74,7 +80,8 @@ def test_request(grid):
     for empty in ((0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0)):
         wrong = (*empty, *DEFINITION[4:])
         assert (
-            refused(grid, devnet.customer, "requestNewJob", wrong, 200 * COIN, NAME, False)[0] == "InvalidJobDefinition"
+            refused(grid, devnet.customer, "requestNewJob", wrong, 200 * COIN, NAME, False)[0]
+            == "InvalidJobDefinition"
         )
     name, (told,) = refused(grid, devnet.provider, *ask)
     assert (name, told) == ("Error", "ERC20: insufficient allowance")
@@ -88,14 +95,28 @@ def test_match(grid):
 
     name, (told,) = refused(grid, devnet.customer, "metaSchedule", job_id, grid.provider)
     assert (name, "is missing role" in told) == ("Error", True)
-    assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.customer) == ("ProviderNotJoined", ())
-    assert refused(grid, devnet.operator, "metaSchedule", UNKNOWN.to_bytes(32), grid.provider) == ("InvalidJob", ())
-    assert refused(grid, devnet.operator, "metaSchedule", gone, grid.provider) == ("JobHotStatusOnly", ("4",))
+    assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.customer) == (
+        "ProviderNotJoined",
+        (),
+    )
+    assert refused(grid, devnet.operator, "metaSchedule", UNKNOWN.to_bytes(32), grid.provider) == (
+        "InvalidJob",
+        (),
+    )
+    assert refused(grid, devnet.operator, "metaSchedule", gone, grid.provider) == (
+        "JobHotStatusOnly",
+        ("4",),
+    )
     grid.match(number)
-    assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.provider) == ("SameStatusError", ())
+    assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.provider) == (
+        "SameStatusError",
+        (),
+    )
 
 
-@pytest.mark.parametrize("function", ["claimNextJob", "claimNextCancellingJob", "claimNextTopUpJob"])
+@pytest.mark.parametrize(
+    "function", ["claimNextJob", "claimNextCancellingJob", "claimNextTopUpJob"]
+)
 def test_claims(grid, function):
     assert refused(grid, grid.devnet.customer, function) == ("ProviderNotJoined", ())
     assert refused(grid, grid.devnet.provider, function) == ("NoJob", ())
@@ -125,18 +146,30 @@ def test_refusal(grid):
         "JobProviderOnly",
         (grid.customer, grid.provider),
     )
-    assert refused(grid, grid.devnet.provider, "refuseJob", job_id) == ("MetaScheduledScheduledStatusOnly", ("3",))
-    assert refused(grid, grid.devnet.operator, "timeoutJob", job_id) == ("MetaScheduledScheduledStatusOnly", ("3",))
+    assert refused(grid, grid.devnet.provider, "refuseJob", job_id) == (
+        "MetaScheduledScheduledStatusOnly",
+        ("3",),
+    )
+    assert refused(grid, grid.devnet.operator, "timeoutJob", job_id) == (
+        "MetaScheduledScheduledStatusOnly",
+        ("3",),
+    )
 
 
 def test_cancellation(grid):
     number = brought_to(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
 
-    assert refused(grid, grid.devnet.provider, "cancelJob", job_id) == ("CustomerOnly", (grid.provider, grid.customer))
+    assert refused(grid, grid.devnet.provider, "cancelJob", job_id) == (
+        "CustomerOnly",
+        (grid.provider, grid.customer),
+    )
     grid.cancel(number)
     assert refused(grid, grid.devnet.customer, "cancelJob", job_id) == ("JobHotStatusOnly", ("4",))
-    assert refused(grid, grid.devnet.operator, "panicJob", job_id, "why") == ("JobHotStatusOnly", ("4",))
+    assert refused(grid, grid.devnet.operator, "panicJob", job_id, "why") == (
+        "JobHotStatusOnly",
+        ("4",),
+    )
 
 
 def test_top_up(grid):
@@ -155,12 +188,17 @@ def test_top_up(grid):
     assert refused(grid, stranger, *allow) == ("CustomerOnly", (stranger.address, grid.customer))
     done(grid, grid.devnet.customer, *allow)
     paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
-    assert refused(grid, grid.devnet.provider, *delegate) == ("RemainingTimeAboveLimit", (str(paid_min), "30"))
+    assert refused(grid, grid.devnet.provider, *delegate) == (
+        "RemainingTimeAboveLimit",
+        (str(paid_min), "30"),
+    )
 
 
 def test_registration(grid):
     def wrong(hardware):
-        return refused(grid, grid.devnet.provider, "register", hardware, ASKED, [], contract="providers")
+        return refused(
+            grid, grid.devnet.provider, "register", hardware, ASKED, [], contract="providers"
+        )
 
     assert wrong((0, [], [], [])) == ("InvalidNodesCount", ())
     assert wrong((2, [0], [4], [1000])) == ("ArrayLengthMismatch", ())

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.sender_setup import BOUNDARIES, WalletSender, claimed, job, requested, settlement
+from tests.adapters.chain.sender_setup import (
+    BOUNDARIES,
+    WalletSender,
+    claimed,
+    job,
+    requested,
+    settlement,
+)
 from tests.devnet import Anvil, Devnet, wallet
 
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, SetRunning
@@ -53,7 +60,8 @@ def wallet_sender(grid, manual, open_office):
 def test_call_is_final_after_its_confirmations(grid, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp),
     )
 
     states = []
@@ -61,37 +69,55 @@ def test_call_is_final_after_its_confirmations(grid, wallet_sender):
         wallet_sender.tick_and_mine()
         states.append(wallet_sender.states()[0])
 
-    assert states == [SendState.SENT, SendState.MINED, SendState.MINED, SendState.FINAL, SendState.FINAL]
+    assert states == [
+        SendState.SENT,
+        SendState.MINED,
+        SendState.MINED,
+        SendState.FINAL,
+        SendState.FINAL,
+    ]
     assert job(grid, number).state is JobState.RUNNING
     assert len(wallet_sender.raws()) == 1
 
 
-def test_whole_lives_of_jobs_take_one_transaction_per_step(grid, manual, wallet_sender, open_office):
+def test_whole_lives_of_jobs_take_one_transaction_per_step(
+    grid, manual, wallet_sender, open_office
+):
     numbers = requested(grid, 40)
     operator = open_office(manual, manual.operator)
     for number in numbers:
-        operator.outbox.put(f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider))
+        operator.outbox.put(
+            f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider)
+        )
     operator.finish()
     wallet_sender.outbox.put("claim", ClaimJobs(limit=50))
     wallet_sender.finish()
     now = grid.ledger.head().timestamp
     for number in numbers:
-        wallet_sender.outbox.put(f"run:{number}", SetRunning(job_key=job(grid, number).job_key, started_at=now))
+        wallet_sender.outbox.put(
+            f"run:{number}", SetRunning(job_key=job(grid, number).job_key, started_at=now)
+        )
         wallet_sender.outbox.put(f"end:{number}", settlement(job(grid, number)))
     wallet_sender.finish()
 
-    assert {one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()} == {JobState.FINISHED}
+    assert {
+        one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()
+    } == {JobState.FINISHED}
     assert set(operator.states()) | set(wallet_sender.states()) == {SendState.FINAL}
     assert (len(operator.raws()), len(wallet_sender.raws())) == (1, 3)
 
 
 @pytest.mark.parametrize("count", [1, 20])
 def test_batches_stay_within_their_gas(grid, manual, wallet_sender, open_office, count):
-    """The ceilings of encode.py hold with some room, and those of whole batches are not far too high either."""
+    """The ceilings of encode.py hold with some room, and those of whole batches are not far too
+    high either.
+    """
     operator = open_office(manual, manual.operator)
     numbers = requested(grid, count * 3)
     for number in numbers[: 2 * count]:
-        operator.outbox.put(f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider))
+        operator.outbox.put(
+            f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider)
+        )
         if number == numbers[count - 1]:
             operator.finish()
     operator.finish()
@@ -99,8 +125,12 @@ def test_batches_stay_within_their_gas(grid, manual, wallet_sender, open_office,
     wallet_sender.finish()
     now = grid.ledger.head().timestamp
     for number in numbers[:count]:
-        wallet_sender.outbox.put(f"run:{number}", SetRunning(job_key=job(grid, number).job_key, started_at=now))
-        wallet_sender.outbox.put(f"refuse:{number}", Refuse(job_key=job(grid, number + count).job_key))
+        wallet_sender.outbox.put(
+            f"run:{number}", SetRunning(job_key=job(grid, number).job_key, started_at=now)
+        )
+        wallet_sender.outbox.put(
+            f"refuse:{number}", Refuse(job_key=job(grid, number + count).job_key)
+        )
     wallet_sender.finish()
     manual.anvil.rpc("evm_increaseTime", 1000)
     for place, number in enumerate(numbers[:count]):
@@ -124,7 +154,9 @@ def test_restart_at_any_boundary_sends_each_call_once(grid, wallet_sender, bound
     numbers = claimed(grid, 3)
     now = grid.ledger.head().timestamp
     for number in numbers:
-        wallet_sender.outbox.put(f"run:{number}", SetRunning(job_key=job(grid, number).job_key, started_at=now))
+        wallet_sender.outbox.put(
+            f"run:{number}", SetRunning(job_key=job(grid, number).job_key, started_at=now)
+        )
         wallet_sender.outbox.put(f"end:{number}", settlement(job(grid, number)))
 
     for _ in range(6):
@@ -134,7 +166,9 @@ def test_restart_at_any_boundary_sends_each_call_once(grid, wallet_sender, bound
     wallet_sender.finish()
 
     assert set(wallet_sender.states()) == {SendState.FINAL}
-    assert {one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()} == {JobState.FINISHED}
+    assert {
+        one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()
+    } == {JobState.FINISHED}
     assert len(wallet_sender.raws()) == 2
 
 
@@ -173,7 +207,9 @@ def test_wallet_without_coins_is_the_operators_matter(grid, manual, open_office)
     poor = wallet(78)
     wallet_sender = open_office(manual, poor)
     (number,) = requested(grid, 1)
-    wallet_sender.outbox.put("match", Match(job_key=job(grid, number).job_key, provider=grid.provider))
+    wallet_sender.outbox.put(
+        "match", Match(job_key=job(grid, number).job_key, provider=grid.provider)
+    )
 
     with pytest.raises(ConfigError, match="cannot pay"):
         wallet_sender.tick()
@@ -187,7 +223,8 @@ def test_wallet_without_coins_is_the_operators_matter(grid, manual, open_office)
 def test_pool_that_forgot_gets_the_same_bytes_again(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp),
     )
     wallet_sender.tick()
     manual.anvil.rpc("anvil_dropAllTransactions")
@@ -201,7 +238,8 @@ def test_pool_that_forgot_gets_the_same_bytes_again(grid, manual, wallet_sender)
 def test_stuck_transaction_is_replaced_by_one_that_offers_more(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp),
     )
     wallet_sender.tick()
     states = []
@@ -220,7 +258,8 @@ def test_stuck_transaction_is_replaced_by_one_that_offers_more(grid, manual, wal
 def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp),
     )
     wallet_sender.tick_and_mine(2)
     assert wallet_sender.states() == [SendState.MINED]
@@ -234,16 +273,22 @@ def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
     assert len(wallet_sender.raws()) == 1
 
 
-def test_reorg_that_takes_the_job_away_rejects_its_calls_and_keeps_the_nonces_going(grid, manual, wallet_sender):
+def test_reorg_that_takes_the_job_away_rejects_its_calls_and_keeps_the_nonces_going(
+    grid, manual, wallet_sender
+):
     manual.anvil.mine()
     survivor = claimed(grid, 1, "survivor")
     (number,) = claimed(grid, 1, "doomed")
     doomed = job(grid, number)
     blocks = grid.ledger.head().number - doomed.state_block + 3
-    wallet_sender.outbox.put("doomed", SetRunning(job_key=doomed.job_key, started_at=grid.ledger.head().timestamp))
+    wallet_sender.outbox.put(
+        "doomed", SetRunning(job_key=doomed.job_key, started_at=grid.ledger.head().timestamp)
+    )
     wallet_sender.tick_and_mine()
     settled = job(grid, survivor[0])
-    wallet_sender.outbox.put("later", SetRunning(job_key=settled.job_key, started_at=grid.ledger.head().timestamp))
+    wallet_sender.outbox.put(
+        "later", SetRunning(job_key=settled.job_key, started_at=grid.ledger.head().timestamp)
+    )
     wallet_sender.tick_and_mine()
     assert job(grid, number).state is JobState.RUNNING
 
@@ -257,14 +302,22 @@ def test_reorg_that_takes_the_job_away_rejects_its_calls_and_keeps_the_nonces_go
     assert manual.anvil.rpc("eth_getTransactionReceipt", old[0]) is None
 
 
-def test_number_that_belongs_to_another_customer_after_a_reorg_is_left_alone(grid, manual, wallet_sender):
-    """Check 10 of issue 2: the old bytes must never be sent again, whatever state the other job is in."""
+def test_number_that_belongs_to_another_customer_after_a_reorg_is_left_alone(
+    grid, manual, wallet_sender
+):
+    """Check 10 of issue 2: the old bytes must never be sent again, whatever state the other job is
+    in.
+    """
     manual.anvil.mine()
     (number,) = claimed(grid, 1, "old")
     old_job = job(grid, number)
     manual.anvil.mine(2)
-    wallet_sender.outbox.put("run", SetRunning(job_key=old_job.job_key, started_at=grid.ledger.head().timestamp))
-    wallet_sender.outbox.put("end", settlement(old_job, JobState.FAILED, exit_code=9 << 8, error="old"))
+    wallet_sender.outbox.put(
+        "run", SetRunning(job_key=old_job.job_key, started_at=grid.ledger.head().timestamp)
+    )
+    wallet_sender.outbox.put(
+        "end", settlement(old_job, JobState.FAILED, exit_code=9 << 8, error="old")
+    )
     wallet_sender.tick_and_mine(2)
     assert job(grid, number).state is JobState.FAILED
     old = wallet_sender.raws()
@@ -284,10 +337,13 @@ def test_number_that_belongs_to_another_customer_after_a_reorg_is_left_alone(gri
 
 
 def test_fresh_chain_gets_nothing_of_the_old_one(grid, manual, wallet_sender, tmp_path):
-    """The second part of check 10: the same chain id, contracts at the same addresses and an outbox half done."""
+    """The second part of check 10: the same chain id, contracts at the same addresses and an outbox
+    half done.
+    """
     old, stays = claimed(grid, 2, "old")
     wallet_sender.outbox.put(
-        "mined", SetRunning(job_key=job(grid, stays).job_key, started_at=grid.ledger.head().timestamp)
+        "mined",
+        SetRunning(job_key=job(grid, stays).job_key, started_at=grid.ledger.head().timestamp),
     )
     wallet_sender.tick_and_mine(2)
     wallet_sender.outbox.put(
@@ -308,7 +364,9 @@ def test_fresh_chain_gets_nothing_of_the_old_one(grid, manual, wallet_sender, tm
 
         assert wallet_sender.states() == [SendState.REJECTED, SendState.REJECTED]
         assert {job(other, number).state for number in numbers} == {JobState.SCHEDULED}
-        assert all(fresh.anvil.rpc("eth_getTransactionByHash", one) is None for one in wallet_sender.raws())
+        assert all(
+            fresh.anvil.rpc("eth_getTransactionByHash", one) is None for one in wallet_sender.raws()
+        )
     finally:
         fresh.close()
 
@@ -316,7 +374,8 @@ def test_fresh_chain_gets_nothing_of_the_old_one(grid, manual, wallet_sender, tm
 def test_chain_without_contracts_is_waited_for(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp),
     )
     fresh, url = Anvil(), manual.node._url
     try:
@@ -334,7 +393,8 @@ def test_chain_without_contracts_is_waited_for(grid, manual, wallet_sender):
 def test_dead_endpoint_is_waited_for(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp),
     )
     url = manual.node._url
     manual.node._url = "http://127.0.0.1:9"
@@ -361,7 +421,9 @@ def test_batches_stay_within_half_a_block(grid, manual, wallet_sender, request):
     numbers = claimed(grid, 6)
     request.getfixturevalue("small_blocks")
     for number in numbers:
-        call = SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        call = SetRunning(
+            job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp
+        )
         wallet_sender.outbox.put(f"run:{number}", call)
     wallet_sender.finish()
 
@@ -369,13 +431,16 @@ def test_batches_stay_within_half_a_block(grid, manual, wallet_sender, request):
     assert len(wallet_sender.raws()) == 2
 
 
-def test_transaction_that_fits_in_no_block_costs_its_own_call_only(grid, manual, wallet_sender, request):
+def test_transaction_that_fits_in_no_block_costs_its_own_call_only(
+    grid, manual, wallet_sender, request
+):
     first, second = claimed(grid, 2)
     request.getfixturevalue("small_blocks")
     large = replace(settlement(job(grid, first), JobState.FAILED), error="x" * 500)
     wallet_sender.outbox.put("large", large)
     wallet_sender.outbox.put(
-        "run", SetRunning(job_key=job(grid, second).job_key, started_at=grid.ledger.head().timestamp)
+        "run",
+        SetRunning(job_key=job(grid, second).job_key, started_at=grid.ledger.head().timestamp),
     )
     wallet_sender.finish()
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crashes, reorgs and other programs do to a wallet on a real chain: no call is lost, none is made twice."""
+"""What crashes, reorgs and other programs do to a wallet on a real chain: no call is lost, none is
+made twice.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def twin(grid, tmp_path):
 
 def put_running(wallet_sender, grid, *numbers):
     for number in numbers:
-        call = SetRunning(job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp)
+        call = SetRunning(
+            job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp
+        )
         wallet_sender.outbox.put(f"run:{number}", call)
 
 
@@ -56,7 +60,9 @@ def states(grid, numbers):
     return {one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()}
 
 
-def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(grid, wallet_sender):
+def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(
+    grid, wallet_sender
+):
     (number,) = claimed(grid, 1)
     put_running(wallet_sender, grid, number)
 
@@ -71,7 +77,9 @@ def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
-def test_transactions_that_were_stored_together_are_sent_together_by_the_next_process(grid, wallet_sender):
+def test_transactions_that_were_stored_together_are_sent_together_by_the_next_process(
+    grid, wallet_sender
+):
     numbers = claimed(grid, 30)
     wallet_sender.policy = DispatchPolicy(confirmations=2, batch=1)
     wallet_sender.restart()
@@ -89,7 +97,9 @@ def test_transactions_that_were_stored_together_are_sent_together_by_the_next_pr
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_transaction_that_the_node_forgot_in_a_reorg_is_sent_again_as_it_was(grid, wallet_sender, restarts):
+def test_transaction_that_the_node_forgot_in_a_reorg_is_sent_again_as_it_was(
+    grid, wallet_sender, restarts
+):
     (number,) = claimed(grid, 1)
     put_running(wallet_sender, grid, number)
     wallet_sender.tick_and_mine(2)

@@ -32,8 +32,12 @@ def test_status_tells_everything_of_a_whole_set(contracts_cli, chain):
     assert {one["contract"]: one["address"] for one in found["contracts"]} == chain.addresses
     assert {one["code"] for one in found["contracts"]} == {"ours"}
     assert all(one["code_hash"] == one["expected_hash"] for one in found["contracts"])
-    assert holders(found, "admin") == {(one, wallet(ADMIN).address) for one in ("MetaScheduler", "ProviderManager")}
-    assert holders(found, "matcher") == {(c, chain.operator.address) for c in ("MetaScheduler", "ProviderManager")}
+    assert holders(found, "admin") == {
+        (one, wallet(ADMIN).address) for one in ("MetaScheduler", "ProviderManager")
+    }
+    assert holders(found, "matcher") == {
+        (c, chain.operator.address) for c in ("MetaScheduler", "ProviderManager")
+    }
     assert {one["name"] for one in found["constants"]} == {one.name for one in CONSTANTS}
     assert found["verdict"] == {"right": True, "exit_code": 0, "findings": []}
     assert found["first_block"] == 1
@@ -71,12 +75,17 @@ def test_an_escrow_that_does_not_add_up_is_the_gravest_of_all(contracts_cli, cha
     chain.anvil.rpc("anvil_impersonateAccount", grid)
     chain.anvil.fund(grid)
     theft = chain.contracts.credit.data("transfer", NOWHERE, 6)
-    chain.anvil.rpc("eth_sendTransaction", {"from": grid, "to": chain.addresses["Credit"], "data": theft})
+    chain.anvil.rpc(
+        "eth_sendTransaction", {"from": grid, "to": chain.addresses["Credit"], "data": theft}
+    )
 
     code, found = contracts_cli.status()
 
     assert code == 70
-    assert (found["verdict"]["findings"][0]["kind"], found["escrow"]["adds_up"]) == ("escrow", False)
+    assert (found["verdict"]["findings"][0]["kind"], found["escrow"]["adds_up"]) == (
+        "escrow",
+        False,
+    )
 
 
 def test_status_shows_the_same_to_people(contracts_cli, chain):
@@ -92,7 +101,9 @@ def make_writer(chain, account):
     """Give an account the role that only MetaScheduler should have in JobRepository."""
     jobs = chain.contracts.jobs
     role = artifact("JobRepository").functions["METASCHEDULER_ROLE"]
-    role_id = bytes.fromhex(chain.node.ask("eth_call", {"to": jobs.address, "data": role.encode()}, "latest")[2:])
+    role_id = bytes.fromhex(
+        chain.node.ask("eth_call", {"to": jobs.address, "data": role.encode()}, "latest")[2:]
+    )
     DirectSender(chain.node, wallet(ADMIN)).transact(
         jobs.address, jobs.data("grantRole", role_id, account), name="grantRole"
     )
@@ -124,7 +135,11 @@ def test_a_stranger_in_a_set_that_was_sealed_over_it_is_there_for_good(contracts
     code, found = contracts_cli.status()
 
     (finding,) = found["verdict"]["findings"]
-    assert (code, finding["kind"], finding["hint"].split(",")[0]) == (77, "power", "Close the set at once")
+    assert (code, finding["kind"], finding["hint"].split(",")[0]) == (
+        77,
+        "power",
+        "Close the set at once",
+    )
     assert contracts_cli.run("revoke", "contract", NOWHERE)[0] == REFUSED
     assert contracts_cli.run("close")[0] == 0
 
@@ -134,7 +149,11 @@ def test_status_says_that_a_set_is_not_sealed_yet(contracts_cli):
     code, found = contracts_cli.status()
 
     (finding,) = found["verdict"]["findings"]
-    assert (code, finding["kind"], finding["hint"]) == (0, "note", "Run `gridstead contracts seal`.")
+    assert (code, finding["kind"], finding["hint"]) == (
+        0,
+        "note",
+        "Run `gridstead contracts seal`.",
+    )
     assert contracts_cli.run("seal")[0] == 0
     assert contracts_cli.status()[1]["verdict"]["findings"] == []
 
@@ -157,7 +176,11 @@ def test_a_node_that_searches_few_blocks_is_asked_piece_by_piece(chain):
 
     class ShortSightedNode(Node):
         def batch(self, requests):
-            spans = [int(p[0]["toBlock"], 16) - int(p[0]["fromBlock"], 16) for m, p in requests if m == "eth_getLogs"]
+            spans = [
+                int(p[0]["toBlock"], 16) - int(p[0]["fromBlock"], 16)
+                for m, p in requests
+                if m == "eth_getLogs"
+            ]
             asked.extend(spans)
             if any(span > 300 for span in spans):
                 return [RpcError(code=-32000, message="range too large", data="")]
@@ -184,7 +207,9 @@ def test_a_node_that_searches_no_events_leaves_roles_open_and_says_so(chain):
             return super().batch(requests)
 
     node = BlindNode(chain.anvil.url)
-    state = Inspector(node, chain.contracts, tell=lambda _: None).look(accounts=(chain.operator.address,))
+    state = Inspector(node, chain.contracts, tell=lambda _: None).look(
+        accounts=(chain.operator.address,)
+    )
     node.close()
 
     assert state.first_block is None

@@ -55,7 +55,9 @@ def test_several_jobs_at_once_are_all_paid(grid_services, expected):
     ids = [grid_services.submitted(number) for number in numbers]
     for one in ids:
         grid_services.slurm.start(one)
-    grid_services.until(lambda: all(grid_services.job(number).state is RUNNING for number in numbers))
+    grid_services.until(
+        lambda: all(grid_services.job(number).state is RUNNING for number in numbers)
+    )
     grid_services.pass_time(200)
     for one in ids:
         grid_services.slurm.end(one)
@@ -63,13 +65,18 @@ def test_several_jobs_at_once_are_all_paid(grid_services, expected):
 
     assert {job.state for job in jobs} == {JobState.FINISHED}
     assert all(
-        job.final_cost == bill_of(grid_services, expected, job, grid_services.attempt(job.id.number).elapsed_s).cost
+        job.final_cost
+        == bill_of(
+            grid_services, expected, job, grid_services.attempt(job.id.number).elapsed_s
+        ).cost
         for job in jobs
     )
     assert len(grid_services.slurm.submissions) == len(numbers)
 
 
-@pytest.mark.parametrize("boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"])
+@pytest.mark.parametrize(
+    "boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
+)
 def test_a_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, boundary):
     number = grid_services.request()
     grid_services.failpoint = boundary
@@ -80,11 +87,16 @@ def test_a_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, bou
 
     assert (grid_services.failpoint, job.state) == (None, JobState.FINISHED)
     assert len(grid_services.slurm.submissions) == 1
-    assert sum(entry.key.startswith("settle:") for entry in grid_services.provider.outbox.entries()) == 1
+    assert (
+        sum(entry.key.startswith("settle:") for entry in grid_services.provider.outbox.entries())
+        == 1
+    )
 
 
 def test_a_supervisor_that_was_away_while_its_job_ran(grid_services, expected):
-    """Where the chain can be told of an earlier start nothing is lost; elsewhere a quarter of an hour is paid."""
+    """Where the chain can be told of an earlier start nothing is lost; elsewhere a quarter of an
+    hour is paid.
+    """
     number = grid_services.request()
     slurm_job_id = grid_services.submitted(number)
     grid_services.slurm.start(slurm_job_id)
@@ -119,7 +131,10 @@ def test_a_job_that_is_cancelled_before_it_runs_leaves_slurm_and_costs_nothing(g
     grid_services.by_hand(grid_services.grid.cancel, number)
     grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).alive)
 
-    assert (grid_services.job(number).state, grid_services.job(number).final_cost) == (JobState.CANCELLED, 0)
+    assert (grid_services.job(number).state, grid_services.job(number).final_cost) == (
+        JobState.CANCELLED,
+        0,
+    )
     assert grid_services.grid.balances()[0] == customer
 
 
@@ -131,8 +146,13 @@ def test_a_running_job_is_cancelled_and_billed_for_what_it_used(grid_services, e
     job = grid_services.settled(number)
 
     elapsed = grid_services.slurm.attempt(slurm_job_id).elapsed_s
-    assert (job.state, job.final_cost) == (JobState.CANCELLED, bill_of(grid_services, expected, job, elapsed).cost)
-    queues = grid_services.ledger.queue_sizes(grid_services.grid.provider, at_block=grid_services.ledger.head())
+    assert (job.state, job.final_cost) == (
+        JobState.CANCELLED,
+        bill_of(grid_services, expected, job, elapsed).cost,
+    )
+    queues = grid_services.ledger.queue_sizes(
+        grid_services.grid.provider, at_block=grid_services.ledger.head()
+    )
     assert queues == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
@@ -143,7 +163,9 @@ def test_a_top_up_prolongs_a_running_job(grid_services):
     grid_services.by_hand(grid_services.grid.top_up, number, LOCK)
     grid_services.until(
         lambda: (
-            grid_services.ledger.queue_sizes(grid_services.grid.provider, at_block=grid_services.ledger.head()).top_up
+            grid_services.ledger.queue_sizes(
+                grid_services.grid.provider, at_block=grid_services.ledger.head()
+            ).top_up
             == 0
         )
     )
@@ -151,7 +173,9 @@ def test_a_top_up_prolongs_a_running_job(grid_services):
     assert grid_services.slurm.attempt(slurm_job_id).time_limit_min in {2 * before, 2 * before + 1}
 
 
-def test_a_job_that_slurm_refuses_comes_back_and_is_not_matched_to_the_same_provider_again(grid_services):
+def test_a_job_that_slurm_refuses_comes_back_and_is_not_matched_to_the_same_provider_again(
+    grid_services,
+):
     grid_services.slurm.reject = "no such partition"
     number = grid_services.request()
     name = grid_services.job(number).id.slurm_name
@@ -187,7 +211,10 @@ def test_a_removed_provider_gives_nothing_away_and_is_paid_when_it_can_be(grid_s
     grid_services.join()
     job = grid_services.settled(number)
     elapsed = grid_services.slurm.attempt(slurm_job_id).elapsed_s
-    assert (job.state, job.final_cost) == (JobState.FINISHED, bill_of(grid_services, expected, job, elapsed).cost)
+    assert (job.state, job.final_cost) == (
+        JobState.FINISHED,
+        bill_of(grid_services, expected, job, elapsed).cost,
+    )
 
 
 def test_a_reorg_takes_a_match_back_and_the_job_is_matched_and_run_again(grid_services):

@@ -12,7 +12,13 @@ import sys
 import pytest
 from eth_account import Account as Keys
 
-from gridstead.adapters.chain.wallet import create_wallet, lazy_wallet, load_wallet, recover, wallet_of
+from gridstead.adapters.chain.wallet import (
+    create_wallet,
+    lazy_wallet,
+    load_wallet,
+    recover,
+    wallet_of,
+)
 from gridstead.errors import ConfigError, InvalidInput
 
 CHEAP = 2**13
@@ -35,7 +41,9 @@ def test_created_wallet_is_the_loaded_one(tmp_path, password):
 def test_wallet_of_a_given_key_has_its_address(tmp_path, password):
     made = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
 
-    assert made.address == wallet_of(b"\1" * 32).address == Keys.from_key(b"\1" * 32).address.lower()
+    assert (
+        made.address == wallet_of(b"\1" * 32).address == Keys.from_key(b"\1" * 32).address.lower()
+    )
 
 
 def test_existing_key_file_is_not_overwritten(tmp_path, password):
@@ -73,7 +81,9 @@ def test_wrong_password_is_the_operators_matter(tmp_path, password):
     assert "another" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"crypto": {}, "version": 3}', '{"version": 9}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", "null", '{"crypto": {}, "version": 3}', '{"version": 9}']
+)
 def test_file_that_is_no_key_file_is_the_operators_matter(tmp_path, password, content):
     (tmp_path / "key.json").write_text(content)
 
@@ -97,7 +107,9 @@ def _of_another_derivation(document):
     document["crypto"]["kdf"] = "argon2id"
 
 
-@pytest.mark.parametrize("foreign", [_of_version_5, _of_another_cipher, _of_no_cipher, _of_another_derivation])
+@pytest.mark.parametrize(
+    "foreign", [_of_version_5, _of_another_cipher, _of_no_cipher, _of_another_derivation]
+)
 def test_file_that_is_sealed_in_an_unknown_way_is_the_operators_matter(tmp_path, password, foreign):
     """The password is right; nobody here knows what to do with it."""
     path = tmp_path / "key.json"
@@ -146,7 +158,16 @@ def test_another_text_has_another_signer():
 
 
 @pytest.mark.parametrize(
-    "signature", [b"", b"\0" * 64, b"\0" * 65, b"\xff" * 65, b"\0" * 64 + b"\x1b", b"\1" * 64 + b"\x1d", b"\1" * 66]
+    "signature",
+    [
+        b"",
+        b"\0" * 64,
+        b"\0" * 65,
+        b"\xff" * 65,
+        b"\0" * 64 + b"\x1b",
+        b"\1" * 64 + b"\x1d",
+        b"\1" * 66,
+    ],
 )
 def test_what_is_no_signature_is_refused(signature):
     with pytest.raises(InvalidInput, match="invalid signature"):

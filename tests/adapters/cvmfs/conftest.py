@@ -51,7 +51,9 @@ class ReplicaSetup:
         """The replica's folder."""
         return self.storage / self.publisher.name
 
-    def replica(self, *, key=None, name="", timeout_s=5.0, catalog_bytes=2**22, min_free=0, workers=4):
+    def replica(
+        self, *, key=None, name="", timeout_s=5.0, catalog_bytes=2**22, min_free=0, workers=4
+    ):
         """Return a replica, as a new process has it."""
         limits = FetchLimits(timeout_s=timeout_s, object_bytes=2**20, connections=workers + 1)
         upstream = HttpUpstream(self.stratum0.url, limits, tls=TLS, wait=lambda _: None)
@@ -80,7 +82,9 @@ class ReplicaSetup:
     def same(self) -> bool:
         """Return whether what is here is what is published, byte for byte."""
         signed_files = (".cvmfspublished", ".cvmfswhitelist")
-        return all(self.served(one) == (self.publisher.root / one).read_bytes() for one in signed_files) and all(
+        return all(
+            self.served(one) == (self.publisher.root / one).read_bytes() for one in signed_files
+        ) and all(
             (self.here / path).read_bytes() == (self.publisher.root / path).read_bytes()
             for path in self.publisher.objects()
         )
@@ -96,7 +100,9 @@ def keys():
 def folder() -> Iterator[Path]:
     """A folder in memory, where nothing waits for a disk."""
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="gs-cvmfs-", dir=memory if memory.is_dir() else None) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="gs-cvmfs-", dir=memory if memory.is_dir() else None
+    ) as name:
         yield Path(name)
 
 

@@ -41,7 +41,10 @@ class Reader:
 
     def tree(self, path: str = "") -> dict:
         """Return all that is below a directory, as the publisher has it."""
-        return {entry.name: self._node(f"{path}/{entry.name}", entry) for entry in self.client.entries(path)}
+        return {
+            entry.name: self._node(f"{path}/{entry.name}", entry)
+            for entry in self.client.entries(path)
+        }
 
     def _node(self, path, entry):
         if entry.is_directory:
@@ -67,9 +70,14 @@ class Readers:
         limits = FetchLimits(timeout_s=5.0, object_bytes=2**20, connections=4, attempts=1)
         urls = [*self.more, self.replica_setup.stratum0.url]
         seconds = [100.0]
-        servers = Servers((HttpUpstream(url, limits, tls=self.tls) for url in urls), monotonic=lambda: seconds[0])
+        servers = Servers(
+            (HttpUpstream(url, limits, tls=self.tls) for url in urls), monotonic=lambda: seconds[0]
+        )
         self.closing.append(servers)
-        files, objects = DiskFiles(self.replica_setup.storage, NAME), DiskObjects(folder, min_free_bytes=0)
+        files, objects = (
+            DiskFiles(self.replica_setup.storage, NAME),
+            DiskObjects(folder, min_free_bytes=0),
+        )
         with files.lock():
             cache = DiskCache(folder / "content", max_bytes=cache_bytes)
         ports = CvmfsClientPorts(

@@ -38,7 +38,11 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
     replica_setup.publisher.publish(ALL)
     client = readers().client
     one, two = client.entry("/data/one"), client.entry("/data/two")
-    secret, shared, listed = client.entry("/secret"), client.entry("/shared"), client.entries("/data")
+    secret, shared, listed = (
+        client.entry("/secret"),
+        client.entry("/shared"),
+        client.entries("/data"),
+    )
 
     assert (one.links, one.inode) == (2, two.inode)
     assert {entry.inode for entry in listed} == {one.inode, client.entry("/data/large").inode}
@@ -53,7 +57,14 @@ def test_parts_of_a_large_file_are_read_as_they_are(readers):
     client, whole = readers().client, bytes(range(256)) * 200
     number, _ = client.open("/data/large")
 
-    for offset, size in ((0, 10), (16_380, 10), (16_384, 16_384), (10_000, 40_000), (51_190, 100), (51_200, 1)):
+    for offset, size in (
+        (0, 10),
+        (16_380, 10),
+        (16_384, 16_384),
+        (10_000, 40_000),
+        (51_190, 100),
+        (51_200, 1),
+    ):
         assert client.read(number, size, offset) == whole[offset : offset + size]
     client.release(number)
 
@@ -83,7 +94,9 @@ def test_a_new_revision_is_shown_and_only_what_is_new_is_fetched(replica_setup, 
 class TestOpenWhileANewRevisionComes:
     """The kernel has one copy of a file's content and size, so a file that is open is one file."""
 
-    def test_an_open_file_stays_what_it_was_for_everybody_until_nobody_has_it_open(self, replica_setup, readers):
+    def test_an_open_file_stays_what_it_was_for_everybody_until_nobody_has_it_open(
+        self, replica_setup, readers
+    ):
         reader = readers()
         client, size = reader.client, len(TREE["README"])
         first, _ = client.open("/README")
@@ -92,7 +105,10 @@ class TestOpenWhileANewRevisionComes:
         reader.seconds[0] += TOLD_S
         second, same = client.open("/README")
 
-        assert (client.read(first, 99, 0), client.read(second, 99, 0)) == (TREE["README"], TREE["README"])
+        assert (client.read(first, 99, 0), client.read(second, 99, 0)) == (
+            TREE["README"],
+            TREE["README"],
+        )
         assert (client.entry("/README").size, same) == (size, True)
         client.release(first)
         assert client.read(second, 99, 0) == TREE["README"]
@@ -133,7 +149,10 @@ def test_an_object_that_was_altered_is_neither_given_nor_kept(replica_setup, rea
     reader = readers()
     replica_setup.stratum0.every = altered
 
-    with capture_logs() as logs, pytest.raises(RepositoryUntrusted, match=r"not what its name says|cannot be read"):
+    with (
+        capture_logs() as logs,
+        pytest.raises(RepositoryUntrusted, match=r"not what its name says|cannot be read"),
+    ):
         reader.read(path)
     (line,) = [one for one in logs if one["event"] == "access_failed"]
     assert (line["code"], line["log_level"]) == ("repository-untrusted", "error")
@@ -158,7 +177,10 @@ def test_a_catalog_that_lies_about_a_size_is_not_believed(replica_setup, readers
 
 def test_a_tree_of_many_catalogs_keeps_few_of_them_open(replica_setup, readers, monkeypatch):
     monkeypatch.setattr(cvmfs_tree, "MAX_OPEN", 3)
-    tree = {f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)}) for number in range(8)}
+    tree = {
+        f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)})
+        for number in range(8)
+    }
     replica_setup.publisher.publish(tree)
 
     assert readers().tree() == plain(tree)

@@ -17,7 +17,9 @@ from gridstead.errors import RepositoryUnavailable, RepositoryUntrusted, Storage
 class TestServerAway:
     """What is here is served, the rest fails and is told."""
 
-    def test_what_was_read_stays_readable_and_the_rest_fails_with_a_line_in_the_log(self, replica_setup, readers):
+    def test_what_was_read_stays_readable_and_the_rest_fails_with_a_line_in_the_log(
+        self, replica_setup, readers
+    ):
         reader = readers()
         assert reader.read("/README")
         replica_setup.stratum0.every = leaving
@@ -130,7 +132,9 @@ class TestCache:
         assert reader.tree() == reader.tree() == plain(TREE)
         assert 0 < reader.cached() <= 140_000
 
-    def test_what_was_not_used_for_longest_goes_first_and_catalogs_last(self, replica_setup, readers):
+    def test_what_was_not_used_for_longest_goes_first_and_catalogs_last(
+        self, replica_setup, readers
+    ):
         replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
         reader = readers(cache_bytes=130_000)
         for name in "abc":

@@ -67,7 +67,11 @@ def gridstead(monkeypatch, capsys):
 
 def test_a_replica_from_nothing_to_served_by_hand(gridstead, config, replica_setup):
     probed = gridstead(
-        "probe", replica_setup.publisher.name, replica_setup.stratum0.url, "--public-key", replica_setup.key
+        "probe",
+        replica_setup.publisher.name,
+        replica_setup.stratum0.url,
+        "--public-key",
+        replica_setup.key,
     )
     pulled = gridstead("snapshot", "--config", config, "--json")
     shown = gridstead("status", "--config", config, "--json")
@@ -83,14 +87,22 @@ def test_a_replica_from_nothing_to_served_by_hand(gridstead, config, replica_set
 
 def test_people_are_told_in_a_sentence_and_a_table(gridstead, config, replica_setup):
     assert replica_setup.publisher.name in gridstead("status", "--config", config).out
-    assert "revision 1; " in gridstead("snapshot", replica_setup.publisher.name, "--config", config).out
+    assert (
+        "revision 1; "
+        in gridstead("snapshot", replica_setup.publisher.name, "--config", config).out
+    )
     assert "0 objects would be removed" in gridstead("gc", "--dry-run", "--config", config).out
     assert "0 objects removed" in gridstead("gc", "--config", config).out
 
 
 def test_a_probe_stores_nothing_and_tells_what_it_saw(gridstead, replica_setup, now):
     done = gridstead(
-        "probe", replica_setup.publisher.name, replica_setup.stratum0.url, "--public-key", replica_setup.key, "--json"
+        "probe",
+        replica_setup.publisher.name,
+        replica_setup.stratum0.url,
+        "--public-key",
+        replica_setup.key,
+        "--json",
     )
 
     told = json.loads(done.out)
@@ -98,7 +110,9 @@ def test_a_probe_stores_nothing_and_tells_what_it_saw(gridstead, replica_setup, 
     assert list(replica_setup.storage.iterdir()) == []
 
 
-def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(gridstead, config, replica_setup):
+def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(
+    gridstead, config, replica_setup
+):
     for command in ("snapshot", "gc", "status"):
         done = gridstead(command, "other.example.org", "--config", config)
 
@@ -106,7 +120,9 @@ def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(gr
         assert replica_setup.publisher.name in done.err
 
 
-def test_the_failure_of_one_repository_does_not_keep_another_from_its_pull(gridstead, config, replica_setup):
+def test_the_failure_of_one_repository_does_not_keep_another_from_its_pull(
+    gridstead, config, replica_setup
+):
     config.write_text(
         f'{config.read_text().split("[[")[0]}[[repositories]]\nname = "other.example.org"\n'
         f'url = "{replica_setup.stratum0.url}"\npublic_key_files = ["{replica_setup.key}"]\n[[{config.read_text().split("[[")[1]}'
@@ -163,7 +179,9 @@ def test_a_long_pull_tells_now_and_then_how_far_it_is(capsys, monkeypatch):
     ]
 
 
-def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, replica_setup, monkeypatch):
+def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(
+    config, replica_setup, monkeypatch
+):
     """In this process, so that its coverage counts; a signal ends it, as systemd does."""
     from gridstead.config import CvmfsSettings, load  # noqa: PLC0415
     from gridstead.wiring import cvmfs as wiring  # noqa: PLC0415
@@ -178,9 +196,14 @@ def test_the_service_pulls_serves_tells_and_ends_when_it_is_asked(config, replic
                 time.sleep(0.05)
             while not replica_setup.same() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            seen["manifest"] = http.get(f"/cvmfs/{replica_setup.publisher.name}/.cvmfspublished").content
+            seen["manifest"] = http.get(
+                f"/cvmfs/{replica_setup.publisher.name}/.cvmfspublished"
+            ).content
             replica_setup.stratum0.every = refusing(500)
-            while "repository-unavailable" not in seen.get("metrics", "") and time.monotonic() < deadline:
+            while (
+                "repository-unavailable" not in seen.get("metrics", "")
+                and time.monotonic() < deadline
+            ):
                 seen["metrics"] = http.get("/metrics").text
                 time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -46,7 +46,9 @@ def refused(replica_setup, told, **replica):
     assert replica_setup.served() is None
 
 
-@pytest.mark.parametrize(("field", "value"), [("C", "../../../etc/passwd"), ("M", "../x"), ("S", "9" * 5000)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("C", "../../../etc/passwd"), ("M", "../x"), ("S", "9" * 5000)]
+)
 def test_a_manifest_with_what_is_no_hash_or_no_number_is_refused(replica_setup, field, value):
     replica_setup.publisher.write_manifest(**{field: value})
 
@@ -67,7 +69,9 @@ def test_a_catalog_below_whose_name_is_no_hash_is_refused(replica_setup, table, 
     refused(replica_setup, "not a content hash")
 
 
-@pytest.mark.parametrize("digest", [b"", b"x" * 19, b"x" * 21, "0" * 20, 7, b"../../../../../../ab"])
+@pytest.mark.parametrize(
+    "digest", [b"", b"x" * 19, b"x" * 21, "0" * 20, 7, b"../../../../../../ab"]
+)
 def test_a_row_whose_hash_is_none_is_refused_or_is_a_name_of_twenty_bytes(replica_setup, digest):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags, name, symlink) VALUES (1, 1, ?, 4, '../x', '')"
     publish_catalog(replica_setup, (row, (digest,)))
@@ -114,7 +118,10 @@ def test_a_catalog_with_a_view_for_a_table_is_refused(replica_setup, table):
 def test_a_catalog_that_takes_too_long_to_read_is_refused(replica_setup, monkeypatch):
     monkeypatch.setattr(databases, "MAX_COUNTS", 3)
     monkeypatch.setattr(databases, "STEPS", 100)
-    rows = [("INSERT INTO catalog (md5path_1, md5path_2, flags) VALUES (?, 1, 1)", (one,)) for one in range(500)]
+    rows = [
+        ("INSERT INTO catalog (md5path_1, md5path_2, flags) VALUES (?, 1, 1)", (one,))
+        for one in range(500)
+    ]
     publish_catalog(replica_setup, *rows)
 
     refused(replica_setup, "cannot be read")
@@ -155,7 +162,9 @@ def test_a_tag_whose_catalog_is_no_hash_is_refused(replica_setup, trick):
 def test_a_history_without_tags_is_refused(replica_setup):
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE other (hash TEXT)")
-    replica_setup.publisher.write_manifest(H=replica_setup.publisher.store(database.serialize(), "H"))
+    replica_setup.publisher.write_manifest(
+        H=replica_setup.publisher.store(database.serialize(), "H")
+    )
     database.close()
 
     refused(replica_setup, "no table tags")

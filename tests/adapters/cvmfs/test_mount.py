@@ -29,7 +29,8 @@ COMMAND = "import sys; sys.argv[0] = 'gridstead'; from gridstead.cli.main import
 NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
 
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="only root mounts, and only where FUSE is"
+    os.geteuid() != 0 or not Path("/dev/fuse").exists(),
+    reason="only root mounts, and only where FUSE is",
 )
 
 
@@ -100,7 +101,9 @@ class Mounts:
 
     def lines(self, event) -> list[dict]:
         """Return the lines of the log with an event."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        lines = [
+            json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")
+        ]
         return [line for line in lines if line["event"] == event]
 
     def close(self) -> None:
@@ -126,7 +129,10 @@ def test_a_mounted_repository_is_read_checked_followed_and_left(replica_setup, m
     replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
     one, place = mounts.mount(), mounts.place
 
-    assert subprocess.check_output(["findmnt", "-no", "FSTYPE", place], text=True).strip() == "fuse.gridstead-cvmfs"
+    assert (
+        subprocess.check_output(["findmnt", "-no", "FSTYPE", place], text=True).strip()
+        == "fuse.gridstead-cvmfs"
+    )
     listed = {"README", "bin", "data", "empty", "secret", "v1", "way"}
     assert names(place) == listed
     assert (place / "way").read_bytes() == TREE["bin"]["tool"]
@@ -134,16 +140,32 @@ def test_a_mounted_repository_is_read_checked_followed_and_left(replica_setup, m
     assert (place / "v1/deep/est/x").read_bytes() == b"deepest\n"
     assert (place / "empty").read_bytes() == b""
     status = (place / "secret").stat()
-    assert (oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink) == ("0o100400", 7, 8, 1)
+    assert (oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink) == (
+        "0o100400",
+        7,
+        8,
+        1,
+    )
     assert (place / "data/one").stat().st_ino == (place / "data/two").stat().st_ino
     assert (place / "v1").stat().st_nlink == 4
     with pytest.raises(OSError, match="Read-only file system"):
         (place / "README").write_bytes(b"mine")
-    words = ["setpriv", "--reuid=99", "--regid=99", "--clear-groups", "cat", place / "README", place / "secret"]
+    words = [
+        "setpriv",
+        "--reuid=99",
+        "--regid=99",
+        "--clear-groups",
+        "cat",
+        place / "README",
+        place / "secret",
+    ]
     stranger = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (stranger.stdout.encode(), stranger.returncode) == (TREE["README"], 1)
 
-    with (place / "README").open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+    with (
+        (place / "README").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
+    ):
         replica_setup.publisher.publish({**NEWER, "bad": b"altered on its way\n"})
         replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
         until(lambda: names(place) == {"README", "new", "data", "bad"})
@@ -205,13 +227,26 @@ def test_a_place_that_cannot_be_mounted_on_is_told_and_left_alone(mounts):
     settings = load(CvmfsClientSettings, mounts.configure())
     (mounts.folder / "file").touch()
 
-    for place, told in ((mounts.folder / "file", "not a directory"), (Path("/dev/shm"), "type tmpfs")):
+    for place, told in (
+        (mounts.folder / "file", "not a directory"),
+        (Path("/dev/shm"), "type tmpfs"),
+    ):
         with pytest.raises(ConfigError, match=told):
             cvmfs_mount.mount(settings, settings.repositories[0], place)
 
 
-def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(mounts, monkeypatch, capsys):
-    words = ["gridstead", "cvmfs", "mount", "other.example.org", "/mnt", "--config", str(mounts.configure())]
+def test_a_repository_that_is_not_in_the_settings_is_told_with_those_that_are(
+    mounts, monkeypatch, capsys
+):
+    words = [
+        "gridstead",
+        "cvmfs",
+        "mount",
+        "other.example.org",
+        "/mnt",
+        "--config",
+        str(mounts.configure()),
+    ]
     monkeypatch.setattr(sys, "argv", words)
 
     with pytest.raises(SystemExit) as end:

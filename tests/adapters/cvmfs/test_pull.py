@@ -24,7 +24,9 @@ NEWER = {
 
 
 @pytest.mark.parametrize("suffix", ["", "-rmd160", "-shake128"])
-def test_a_new_repository_is_copied_byte_for_byte_and_is_what_it_was_published_as(new_scene, suffix):
+def test_a_new_repository_is_copied_byte_for_byte_and_is_what_it_was_published_as(
+    new_scene, suffix
+):
     replica_setup = new_scene(suffix=suffix)
     replica_setup.publisher.publish(tag="first")
 
@@ -32,7 +34,9 @@ def test_a_new_repository_is_copied_byte_for_byte_and_is_what_it_was_published_a
 
     assert replica_setup.same()
     assert done.revision == 1
-    assert done.fetched == len(replica_setup.publisher.objects()) - 1  # the certificate came with the letters
+    assert (
+        done.fetched == len(replica_setup.publisher.objects()) - 1
+    )  # the certificate came with the letters
 
 
 def test_the_second_pull_of_a_revision_fetches_nothing(replica_setup):
@@ -71,12 +75,16 @@ def test_a_revision_with_a_tag_stays_readable_when_it_is_old(new_scene):
 
 def test_clients_are_told_how_fresh_the_replica_is(replica_setup):
     seen = []
-    replica_setup.replica().snapshot(tell=lambda _: seen.append(replica_setup.served(".cvmfs_is_snapshotting")))
+    replica_setup.replica().snapshot(
+        tell=lambda _: seen.append(replica_setup.served(".cvmfs_is_snapshotting"))
+    )
 
     assert set(seen) == {b"Fri Jan 15 08:00:00 UTC 2027\n"}
     assert replica_setup.served(".cvmfs_is_snapshotting") is None
     assert replica_setup.served(".cvmfs_last_snapshot") == b"Fri Jan 15 08:00:00 UTC 2027\n"
-    assert json.loads(replica_setup.served(".cvmfs_status.json")) == {"last_snapshot": "Fri Jan 15 08:00:00 UTC 2027"}
+    assert json.loads(replica_setup.served(".cvmfs_status.json")) == {
+        "last_snapshot": "Fri Jan 15 08:00:00 UTC 2027"
+    }
     assert replica_setup.replica().state().last_snapshot == NOW
 
 
@@ -106,7 +114,11 @@ class TestCutShort:
         published = replica_setup.served()
         root = replica_setup.publisher.publish(NEWER)
         last = next(
-            iter(replica_setup.publisher.objects() - replica_setup.objects() - {f"data/{root[:2]}/{root[2:]}C"})
+            iter(
+                replica_setup.publisher.objects()
+                - replica_setup.objects()
+                - {f"data/{root[:2]}/{root[2:]}C"}
+            )
         )
         replica_setup.stratum0.faults[last] = refusing(503)
         replica_setup.stratum0.fetched()
@@ -118,14 +130,20 @@ class TestCutShort:
         replica_setup.stratum0.faults.clear()
         replica_setup.replica().snapshot()
 
-        assert {path for path in replica_setup.stratum0.fetched() & first if path[-1] != "X"} == set()
+        assert {
+            path for path in replica_setup.stratum0.fetched() & first if path[-1] != "X"
+        } == set()
         assert replica_setup.same()
 
     def test_the_failure_is_remembered_until_a_pull_ends_well(self, replica_setup):
         replica_setup.stratum0.every = refusing(500)
         with pytest.raises(RepositoryUnavailable):
             replica_setup.replica().snapshot()
-        assert replica_setup.replica().state().failure.startswith("repository-unavailable: could not fetch")
+        assert (
+            replica_setup.replica()
+            .state()
+            .failure.startswith("repository-unavailable: could not fetch")
+        )
 
         replica_setup.stratum0.every = None
         replica_setup.replica().snapshot()
@@ -151,7 +169,9 @@ class TestCutShort:
 
         assert time.monotonic() - started < 5
 
-    def test_no_room_on_the_disk_is_told_to_the_operator_and_leaves_what_is_served(self, replica_setup, monkeypatch):
+    def test_no_room_on_the_disk_is_told_to_the_operator_and_leaves_what_is_served(
+        self, replica_setup, monkeypatch
+    ):
         replica_setup.replica().snapshot()
         published = replica_setup.served()
         replica_setup.publisher.publish(NEWER)
@@ -194,7 +214,8 @@ class TestCutShort:
         assert os.WTERMSIG(ended) == signal.SIGKILL
         assert replica_setup.served() is None
         assert all(
-            (replica_setup.here / one).read_bytes() == (replica_setup.publisher.root / one).read_bytes()
+            (replica_setup.here / one).read_bytes()
+            == (replica_setup.publisher.root / one).read_bytes()
             for one in replica_setup.objects()
         )
         replica_setup.stratum0.fetched()
@@ -202,7 +223,9 @@ class TestCutShort:
 
         replica_setup.replica().snapshot()
 
-        assert {path for path in replica_setup.stratum0.fetched() & here if path[-1] != "X"} == set()
+        assert {
+            path for path in replica_setup.stratum0.fetched() & here if path[-1] != "X"
+        } == set()
         assert replica_setup.same()
         assert list((replica_setup.here / "data/txn").iterdir()) == []
 

@@ -52,7 +52,9 @@ def served(tmp_path_factory, keys):
     server = WebServer(make_app(offer), name="test", host="127.0.0.1", port=0, tls=None)
     port = server.start()
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
-        yield SimpleNamespace(client=client, publisher=publisher, large=large, port=port, absent=absent)
+        yield SimpleNamespace(
+            client=client, publisher=publisher, large=large, port=port, absent=absent
+        )
     server.stop()
 
 
@@ -78,7 +80,10 @@ def test_a_large_object_comes_in_pieces_with_its_length(served):
 def test_a_head_has_the_length_and_nothing_else(served):
     answer = served.client.head(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
 
-    assert (answer.content, answer.headers["content-length"]) == (b"", str(served.large.stat().st_size))
+    assert (answer.content, answer.headers["content-length"]) == (
+        b"",
+        str(served.large.stat().st_size),
+    )
 
 
 def test_replicas_are_listed_as_watching_programs_read_it(served):
@@ -130,7 +135,10 @@ def test_it_tells_its_condition(served):
     assert served.client.get("/ready").text == "ok"
     served.absent.append(True)
     assert served.client.get("/ready").status_code == 503
-    assert f'gridstead_cvmfs_revision{{repository="{NAME}"}} 7.0\n' in served.client.get("/metrics").text
+    assert (
+        f'gridstead_cvmfs_revision{{repository="{NAME}"}} 7.0\n'
+        in served.client.get("/metrics").text
+    )
 
 
 def test_an_address_that_is_taken_is_told(served):

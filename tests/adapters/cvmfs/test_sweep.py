@@ -12,7 +12,13 @@ from tests.adapters.cvmfs.conftest import KEEP_S
 from tests.fakes.cvmfs import DAY_S, TREE, Chunks, Nested
 from tests.fakes.stratum0 import refusing
 
-from gridstead.errors import InvalidInput, ReplicaBusy, RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
+from gridstead.errors import (
+    InvalidInput,
+    ReplicaBusy,
+    RepositoryIncomplete,
+    RepositoryUnavailable,
+    RepositoryUntrusted,
+)
 
 OTHER = {"new": b"new\n", "v2": Nested({"lib": b"n" * 3000, "big": Chunks(b"0123456789" * 9000)})}
 
@@ -45,8 +51,13 @@ def test_a_revision_that_was_superseded_long_ago_goes_and_the_served_one_stays_i
     shared = {path for path in first if path[-1] in "XM"}
     assert replica_setup.objects() == second | shared
     assert swept.removed == len(first - shared)
-    assert swept.removed_bytes == sum((replica_setup.publisher.root / path).stat().st_size for path in first - shared)
-    assert json.loads(replica_setup.served(".cvmfs_status.json"))["last_gc"] == "Mon Jan 18 08:00:00 UTC 2027"
+    assert swept.removed_bytes == sum(
+        (replica_setup.publisher.root / path).stat().st_size for path in first - shared
+    )
+    assert (
+        json.loads(replica_setup.served(".cvmfs_status.json"))["last_gc"]
+        == "Mon Jan 18 08:00:00 UTC 2027"
+    )
     assert replica_setup.replica().snapshot(check=True).fetched == 0
 
 
@@ -114,8 +125,12 @@ def test_nothing_is_removed_when_a_catalog_cannot_be_read(two):
     assert replica_setup.objects() == first | second
 
 
-@pytest.mark.parametrize("leave", [Path.unlink, lambda catalog: (catalog.unlink(), catalog.mkdir())])
-def test_a_catalog_that_is_gone_or_cannot_be_opened_is_not_told_as_a_full_or_broken_disk(two, leave):
+@pytest.mark.parametrize(
+    "leave", [Path.unlink, lambda catalog: (catalog.unlink(), catalog.mkdir())]
+)
+def test_a_catalog_that_is_gone_or_cannot_be_opened_is_not_told_as_a_full_or_broken_disk(
+    two, leave
+):
     replica_setup, first, second = two
     replica_setup.clock.occurred_at += KEEP_S
     catalog = next(path for path in second if path.endswith("C"))

@@ -9,7 +9,12 @@ import pytest
 from tests.fakes.cvmfs import DAY_S, NOW, TREE, new_key, sign_bare
 from tests.fakes.stratum0 import altered, endless, shortened, truncated
 
-from gridstead.errors import ConfigError, RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
+from gridstead.errors import (
+    ConfigError,
+    RepositoryIncomplete,
+    RepositoryUnavailable,
+    RepositoryUntrusted,
+)
 
 NEWER = {**TREE, "README": b"what this is now\n"}
 
@@ -41,7 +46,9 @@ def new_object(replica_setup, kind):
 
 @pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
 @pytest.mark.parametrize("fault", [altered, shortened])
-def test_an_object_that_is_not_what_its_name_says_is_refused_after_a_second_look(served, kind, fault):
+def test_an_object_that_is_not_what_its_name_says_is_refused_after_a_second_look(
+    served, kind, fault
+):
     path = new_object(served, kind)
     served.stratum0.faults[path] = fault
 
@@ -96,7 +103,9 @@ def test_a_whitelist_whose_hash_was_mended_after_it_is_refused(served):
     file = served.publisher.root / ".cvmfswhitelist"
     text, _, rest = file.read_bytes().partition(b"--\n")
     text = text.replace(b"E2027", b"E2029")
-    file.write_bytes(text + b"--\n" + served.publisher.hash(text).encode() + b"\n" + rest.partition(b"\n")[2])
+    file.write_bytes(
+        text + b"--\n" + served.publisher.hash(text).encode() + b"\n" + rest.partition(b"\n")[2]
+    )
 
     refused(served, "not signed by its master key")
 
@@ -158,7 +167,9 @@ def test_a_manifest_of_a_signer_who_is_not_on_the_whitelist_is_refused(served, n
         file = served.publisher.root / path
         file.parent.mkdir(exist_ok=True)
         file.write_bytes((other.root / path).read_bytes())
-    (served.publisher.root / ".cvmfspublished").write_bytes((other.root / ".cvmfspublished").read_bytes())
+    (served.publisher.root / ".cvmfspublished").write_bytes(
+        (other.root / ".cvmfspublished").read_bytes()
+    )
     assert catalog
 
     refused(served, "not on its whitelist")
@@ -183,7 +194,8 @@ def test_a_manifest_signed_the_masters_way_is_refused(served):
 
 
 @pytest.mark.parametrize(
-    "pem", [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+    "pem",
+    [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
 )
 def test_a_certificate_that_is_none_is_refused(served, pem):
     served.publisher.write_manifest(X=served.publisher.store(pem, "X"))
@@ -191,7 +203,9 @@ def test_a_certificate_that_is_none_is_refused(served, pem):
     refused(served, "no certificate")
 
 
-@pytest.mark.parametrize("packed", [b"not packed", zlib.compress(b"x" * 10**6), zlib.compress(b"half" * 99)[:-6]])
+@pytest.mark.parametrize(
+    "packed", [b"not packed", zlib.compress(b"x" * 10**6), zlib.compress(b"half" * 99)[:-6]]
+)
 def test_a_certificate_that_does_not_unpack_is_refused(served, packed):
     hexed = served.publisher.hash(packed)
     path = served.publisher.path(hexed, "X")
@@ -203,7 +217,10 @@ def test_a_certificate_that_does_not_unpack_is_refused(served, packed):
 
 
 def test_going_back_to_an_older_revision_is_refused_unless_it_is_allowed(replica_setup):
-    first = {one: (replica_setup.publisher.root / one).read_bytes() for one in (".cvmfspublished", ".cvmfswhitelist")}
+    first = {
+        one: (replica_setup.publisher.root / one).read_bytes()
+        for one in (".cvmfspublished", ".cvmfswhitelist")
+    }
     replica_setup.publisher.publish(NEWER)
     replica_setup.replica().snapshot()
     for name, content in first.items():
@@ -279,7 +296,8 @@ def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(replica_setup):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "revisions": [{"roots": [".."]}]}']
+    "content",
+    ["", "[]", "{}", '{"version": 2}', '{"version": 1, "revisions": [{"roots": [".."]}]}'],
 )
 def test_a_memory_that_cannot_be_read_is_told_with_what_to_do(replica_setup, content):
     replica_setup.replica().snapshot()

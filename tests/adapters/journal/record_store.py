@@ -15,9 +15,25 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.adapters.journal.conftest import SqlStore
-from tests.adapters.journal.test_store import ACCOUNT, REGISTER, SETTLE, block, entry, job_key, transaction
+from tests.adapters.journal.test_store import (
+    ACCOUNT,
+    REGISTER,
+    SETTLE,
+    block,
+    entry,
+    job_key,
+    transaction,
+)
 
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Match, Refuse, SetRunning
+from gridstead.domain.calls import (
+    ClaimCancelling,
+    ClaimJobs,
+    ClaimTopUp,
+    Expire,
+    Match,
+    Refuse,
+    SetRunning,
+)
 from gridstead.domain.journal import EntryKind
 from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import EntryChange, SendState
@@ -30,7 +46,10 @@ CALLS = (
     (f"running:{job_key(2)}", SetRunning(job_key=job_key(2), started_at=1000)),
     (f"settle:{job_key()}", SETTLE),
     (f"refuse:{job_key(3)}", Refuse(job_key=job_key(3))),
-    (f"match:{job_key(4)}", Match(job_key=job_key(4), provider="0x" + "ef" * 20, max_price_per_min=10**30)),
+    (
+        f"match:{job_key(4)}",
+        Match(job_key=job_key(4), provider="0x" + "ef" * 20, max_price_per_min=10**30),
+    ),
     (f"expire:{job_key(5)}", Expire(job_key=job_key(5), state=JobState.SCHEDULED, state_block=99)),
 )
 
@@ -41,7 +60,9 @@ def fill(store: SqlStore) -> None:
         store.journal.append([entry(EntryKind.CLAIMED, number)])
         if kind is not EntryKind.CLAIMED:
             slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
-            store.journal.append([entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")])
+            store.journal.append(
+                [entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")]
+            )
     store.cursor("reader").save(block(100))
     store.outbox.put_all(CALLS)
     first, second, third, *_ = store.outbox.open_entries()

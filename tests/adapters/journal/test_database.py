@@ -25,7 +25,9 @@ def url(request, tmp_path):
     return f"sqlite:///{tmp_path}/state.db"
 
 
-@pytest.mark.parametrize("url", ["nonsense", "mysql://host/x", "oracle+nothing://x", "sqlite:////no/such/dir/file"])
+@pytest.mark.parametrize(
+    "url", ["nonsense", "mysql://host/x", "oracle+nothing://x", "sqlite:////no/such/dir/file"]
+)
 def test_open_rejects_a_bad_url(url):
     with pytest.raises(ConfigError):
         Database(url)
@@ -71,7 +73,9 @@ def test_open_brings_an_old_store_up_to_date(url, change_schema):
     database = Database(url)
 
     with database.begin() as connection:
-        assert connection.execute(text("SELECT version FROM schema_version")).scalars().all() == [version]
+        assert connection.execute(text("SELECT version FROM schema_version")).scalars().all() == [
+            version
+        ]
         connection.execute(text("SELECT colour FROM outbox"))
     database.close()
 
@@ -196,7 +200,11 @@ def statements():
         seen = []
         with database.begin() as connection:
             engine = connection.engine
-        event.listen(engine, "before_cursor_execute", lambda _c, _k, words, given, *_: seen.append((words, given)))
+        event.listen(
+            engine,
+            "before_cursor_execute",
+            lambda _c, _k, words, given, *_: seen.append((words, given)),
+        )
         return seen
 
     return listen
@@ -214,7 +222,10 @@ def test_open_rows_are_found_without_reading_closed_ones(tmp_path, statements):
 
     with database.begin() as connection:
         asked = [one for one in list(seen) if one[0].startswith(("SELECT", "UPDATE"))]
-        plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", given).all() for words, given in asked]
+        plans = [
+            connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", given).all()
+            for words, given in asked
+        ]
     database.close()
     steps = [step.detail for plan in plans for step in plan]
     assert len(asked) == 6
@@ -226,7 +237,10 @@ def test_store_forgets_what_was_done_with_long_ago(url):
     outbox = SqlOutbox(database, clock)
     for number, key in enumerate(("done", "open")):
         outbox.put(key, ClaimJobs(limit=1))
-        outbox.add("account", Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)))
+        outbox.add(
+            "account",
+            Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)),
+        )
     outbox.mark_sent("account", ["done", "open"], sent_at=clock.now())
     done, kept = outbox.open_entries()
     final = EntryChange(entry_id=done.id, state=SendState.FINAL)
@@ -243,15 +257,21 @@ def test_store_forgets_what_was_done_with_long_ago(url):
 
 
 def test_store_forgets_what_was_never_sent_and_nothing_open_keeps_it(url, monkeypatch):
-    """What is open for ever, such as the transactions of an abandoned chain, must not end the sweeping behind it."""
+    """What is open for ever, such as the transactions of an abandoned chain, must not end the
+    sweeping behind it.
+    """
     monkeypatch.setattr("gridstead.adapters.journal.outbox._SWEPT", 2)
     database, clock = Database(url), FakeClock()
     outbox = SqlOutbox(database, clock)
     for number in range(6):
         outbox.put(str(number), ClaimJobs(limit=1))
-        signed = Transaction(hash=f"{number}", nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1))
+        signed = Transaction(
+            hash=f"{number}", nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)
+        )
         outbox.add("abandoned" if number < 3 else "account", signed)
-    done = [EntryChange(entry_id=one.id, state=SendState.FINAL) for one in outbox.open_entries()[3:]]
+    done = [
+        EntryChange(entry_id=one.id, state=SendState.FINAL) for one in outbox.open_entries()[3:]
+    ]
     outbox.record("account", changes=done, withdrawn=[], closed=[3, 4, 5])
     clock.advance(KEPT_S + 1)
     for _ in range(2):
@@ -259,5 +279,9 @@ def test_store_forgets_what_was_never_sent_and_nothing_open_keeps_it(url, monkey
 
     assert [one.key for one in outbox.entries()] == ["0", "1", "2"]
     with database.begin() as connection:
-        assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == ["0", "1", "2"]
+        assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == [
+            "0",
+            "1",
+            "2",
+        ]
     database.close()

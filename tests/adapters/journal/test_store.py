@@ -24,7 +24,9 @@ FRESH_ACCOUNT = "0x" + "01" * 32 + "/0x" + "cd" * 20
 
 
 def job_key(number=1, script="script-1"):
-    return JobKey(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
+    return JobKey(
+        job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script
+    )
 
 
 def entry(kind, number=1, occurred_at=100, **fields):
@@ -32,7 +34,9 @@ def entry(kind, number=1, occurred_at=100, **fields):
 
 
 def block(number, fork="a"):
-    return Block(number=number, hash="0x" + (f"{number:x}" + fork).rjust(64, "0"), timestamp=1000 + number)
+    return Block(
+        number=number, hash="0x" + (f"{number:x}" + fork).rjust(64, "0"), timestamp=1000 + number
+    )
 
 
 def transaction(nonce, *entry_ids, name="1", **fields):
@@ -41,7 +45,12 @@ def transaction(nonce, *entry_ids, name="1", **fields):
 
 
 SETTLE = Settle(
-    job_key=job_key(), state=JobState.FINISHED, seconds=61, exit_code=0, error='a "word"', evidence="0x" + "11" * 32
+    job_key=job_key(),
+    state=JobState.FINISHED,
+    seconds=61,
+    exit_code=0,
+    error='a "word"',
+    evidence="0x" + "11" * 32,
 )
 REGISTER = Register(
     hardware=Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 8), memory_per_node_mb=(1000, 2000)),
@@ -55,8 +64,15 @@ def test_journal_starts_empty(store):
 
 
 def test_journal_returns_open_entries_in_order_after_a_restart(store):
-    first = [entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2), entry(EntryKind.SUBMIT_INTENDED, 1)]
-    last = [entry(EntryKind.SUBMITTED, 1, slurm_job_id=7), entry(EntryKind.SUBMIT_REJECTED, 2, reason="no such user")]
+    first = [
+        entry(EntryKind.CLAIMED, 1),
+        entry(EntryKind.CLAIMED, 2),
+        entry(EntryKind.SUBMIT_INTENDED, 1),
+    ]
+    last = [
+        entry(EntryKind.SUBMITTED, 1, slurm_job_id=7),
+        entry(EntryKind.SUBMIT_REJECTED, 2, reason="no such user"),
+    ]
 
     store.journal.append(first)
     store.journal.append(last)
@@ -73,17 +89,29 @@ def test_journal_leaves_out_closed_jobs(store):
 
 
 def test_journal_opens_a_closed_job_again(store):
-    store.journal.append([entry(EntryKind.CLAIMED), entry(EntryKind.CLOSED), entry(EntryKind.CLAIMED, occurred_at=200)])
+    store.journal.append(
+        [
+            entry(EntryKind.CLAIMED),
+            entry(EntryKind.CLOSED),
+            entry(EntryKind.CLAIMED, occurred_at=200),
+        ]
+    )
 
     assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, occurred_at=200),)
 
 
 def test_journal_tells_what_was_undone_of_closed_jobs_too(store):
     cancelled_by_us = [
-        entry(EntryKind.CANCELLED_BY_US, number, occurred_at=number, slurm_job_id=7) for number in (1, 2)
+        entry(EntryKind.CANCELLED_BY_US, number, occurred_at=number, slurm_job_id=7)
+        for number in (1, 2)
     ]
     store.journal.append(
-        [entry(EntryKind.CLAIMED, 1), cancelled_by_us[0], entry(EntryKind.CLOSED, 1), cancelled_by_us[1]]
+        [
+            entry(EntryKind.CLAIMED, 1),
+            cancelled_by_us[0],
+            entry(EntryKind.CLOSED, 1),
+            cancelled_by_us[1],
+        ]
     )
     store.restart()
 
@@ -92,7 +120,9 @@ def test_journal_tells_what_was_undone_of_closed_jobs_too(store):
 
 @pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
 def test_job_key_with_any_script_comes_back(store, script):
-    kept = JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1, reason="")
+    kept = JournalEntry(
+        job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1, reason=""
+    )
 
     store.journal.append([kept])
     store.outbox.put(f"refuse:{kept.job_key}", Refuse(job_key=kept.job_key))
@@ -107,7 +137,9 @@ def test_job_key_with_any_script_comes_back(store, script):
 def test_scripts_that_nobody_could_index_stay_apart(store):
     long = "☃" * 5000
     for script in (long + "a", long + "b", long + "a"):
-        store.journal.append([JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)])
+        store.journal.append(
+            [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
+        )
         store.outbox.put(f"refuse:{job_key(1, script)}", Refuse(job_key=job_key(1, script)))
 
     assert len({one.job_key for one in store.journal.open_entries()}) == 2
@@ -117,10 +149,14 @@ def test_scripts_that_nobody_could_index_stay_apart(store):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(script=st.text(max_size=64))
 def test_job_key_closes_its_own_entries_whatever_the_script(store, script):
-    store.journal.append([JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)])
+    store.journal.append(
+        [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
+    )
     assert store.journal.open_entries()[-1].job_key == job_key(1, script)
 
-    store.journal.append([JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLOSED, occurred_at=2)])
+    store.journal.append(
+        [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLOSED, occurred_at=2)]
+    )
 
     assert store.journal.open_entries() == ()
 
@@ -180,7 +216,9 @@ def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
 def test_outbox_stores_calls_together_but_those_whose_key_is_open(store):
     store.outbox.put("claim", ClaimJobs(limit=1))
 
-    store.outbox.put_all([("settle", SETTLE), ("claim", ClaimJobs(limit=2)), ("top-up", ClaimTopUp())])
+    store.outbox.put_all(
+        [("settle", SETTLE), ("claim", ClaimJobs(limit=2)), ("top-up", ClaimTopUp())]
+    )
     store.outbox.put_all([])
     store.restart()
 
@@ -202,7 +240,9 @@ def test_outbox_takes_a_key_again_after_its_entry_is_closed(store):
         change = EntryChange(entry_id=before.id, state=state, reason="why")
         store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[])
         assert store.outbox.open_entries() == ()
-        assert store.outbox.entries(after=before.id - 1) == (replace(before, state=state, reason="why"),)
+        assert store.outbox.entries(after=before.id - 1) == (
+            replace(before, state=state, reason="why"),
+        )
 
     store.outbox.put("claim", ClaimJobs(limit=2))
 
@@ -239,8 +279,18 @@ def test_next_entries_are_all_that_is_on_its_way_and_the_oldest_that_wait(store)
     for number in range(6):
         store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
     entries = store.outbox.open_entries()
-    states = [SendState.FINAL, SendState.SENT, SendState.QUEUED, SendState.MINED, SendState.QUEUED, SendState.QUEUED]
-    changes = [EntryChange(entry_id=one.id, state=state) for one, state in zip(entries, states, strict=True)]
+    states = [
+        SendState.FINAL,
+        SendState.SENT,
+        SendState.QUEUED,
+        SendState.MINED,
+        SendState.QUEUED,
+        SendState.QUEUED,
+    ]
+    changes = [
+        EntryChange(entry_id=one.id, state=state)
+        for one, state in zip(entries, states, strict=True)
+    ]
     store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
 
     assert [one.id - entries[0].id for one in store.outbox.next_entries(2)] == [1, 2, 3, 4]
@@ -287,11 +337,16 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
 
     store.outbox.record(ACCOUNT, changes=[], withdrawn=[5], closed=[4])
 
-    assert store.outbox.open_transactions(ACCOUNT) == (transaction(5, withdrawn=True), transaction(6))
+    assert store.outbox.open_transactions(ACCOUNT) == (
+        transaction(5, withdrawn=True),
+        transaction(6),
+    )
 
 
 def test_transaction_of_a_closed_nonce_may_be_signed_again(store):
-    """The chain went back by more than the confirmations: the same call, nonce and fees are the same bytes."""
+    """The chain went back by more than the confirmations: the same call, nonce and fees are the
+    same bytes.
+    """
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))
     store.outbox.mark_sent(ACCOUNT, ["0x41"], sent_at=99)
@@ -300,7 +355,10 @@ def test_transaction_of_a_closed_nonce_may_be_signed_again(store):
     store.restart()
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, 2),)
-    assert [entry.state for entry in store.outbox.open_entries()] == [SendState.SENT, SendState.SENT]
+    assert [entry.state for entry in store.outbox.open_entries()] == [
+        SendState.SENT,
+        SendState.SENT,
+    ]
 
 
 def test_cursor_in_memory_keeps_the_same_contract():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store of an earlier release is migrated and used: nothing in it is lost or read as something else."""
+"""A store of an earlier release is migrated and used: nothing in it is lost or read as something
+else.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_open_journal_entries_are_read(store):
         expected.append(entry(EntryKind.CLAIMED, number))
         if kind is not EntryKind.CLAIMED:
             slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
-            expected.append(entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason"))
+            expected.append(
+                entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
+            )
 
     assert store.journal.open_entries() == tuple(expected)
 
@@ -51,7 +55,11 @@ def test_calls_are_read(store):
 def test_states_of_calls_are_read(store):
     first, second, third, *rest = store.outbox.entries()
 
-    assert [first.state, second.state, third.state] == [SendState.SENT, SendState.SENT, SendState.REJECTED]
+    assert [first.state, second.state, third.state] == [
+        SendState.SENT,
+        SendState.SENT,
+        SendState.REJECTED,
+    ]
     assert {entry.state for entry in rest} == {SendState.QUEUED}
     assert third.reason == "NothingToClaim()"
 

@@ -46,7 +46,9 @@ class Modules:
 
     def new(self, **bounds):
         """Another adapter, which knows nothing yet."""
-        return GitModules((self.server.host,), clock=self.clock, ca_file=self.ca_file, bounds=Bounds(**bounds))
+        return GitModules(
+            (self.server.host,), clock=self.clock, ca_file=self.ca_file, bounds=Bounds(**bounds)
+        )
 
     def text(self, what, adapter=None):
         return (adapter or self.adapter).text(ModuleSource.parse(f"{self.server.host}/{what}"))

@@ -26,8 +26,8 @@ steps:
 
 
 class GitServer(ThreadingHTTPServer):
-    """Serves the repositories of a folder. ``sent_to`` sends every caller elsewhere; ``silent`` answers nobody, and
-    ``unwell`` tells everybody to come later.
+    """Serves the repositories of a folder. ``sent_to`` sends every caller elsewhere; ``silent``
+    answers nobody, and ``unwell`` tells everybody to come later.
 
     Attributes:
         asked: Paths that were asked for.
@@ -115,7 +115,9 @@ class Handler(BaseHTTPRequestHandler):
 class Repository:
     """A repository of the server: files, commits and tags."""
 
-    def __init__(self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None
+    ) -> None:
         self.place = root / name
         self.git("init", "--quiet", "--initial-branch=main", str(self.place), at=root)
         self.git("config", "uploadpack.allowFilter", "true")
@@ -127,7 +129,12 @@ class Repository:
             "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@x",
         }  # fmt: skip
         result = subprocess.run(
-            ["git", *words], cwd=at or self.place, env=environment, capture_output=True, text=True, check=True
+            ["git", *words],
+            cwd=at or self.place,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return result.stdout.strip()
 

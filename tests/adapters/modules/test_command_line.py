@@ -35,7 +35,9 @@ def file(tmp_path, server, repository):
 
 
 def test_script_holds_the_module(run, file, server, certificates):
-    code, script, _ = run("render", file, "--module-host", server.host, "--module-ca-file", certificates[1])
+    code, script, _ = run(
+        "render", file, "--module-host", server.host, "--module-ca-file", certificates[1]
+    )
 
     assert code == 0
     assert "Hello $WHO" in script
@@ -53,7 +55,9 @@ def test_wrong_argument_is_told_only_where_modules_are_looked_at(run, file, serv
     file.write_text(file.read_text().replace("WHO", "WOH"))
 
     assert run("validate", file)[0] == 0
-    code, _, told = run("validate", file, "--module-host", server.host, "--module-ca-file", certificates[1])
+    code, _, told = run(
+        "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
+    )
 
     assert code == 65
     assert "line 3: steps[0].use.args[0].key: is no input of the module: it has WHO" in told

@@ -79,7 +79,9 @@ class TestRefs:
 class TestHosts:
     @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1", "localhost:1"])
     def test_host_that_is_not_listed_is_never_asked(self, repository, modules, server, host):
-        with pytest.raises(InvalidInput, match=r"no module comes from .* here \(allowed hosts: localhost:"):
+        with pytest.raises(
+            InvalidInput, match=r"no module comes from .* here \(allowed hosts: localhost:"
+        ):
             modules.adapter.text(ModuleSource.parse(f"{host}/me/greet"))
 
         assert server.asked == []
@@ -101,7 +103,9 @@ class TestHosts:
 
     def test_host_that_nobody_vouches_for_is_unavailable(self, repository, server, clock):
         with pytest.raises(ModuleUnavailable):
-            GitModules((server.host,), clock=clock).text(ModuleSource.parse(f"{server.host}/me/greet"))
+            GitModules((server.host,), clock=clock).text(
+                ModuleSource.parse(f"{server.host}/me/greet")
+            )
 
     def test_nothing_of_ours_is_told_or_read(self, repository, modules, monkeypatch, tmp_path):
         """A configuration of git, a proxy and a tracer in the service's environment change nothing."""
@@ -137,7 +141,11 @@ class TestHostileRepositories:
     def test_submodules_are_not_fetched(self, repository, modules, server):
         inner = Repository(server.root, "me/inner")
         state = inner.git("rev-parse", "HEAD")
-        repository.commit({".gitmodules": f'[submodule "sub"]\npath = sub\nurl = https://{server.host}/me/inner\n'})
+        repository.commit(
+            {
+                ".gitmodules": f'[submodule "sub"]\npath = sub\nurl = https://{server.host}/me/inner\n'
+            }
+        )
         repository.git("update-index", "--add", "--cacheinfo", f"160000,{state},sub")
         repository.git("commit", "--quiet", "--message", "sub")
 
@@ -161,7 +169,9 @@ class TestHostileRepositories:
 
     @pytest.mark.parametrize("filters", ["true", "false"])
     def test_huge_repository_is_small_or_refused(self, repository, modules, filters):
-        """A host that leaves out large files sends little; of another, what is too large is refused."""
+        """A host that leaves out large files sends little; of another, what is too large is
+        refused.
+        """
         repository.commit({f"large-{number}": os.urandom(1_000_000) for number in range(3)})
         repository.git("config", "uploadpack.allowFilter", filters)
 

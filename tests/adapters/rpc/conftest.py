@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for servers on the loopback, the Job Definition service behind both of its servers, and the logger."""
+"""Certificates for servers on the loopback, the Job Definition service behind both of its servers,
+and the logger.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,10 @@ class Grid:
         self.modules = MemoryModules()
         self.service = self.new_service()
         self.graphql = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(self.submit, validate=self.validate)
+            host="127.0.0.1",
+            port=0,
+            tls=server_tls,
+            offer=new_offer(self.submit, validate=self.validate),
         )
         self.sbatch = SBatchServer(
             "127.0.0.1:0",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every method of a service that a .proto file names is answered; the generated base classes answer UNIMPLEMENTED."""
+"""Every method of a service that a .proto file names is answered; the generated base classes answer
+UNIMPLEMENTED.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,21 @@ SERVICES = [
 
 def servicers(base):
     """Return our classes that answer for a service."""
-    members = [member for module in OURS for member in vars(module).values() if isinstance(member, type)]
+    members = [
+        member for module in OURS for member in vars(module).values() if isinstance(member, type)
+    ]
     return [member for member in members if issubclass(member, base) and member is not base]
 
 
-@pytest.mark.parametrize(("service", "base"), SERVICES, ids=[service.full_name for service, _ in SERVICES])
+@pytest.mark.parametrize(
+    ("service", "base"), SERVICES, ids=[service.full_name for service, _ in SERVICES]
+)
 def test_every_method_of_a_service_is_answered(service, base):
     (servicer,) = servicers(base)
 
-    missing = [method.name for method in service.methods if not isfunction(vars(servicer).get(method.name))]
+    missing = [
+        method.name for method in service.methods if not isfunction(vars(servicer).get(method.name))
+    ]
 
     assert service.methods
     assert missing == []

@@ -28,7 +28,9 @@ def talk():
 
 
 @pytest.mark.usefixtures("talk")
-@pytest.mark.parametrize("how", [{}, {"user": os.geteuid()}], ids=["vfork", "fork"])  # a user makes Python fork
+@pytest.mark.parametrize(
+    "how", [{}, {"user": os.geteuid()}], ids=["vfork", "fork"]
+)  # a user makes Python fork
 def test_programs_start_whole(how):
     ended = [subprocess.run(["true"], check=False, **how).returncode for _ in range(STARTS)]
 

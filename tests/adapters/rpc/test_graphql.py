@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service on real sockets: customers over GraphQL, and callers that mean no good."""
+"""The Job Definition service on real sockets: customers over GraphQL, and callers that mean no
+good.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,16 @@ class TestSubmit:
 
     def test_every_broken_rule_comes_back(self, grid, ca):
         with pytest.raises(InvalidWorkflow) as caught:
-            submit_workflow(grid.url, wire_workflow(steps=[{"run": {"command": "a\0", "shell": "/bin/zsh"}}]), ca=ca)
+            submit_workflow(
+                grid.url,
+                wire_workflow(steps=[{"run": {"command": "a\0", "shell": "/bin/zsh"}}]),
+                ca=ca,
+            )
 
-        assert [problem.path for problem in caught.value.problems] == ["steps[0].run.command", "steps[0].run.shell"]
+        assert [problem.path for problem in caught.value.problems] == [
+            "steps[0].run.command",
+            "steps[0].run.shell",
+        ]
 
     def test_unknown_field_is_refused_by_graphql_itself(self, http, grid):
         job = wire_workflow(steps=[{"run": {"command": "true", "networks": "host"}}])
@@ -54,7 +63,10 @@ class TestSubmit:
     def test_schema_for_editors_is_there_for_everybody(self, http, grid):
         response = http.get(grid.url.replace("/graphql", "/workflow.schema.json"))
 
-        assert (response.status_code, response.headers["content-type"]) == (200, "application/schema+json")
+        assert (response.status_code, response.headers["content-type"]) == (
+            200,
+            "application/schema+json",
+        )
         assert response.json() == json_schema()
 
     def test_broken_rule_is_status_200_with_errors(self, http, grid):
@@ -68,7 +80,9 @@ class TestSubmit:
 
     def test_every_broken_rule_is_an_error_of_its_own(self, http, grid):
         response = post(
-            http, grid, variables={"job": wire_workflow(steps=[{"run": {"command": "a", "shell": "zsh"}}] * 2)}
+            http,
+            grid,
+            variables={"job": wire_workflow(steps=[{"run": {"command": "a", "shell": "zsh"}}] * 2)},
         )
 
         assert response.status_code == 200
@@ -85,7 +99,9 @@ class TestSubmit:
         assert second["extensions"]["namespace"] == "steps[1].run.shell"
 
     def test_query_job_is_refused(self, http, grid):
-        query = "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
+        query = (
+            "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
+        )
 
         response = post(http, grid, query=query, variables={"batchLocationHash": "x"})
 
@@ -100,7 +116,9 @@ class TestSubmit:
     def test_module_that_breaks_rules_is_told_which(self, http, grid):
         module = MODULE | {"inputs": [{"key": "not a name", "description": ""}], "steps": []}
 
-        told = post(http, grid, query=VALIDATE, variables={"module": module}).json()["data"]["validate"]
+        told = post(http, grid, query=VALIDATE, variables={"module": module}).json()["data"][
+            "validate"
+        ]
 
         assert "inputs[0].key" in told
         assert "steps: must not be empty" in told
@@ -123,7 +141,10 @@ class TestSubmit:
 
     def test_schema_is_told_if_asked_to(self, server_tls, ca):
         server = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", introspection=True)
+            host="127.0.0.1",
+            port=0,
+            tls=server_tls,
+            offer=new_offer(lambda *_: "x", introspection=True),
         )
 
         answer = ask(server, ca, "{ __schema { types { name } } }")
@@ -161,7 +182,10 @@ class TestSubmit:
             (b'{"query": "' + b"{ a" * 3000 + b'"}', 422),
             (b'{"query": "{ a(b: ' + b"[" * 1900 + b'"}', 422),
             (b'{"query": "{ job }", "operationName": "\\ud800"}', 422),
-            (b'{"query": "mutation S($job: Job!) { submit(job: $job) }", "variables": {"job": {"\\udfff": 1}}}', 422),
+            (
+                b'{"query": "mutation S($job: Job!) { submit(job: $job) }", "variables": {"job": {"\\udfff": 1}}}',
+                422,
+            ),
             (b"x" * 600_000, 413),
             (b'{"query": "{ job }", "variables": [' + b"{}," * 20_000 + b"{}]}", 400),
         ],
@@ -202,7 +226,9 @@ class TestSubmit:
         assert "could not reach the state store" in str(caught.value)
         assert "where it lies" not in str(caught.value)
 
-    @pytest.mark.parametrize("answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}'])
+    @pytest.mark.parametrize(
+        "answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}']
+    )
     def test_answer_that_is_none_is_told_with_its_text(self, monkeypatch, answer):
         monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(200, text=answer))
 
@@ -217,7 +243,9 @@ class TestSubmit:
         port = int(grid.url.split(":")[2].split("/")[0])
 
         with pytest.raises(ConfigError, match="could not listen"):
-            graphql_server(host="127.0.0.1", port=port, tls=server_tls, offer=new_offer(lambda *_: "x")).start()
+            graphql_server(
+                host="127.0.0.1", port=port, tls=server_tls, offer=new_offer(lambda *_: "x")
+            ).start()
         with pytest.raises(ConfigError, match="could not listen"):
             SBatchServer(
                 grid.address.replace("localhost", "127.0.0.1"),
@@ -234,7 +262,11 @@ class TestSubmit:
             graphql_server(host="127.0.0.1", port=0, tls=tls, offer=new_offer(lambda *_: "x"))
         with pytest.raises(ConfigError, match="could not read"):
             SBatchServer(
-                "127.0.0.1:0", tls, challenge=lambda _: b"", get_sbatch=lambda _: None, calls=no_limit()
+                "127.0.0.1:0",
+                tls,
+                challenge=lambda _: b"",
+                get_sbatch=lambda _: None,
+                calls=no_limit(),
             ).start()
 
     def test_service_that_is_away_is_transient(self, ca):
@@ -265,15 +297,24 @@ class TestCustomer:
             submit_workflow(grid.url, wire_workflow(), ca=ca, customer="0x1")
 
     def test_service_that_knows_no_customers_is_asked_without(self, monkeypatch):
-        refusal = {"errors": [{"message": 'Unknown argument "customer" on field "Mutation.submit".'}]}
+        refusal = {
+            "errors": [{"message": 'Unknown argument "customer" on field "Mutation.submit".'}]
+        }
         asked = []
 
         def answer(_url, *, json, **_):
             asked.append(json)
             refused = "customer" in json["variables"]
-            return httpx.Response(422, json=refusal) if refused else httpx.Response(200, json={"data": {"submit": "x"}})
+            return (
+                httpx.Response(422, json=refusal)
+                if refused
+                else httpx.Response(200, json={"data": {"submit": "x"}})
+            )
 
         monkeypatch.setattr(httpx, "post", answer)
 
-        assert submit_workflow("https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20) == "x"
+        assert (
+            submit_workflow("https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20)
+            == "x"
+        )
         assert len(asked) == 2

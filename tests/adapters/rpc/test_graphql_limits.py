@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Job Definition service refuses so that it goes on serving, and how its operator sees that it does."""
+"""What the Job Definition service refuses so that it goes on serving, and how its operator sees
+that it does.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class TestLimits:
         submit_workflow(url, wire_workflow(), ca=ca)
         submit_workflow(url, wire_workflow(), ca=ca)
 
-        with pytest.raises(JobDefinitionUnavailable, match=r"too many requests.*limited for each caller.*Try again"):
+        with pytest.raises(
+            JobDefinitionUnavailable, match=r"too many requests.*limited for each caller.*Try again"
+        ):
             submit_workflow(url, wire_workflow(), ca=ca)
 
         server.stop()
@@ -38,20 +42,28 @@ class TestLimits:
         proxies = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
         limit = PeerLimit(per_s=0.001, burst=1, what="requests", proxies=proxies)
         server = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", requests=limit)
+            host="127.0.0.1",
+            port=0,
+            tls=server_tls,
+            offer=new_offer(lambda *_: "x", requests=limit),
         )
         url = f"https://localhost:{server.start()}/graphql"
 
         with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
             callers = ("198.51.100.7", "198.51.100.8", "198.51.100.7")
-            told = [http.post(url, json={}, headers={"X-Forwarded-For": who}).status_code for who in callers]
+            told = [
+                http.post(url, json={}, headers={"X-Forwarded-For": who}).status_code
+                for who in callers
+            ]
 
         server.stop()
         assert [code == 429 for code in told] == [False, False, True]
 
     def test_service_that_is_full_says_so(self, server_tls, ca):
         def submit(*_):
-            raise TooMuch("cannot store the workflow now", detail="too many wait", hint="Try again later.")
+            raise TooMuch(
+                "cannot store the workflow now", detail="too many wait", hint="Try again later."
+            )
 
         answer = ask(
             graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
@@ -60,10 +72,15 @@ class TestLimits:
             wire_workflow(),
         )
 
-        assert answer["errors"][0]["message"] == "cannot store the workflow now (too many wait). Try again later."
+        assert (
+            answer["errors"][0]["message"]
+            == "cannot store the workflow now (too many wait). Try again later."
+        )
 
     def test_caller_that_sends_too_much_is_told_so(self, server_tls, ca):
-        offer = new_offer(lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads"))
+        offer = new_offer(
+            lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads")
+        )
         server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
         url = f"https://localhost:{server.start()}/graphql"
 
@@ -75,10 +92,14 @@ class TestLimits:
 
     def test_caller_of_whom_too_much_is_stored_is_told_so(self, grid, server_tls, ca):
         """The request is small, and what it becomes is not."""
-        offer = new_offer(grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads"))
+        offer = new_offer(
+            grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads")
+        )
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 
-        answer = ask(graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, SUBMIT, job)
+        answer = ask(
+            graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, SUBMIT, job
+        )
 
         assert "uploads are limited for each caller" in answer["errors"][0]["message"]
         assert answer["errors"][0]["extensions"]["code"] == "too-much"
@@ -102,13 +123,17 @@ class TestSlowModules:
         clock = FakeClock()
         modules = GitModules(("git.x",), clock=clock)
         service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit))
+        server = graphql_server(
+            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit)
+        )
         url = f"https://localhost:{server.start()}/graphql"
         told = queue.SimpleQueue()
 
         def use(number):
             with pytest.raises((InvalidWorkflow, JobDefinitionUnavailable)) as caught:
-                submit_workflow(url, wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}]), ca=ca)
+                submit_workflow(
+                    url, wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}]), ca=ca
+                )
             told.put(str(caught.value))
 
         callers = [threading.Thread(target=use, args=(number,)) for number in range(40)]
@@ -132,10 +157,14 @@ class TestCondition:
         """Return a function that asks a server once."""
 
         def ask(path, **offer):
-            server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer))
+            server = graphql_server(
+                host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer)
+            )
             url = f"https://localhost:{server.start()}{path}"
             try:
-                with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+                with httpx.Client(
+                    verify=ssl.create_default_context(cafile=ca), trust_env=False
+                ) as http:
                     return http.get(url)
             finally:
                 server.stop()
@@ -164,13 +193,18 @@ class TestCondition:
         server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
         url = f"https://localhost:{server.start()}"
         arguments = (f"{url}/graphql", wire_workflow())
-        callers = [threading.Thread(target=submit_workflow, args=arguments, kwargs={"ca": ca}) for _ in range(45)]
+        callers = [
+            threading.Thread(target=submit_workflow, args=arguments, kwargs={"ca": ca})
+            for _ in range(45)
+        ]
         for caller in callers:
             caller.start()
         for _ in range(WORKERS):
             entered.get(timeout=20)
 
-        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False, timeout=5) as http:
+        with httpx.Client(
+            verify=ssl.create_default_context(cafile=ca), trust_env=False, timeout=5
+        ) as http:
             answers = [http.get(f"{url}/{path}").text for path in ("ready", "health")]
 
         go_on.set()

@@ -73,7 +73,12 @@ class TestTextThatComesAgain:
         assert [ask(requests, {"query": query})[0] for _ in range(2)] == [422, 422]
 
     @pytest.mark.parametrize(
-        "query", ['query Job { job(batchLocationHash: "a secret") }', "query Job { job }" + " " * 2000, "{ nonsense }"]
+        "query",
+        [
+            'query Job { job(batchLocationHash: "a secret") }',
+            "query Job { job }" + " " * 2000,
+            "{ nonsense }",
+        ],
     )
     def test_one_that_is_long_or_wrong_or_holds_values_is_not_kept(self, requests, query):
         ask(requests, {"query": query})
@@ -85,4 +90,8 @@ class TestTextThatComesAgain:
         for number in range(10):
             ask(requests, submit(wire_workflow(), QUERY.replace("Submit", f"Submit{number}")))
 
-        assert [text[:16] for text in requests._good] == ["mutation Submit7", "mutation Submit8", "mutation Submit9"]
+        assert [text[:16] for text in requests._good] == [
+            "mutation Submit7",
+            "mutation Submit8",
+            "mutation Submit9",
+        ]

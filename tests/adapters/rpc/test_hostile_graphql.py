@@ -13,7 +13,13 @@ from random import Random
 
 import httpx
 from tests.adapters.rpc.conftest import new_offer
-from tests.fakes.definitions import MemoryModules, MemoryScripts, OneJobLedger, new_service, wire_workflow
+from tests.fakes.definitions import (
+    MemoryModules,
+    MemoryScripts,
+    OneJobLedger,
+    new_service,
+    wire_workflow,
+)
 from tests.fakes.effects import watched
 from tests.fakes.store import FakeClock
 from tests.unit.workflow.at_random import random_mapping, random_module, text_of
@@ -55,7 +61,9 @@ async def _send_all(app, scripts):
     transport = httpx.ASGITransport(app)
     stored = 0
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
-        await http.post("/graphql", content=_written({"query": SUBMIT, "variables": {"job": wire_workflow()}}))
+        await http.post(
+            "/graphql", content=_written({"query": SUBMIT, "variables": {"job": wire_workflow()}})
+        )
         for seed in range(NUMBER):
             random = Random(seed)
             body = _request(random, sound)
@@ -74,9 +82,17 @@ async def _send_all(app, scripts):
 def _request(random, sound):
     """The bytes of a request: its workflow or module, what is around that, or its text has faults."""
     if random.random() < 0.2:
-        request = {"query": VALIDATE, "variables": {"module": random_module(random)}, "operationName": "Validate"}
+        request = {
+            "query": VALIDATE,
+            "variables": {"module": random_module(random)},
+            "operationName": "Validate",
+        }
     else:
-        request = {"query": SUBMIT, "variables": {"job": random.choice(sound)}, "operationName": "Submit"}
+        request = {
+            "query": SUBMIT,
+            "variables": {"job": random.choice(sound)},
+            "operationName": "Submit",
+        }
     name = next(iter(request["variables"]))
     match random.randrange(10):
         case 0:
@@ -84,9 +100,27 @@ def _request(random, sound):
         case 1:
             place = random.randrange(len(request["query"]))
             piece = random.choice(
-                ["{", "}", "(", ")", "$", "!", "@a", "...", '"', "\0", "\ud800", "[" * 300, "#", "&", "x"]
+                [
+                    "{",
+                    "}",
+                    "(",
+                    ")",
+                    "$",
+                    "!",
+                    "@a",
+                    "...",
+                    '"',
+                    "\0",
+                    "\ud800",
+                    "[" * 300,
+                    "#",
+                    "&",
+                    "x",
+                ]
             )
-            request["query"] = request["query"][:place] + piece + request["query"][place + random.choice([0, 1]) :]
+            request["query"] = (
+                request["query"][:place] + piece + request["query"][place + random.choice([0, 1]) :]
+            )
         case 2:
             request[random.choice(list(request))] = random.choice(JUNK)
         case _:
@@ -111,4 +145,8 @@ def _is_stored(response, seed):
         assert error["message"], seed
         assert error["message"] != "internal error", seed
         assert "Traceback" not in error["message"], seed
-    return bool(response.status_code == 200 and "errors" not in answer and (answer["data"] or {}).get("submit"))
+    return bool(
+        response.status_code == 200
+        and "errors" not in answer
+        and (answer["data"] or {}).get("submit")
+    )

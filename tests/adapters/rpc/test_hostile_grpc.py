@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC requests that mean no good: fields and bytes that no client writes. A status each time, and nothing else.
+"""gRPC requests that mean no good: fields and bytes that no client writes. A status each time, and
+nothing else.
 
 With tests/unit/workflow/test_hostile.py and test_hostile_graphql.py they are ten thousand.
 """
@@ -39,7 +40,11 @@ def test_each_gets_its_script_or_a_status_and_nothing_is_stored(channel, grid):
         random = Random(seed)
         request = request or _signed(grid, wallet, job)
         started = time.process_time()
-        method, data = (get, _message(random, request)) if seed % 10 else (challenge, _message(random, _ask(wallet)))
+        method, data = (
+            (get, _message(random, request))
+            if seed % 10
+            else (challenge, _message(random, _ask(wallet)))
+        )
         status, said = _answer(method, data)
         request = None if status == "OK" else request  # its challenge is used
         statuses[status] = statuses.get(status, 0) + 1
@@ -49,7 +54,9 @@ def test_each_gets_its_script_or_a_status_and_nothing_is_stored(channel, grid):
         assert grid.scripts.records == before, seed
 
     expected = {"OK", "INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "INTERNAL"}
-    assert set(statuses) == expected, statuses  # a job of another number is INTERNAL: the chain may tell of it soon
+    assert set(statuses) == expected, (
+        statuses
+    )  # a job of another number is INTERNAL: the chain may tell of it soon
 
 
 def _answer(method, data):
@@ -83,7 +90,8 @@ def _message(random, request):
     changed = type(request)()
     changed.CopyFrom(request)
     for field in random.sample(
-        list(changed.DESCRIPTOR.fields), random.choice([0, 1, 1, 2]) % (len(changed.DESCRIPTOR.fields) + 1)
+        list(changed.DESCRIPTOR.fields),
+        random.choice([0, 1, 1, 2]) % (len(changed.DESCRIPTOR.fields) + 1),
     ):
         setattr(changed, field.name, _other(random, getattr(changed, field.name)))
     data = changed.SerializeToString()
@@ -119,7 +127,9 @@ def _other(random, value):
             "../../x",
             "é" * 9000,
         ]
-        return random.choice([*others, value.replace("0x", "0X"), "' OR 1=1 --", "-1", "0x" + "٣" * 64])
+        return random.choice(
+            [*others, value.replace("0x", "0X"), "' OR 1=1 --", "-1", "0x" + "٣" * 64]
+        )
     if not value:
         return random.randbytes(20)
     place = random.randrange(len(value))
@@ -139,12 +149,17 @@ def _other(random, value):
 
 
 def _field(random):
-    """A field as no serializer writes it: of a known or unknown number, of any wire type, of any length."""
+    """A field as no serializer writes it: of a known or unknown number, of any wire type, of any
+    length.
+    """
     number, kind = random.choice([1, 2, 3, 6, 7, 8, 15, 2**29 - 1, 0]), random.randrange(8)
     tag = _varint(number << 3 | kind)
     body = {0: _varint(random.choice([0, 1, 2**64 - 1])), 1: b"\0" * 8, 5: b"\0" * 4}
     length = random.choice([0, 1, 5, 2**31, 2**63])
-    return tag + body.get(kind, _varint(length) + random.randbytes(min(length, 5)) + random.choice([b"", b"\xff" * 11]))
+    return tag + body.get(
+        kind,
+        _varint(length) + random.randbytes(min(length, 5)) + random.choice([b"", b"\xff" * 11]),
+    )
 
 
 def _varint(value):

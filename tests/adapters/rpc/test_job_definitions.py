@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service on real sockets: its two servers, our two clients, and callers that mean no good."""
+"""The Job Definition service on real sockets: its two servers, our two clients, and callers that
+mean no good.
+"""
 
 from __future__ import annotations
 
@@ -93,14 +95,19 @@ class TestFetch:
         with pytest.raises(JobDefinitionUnavailable, match="UNAUTHENTICATED"):
             client.fetch(job)
 
-    @pytest.mark.parametrize(("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")])
+    @pytest.mark.parametrize(
+        ("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")]
+    )
     def test_refusal_fails_no_job(self, grid, client, wallet, error, status):
         job = match(grid, wallet)
 
         def refuse(_):
             raise error("not now")
 
-        service, grid.service = grid.service, SimpleNamespace(challenge=grid.service.challenge, get_sbatch=refuse)
+        service, grid.service = (
+            grid.service,
+            SimpleNamespace(challenge=grid.service.challenge, get_sbatch=refuse),
+        )
 
         with pytest.raises(JobDefinitionUnavailable, match=status):
             client.fetch(job)
@@ -116,7 +123,9 @@ class TestFetch:
 
     def test_secret_that_is_no_text_breaks_the_format(self, grid, client, wallet):
         job = match(grid, wallet)
-        answer = ScriptAnswer(script="#!/bin/sh\n", logger_url="", secrets={"GRIDSTEAD_LOG_TOKEN": b"a\xff"})
+        answer = ScriptAnswer(
+            script="#!/bin/sh\n", logger_url="", secrets={"GRIDSTEAD_LOG_TOKEN": b"a\xff"}
+        )
         service, grid.service = (
             grid.service,
             SimpleNamespace(challenge=grid.service.challenge, get_sbatch=lambda _: answer),
@@ -137,9 +146,15 @@ class TestFetch:
 
         grid.ledger.down = False
 
-    @pytest.mark.parametrize(("key", "expected_signs"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)])
-    def test_restart_between_challenge_and_answer_is_not_seen(self, grid, client, wallet, key, expected_signs):
-        """One with another key knows none of the challenges that were given before; then the client asks again."""
+    @pytest.mark.parametrize(
+        ("key", "expected_signs"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)]
+    )
+    def test_restart_between_challenge_and_answer_is_not_seen(
+        self, grid, client, wallet, key, expected_signs
+    ):
+        """One with another key knows none of the challenges that were given before; then the client
+        asks again.
+        """
         job = match(grid, wallet)
         signs = 0
 
@@ -157,7 +172,8 @@ class TestFetch:
 
     def test_service_that_is_away_is_transient(self, ca, wallet):
         client = JobDefinitionClient(
-            GrpcPeer(address="localhost:1", ca=ca), ProviderWallet(address=wallet.address, sign=wallet.sign)
+            GrpcPeer(address="localhost:1", ca=ca),
+            ProviderWallet(address=wallet.address, sign=wallet.sign),
         )
 
         with pytest.raises(JobDefinitionUnavailable):
@@ -231,7 +247,11 @@ class TestWire:
         with open_channel(GrpcPeer(address=grid.address, ca=ca)) as channel:
             health = HealthStub(channel).Check(HealthCheckRequest())
             with pytest.raises(grpc.RpcError) as caught:
-                list(channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")(iter([b""])))
+                list(
+                    channel.stream_stream(
+                        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+                    )(iter([b""]))
+                )
 
         assert health.status == HealthCheckResponse.SERVING
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -245,7 +265,11 @@ class TestWire:
     def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
         limit = PeerLimit(per_s=0.001, burst=1, what="calls")
         server = SBatchServer(
-            "127.0.0.1:0", server_tls, challenge=lambda _: b"x", get_sbatch=lambda _: None, calls=limit
+            "127.0.0.1:0",
+            server_tls,
+            challenge=lambda _: b"x",
+            get_sbatch=lambda _: None,
+            calls=limit,
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
             stubs = AuthAPIStub(channel), SBatchAPIStub(channel)
@@ -258,12 +282,18 @@ class TestWire:
     def test_callers_behind_a_proxy_of_ours_are_told_apart(self, server_tls, ca):
         limit = PeerLimit(per_s=0.001, burst=1, what="calls", proxies=(ip_network("127.0.0.0/8"),))
         server = SBatchServer(
-            "127.0.0.1:0", server_tls, challenge=lambda _: b"x", get_sbatch=lambda _: None, calls=limit
+            "127.0.0.1:0",
+            server_tls,
+            challenge=lambda _: b"x",
+            get_sbatch=lambda _: None,
+            calls=limit,
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
             def ask(who):
-                return AuthAPIStub(channel).Challenge(ChallengeRequest(), metadata=[("x-forwarded-for", who)])
+                return AuthAPIStub(channel).Challenge(
+                    ChallengeRequest(), metadata=[("x-forwarded-for", who)]
+                )
 
             ask("198.51.100.7")
             ask("198.51.100.8")

@@ -22,14 +22,14 @@ ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_EVERY = 5  # the writer is killed in the other rounds
 LINE_S = 0.001
 PATIENCE_S = 30
-RESTARTS = (
-    "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; [ $? -gt 128 ] || break; done; exit 1"
-)
+RESTARTS = "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; [ $? -gt 128 ] || break; done; exit 1"
 STREAMS = (Stream.STDERR, Stream.STDOUT)  # of even and of odd lines
 
 
 class Job:
-    """Writes numbered lines into the writer by both streams; it is started again as a job's script does it."""
+    """Writes numbered lines into the writer by both streams; it is started again as a job's script
+    does it.
+    """
 
     def __init__(self, access_file, copy):
         (out, into_out), (err, into_err) = os.pipe(), os.pipe()
@@ -90,13 +90,18 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
     client = LoggerClient(logger.peer)
 
     def logged():
-        wanted = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True)
+        wanted = Wanted(
+            owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
+        )
         read = client.read(wanted, now=int(time.time()), sign=owner.sign)
         return [(int(line), some.stream) for some in read for line in some.lines]
 
     logger.wait()
     deadline = time.monotonic() + PATIENCE_S
-    while not {job.written, job.written - 1} <= dict(found := logged()).keys() and time.monotonic() < deadline:
+    while (
+        not {job.written, job.written - 1} <= dict(found := logged()).keys()
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.1)
     job.end()
     client.close()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger for browsers: real HTTPS, frames made and read by hand as the public description of gRPC-web has them."""
+"""The logger for browsers: real HTTPS, frames made and read by hand as the public description of
+gRPC-web has them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from gridstead.adapters.logger import LoggerClient
 from gridstead.domain.log import Chunk, Stream
 from gridstead.domain.log_access import read_text, watch_text
 from gridstead.errors import ConfigError
-from gridstead.proto.logger_pb2 import ReadRequest, ReadResponse, WatchListRequest, WatchListResponse
+from gridstead.proto.logger_pb2 import (
+    ReadRequest,
+    ReadResponse,
+    WatchListRequest,
+    WatchListResponse,
+)
 from gridstead.rpc import log_reading, log_web
 from gridstead.rpc import logger as rpc_logger
 from gridstead.rpc.log_reading import Readers
@@ -37,7 +44,9 @@ class Site:
         self.peer = GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
         self.url = f"https://localhost:{server.web_port}/logger.v1alpha1.LoggerAPI/"
         self.readers = readers
-        self.http = httpx.Client(verify=ssl.create_default_context(cafile=authority.certificate), trust_env=False)
+        self.http = httpx.Client(
+            verify=ssl.create_default_context(cafile=authority.certificate), trust_env=False
+        )
 
     def open(self, method, body, kind=TEXT, **headers):
         return self.http.stream(
@@ -49,7 +58,9 @@ class Site:
         """The messages of a call that ends, and its trailers."""
         with self.open(method, body, kind, **headers) as response:
             assert response.status_code == 200
-            *messages, (flags, trailer) = frames(response.iter_bytes(), is_text=kind.startswith(TEXT))
+            *messages, (flags, trailer) = frames(
+                response.iter_bytes(), is_text=kind.startswith(TEXT)
+            )
         assert flags == 0x80
         assert all(flags == 0 for flags, _ in messages)
         pairs = (line.split(": ", 1) for line in trailer.decode().splitlines())
@@ -68,7 +79,9 @@ def frames(pieces, *, is_text):
         encoded += piece
         if is_text:  # what a browser does: four letters at a time, padding anywhere
             whole = len(encoded) // 4 * 4
-            data += b"".join(base64.b64decode(encoded[at : at + 4], validate=True) for at in range(0, whole, 4))
+            data += b"".join(
+                base64.b64decode(encoded[at : at + 4], validate=True) for at in range(0, whole, 4)
+            )
             encoded = encoded[whole:]
         else:
             data, encoded = data + encoded, b""
@@ -92,7 +105,9 @@ def new_site(server_tls, service, authority, monkeypatch):
     monkeypatch.setattr(rpc_logger, "Readers", lambda: made.append(Readers()) or made[-1])
 
     def begin():
-        server = LoggerServer("127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,)))
+        server = LoggerServer(
+            "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
+        )
         begun.append((server, Site(server, authority, made[-1])))
         return begun[-1][1]
 
@@ -115,7 +130,11 @@ def asked(owner, clock):
         now = now or clock.now()
         text = read_text(owner.address, NAME, now)
         return ReadRequest(
-            address=owner.address, log_name=NAME, timestamp=now, signed_hash=signer.sign(text.encode()), **fields
+            address=owner.address,
+            log_name=NAME,
+            timestamp=now,
+            signed_hash=signer.sign(text.encode()),
+            **fields,
         )
 
     return make
@@ -136,7 +155,9 @@ class TestCalls:
         write(b"one", b"\xfftwo", b"")
         body = frame(asked(until_now=True))
 
-        messages, trailers = site.call("Read", base64.b64encode(body) if kind.startswith(TEXT) else body, kind)
+        messages, trailers = site.call(
+            "Read", base64.b64encode(body) if kind.startswith(TEXT) else body, kind
+        )
 
         read = [ReadResponse.FromString(message) for message in messages]
         assert [(one.data, one.timestamp, one.stream, one.line) for one in read] == [
@@ -157,7 +178,9 @@ class TestCalls:
         write(b"one")
         now = clock.now()
         request = WatchListRequest(
-            address=owner.address, timestamp=now, signed_hash=owner.sign(watch_text(owner.address, now).encode())
+            address=owner.address,
+            timestamp=now,
+            signed_hash=owner.sign(watch_text(owner.address, now).encode()),
         )
 
         with site.open("WatchList", frame(request), BINARY) as response:
@@ -184,14 +207,18 @@ class TestCalls:
         wait_until(lambda: site.readers.count == 0)
 
     def test_stream_ends_with_the_patience_of_its_caller(self, site, asked):
-        messages, trailers = site.call("Read", base64.b64encode(frame(asked())), **{"grpc-timeout": "200m"})
+        messages, trailers = site.call(
+            "Read", base64.b64encode(frame(asked())), **{"grpc-timeout": "200m"}
+        )
 
         assert (messages, trailers["grpc-status"]) == ([], DEADLINE)
         wait_until(lambda: site.readers.count == 0)
 
     def test_server_that_stops_ends_streams(self, server_tls, service, authority, asked, write):
         write(b"one")
-        server = LoggerServer("127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,)))
+        server = LoggerServer(
+            "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
+        )
         site = Site(server, authority, None)
         with site.open("Read", base64.b64encode(frame(asked()))) as response:
             lines = frames(response.iter_bytes(), is_text=True)
@@ -252,7 +279,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         ("method", "kind", "status"),
-        [("Read", "application/grpc", 415), ("Read", "application/json", 415), ("Write", TEXT, 404), ("", TEXT, 404)],
+        [
+            ("Read", "application/grpc", 415),
+            ("Read", "application/json", 415),
+            ("Write", TEXT, 404),
+            ("", TEXT, 404),
+        ],
     )
     def test_nothing_else_is_served(self, site, method, kind, status):
         with site.open(method, b"AAAAAAA=", kind) as response:
@@ -260,7 +292,9 @@ class TestRefusals:
 
     def test_port_that_is_taken_is_the_operators(self, site, server_tls, service):
         port = int(site.url.split(":")[2].split("/")[0])
-        server = LoggerServer("127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=port, origins=(PORTAL,)))
+        server = LoggerServer(
+            "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=port, origins=(PORTAL,))
+        )
 
         with pytest.raises(ConfigError, match="could not listen"):
             server.start()
@@ -280,10 +314,13 @@ class TestOrigins:
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == PORTAL
         allowed = answer.headers["access-control-allow-headers"].lower()
-        assert all(name in allowed for name in self.WANTED["access-control-request-headers"].split(","))
+        assert all(
+            name in allowed for name in self.WANTED["access-control-request-headers"].split(",")
+        )
 
     @pytest.mark.parametrize(
-        "origin", ["https://evil.example", f"{PORTAL}.evil.example", "http://portal.example", "null"]
+        "origin",
+        ["https://evil.example", f"{PORTAL}.evil.example", "http://portal.example", "null"],
     )
     def test_page_of_another_origin_may_not(self, site, asked, write, origin):
         write(b"one")
@@ -291,7 +328,9 @@ class TestOrigins:
 
         assert answer.status_code == 400
         assert "access-control-allow-origin" not in answer.headers
-        with site.open("Read", base64.b64encode(frame(asked(until_now=True))), origin=origin) as response:
+        with site.open(
+            "Read", base64.b64encode(frame(asked(until_now=True))), origin=origin
+        ) as response:
             assert "access-control-allow-origin" not in response.headers
 
     def test_page_may_see_how_a_call_ended(self, site, asked):

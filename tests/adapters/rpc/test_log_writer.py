@@ -20,7 +20,11 @@ NAME = "0x" + "07" * 32
 def read(client, owner, clock):
     """The lines of the log."""
     wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
-    return [data.decode() for some in client.read(wanted, now=clock.now(), sign=owner.sign) for data in some.lines]
+    return [
+        data.decode()
+        for some in client.read(wanted, now=clock.now(), sign=owner.sign)
+        for data in some.lines
+    ]
 
 
 class TestWriter:
@@ -36,7 +40,9 @@ class TestWriter:
         return write
 
     def run(self, access_file, data):
-        """What the writer copied of the input. It ends soon after; how soon, the benchmark of the logs shows."""
+        """What the writer copied of the input. It ends soon after; how soon, the benchmark of the
+        logs shows.
+        """
         writer = subprocess.Popen(
             [sys.executable, "-m", "gridstead.cli.log_writer", access_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -53,7 +59,9 @@ class TestWriter:
         assert out == b"one\n\ntwo\r\nno end"
         assert read(client, owner, clock) == ["one", "", "two", "no end"]
 
-    def test_streams_are_told_apart_in_the_order_in_which_they_came(self, access_file, client, owner, clock):
+    def test_streams_are_told_apart_in_the_order_in_which_they_came(
+        self, access_file, client, owner, clock
+    ):
         out, err = os.pipe(), os.pipe()
         writer = subprocess.Popen(
             [sys.executable, "-m", "gridstead.cli.log_writer", access_file(), str(err[0])],
@@ -70,7 +78,10 @@ class TestWriter:
         assert writer.wait(20) == 0
         writer.stdout.close()
         wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
-        found = [(some.stream, some.lines) for some in client.read(wanted, now=clock.now(), sign=owner.sign)]
+        found = [
+            (some.stream, some.lines)
+            for some in client.read(wanted, now=clock.now(), sign=owner.sign)
+        ]
         assert found == [
             (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
         ]  # fmt: skip
@@ -109,13 +120,17 @@ class TestScript:
     def test_job_goes_on_though_its_writer_is_killed_and_its_last_lines_arrive(
         self, tmp_path, peer, access, client, owner, clock
     ):
-        """Stderr is more than a pipe holds, so a writer that does not come back would block the job."""
+        """Stderr is more than a pipe holds, so a writer that does not come back would block the
+        job.
+        """
         (tmp_path / "node").mkdir()
         node = Node(tmp_path / "node")
         killed = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
         run = f'PYTHONPATH={Path("control").resolve()} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
         node.add("writer", f"#!/bin/sh\n{killed}\n{run}\n")
-        command = "echo one; sleep 0.6; yes y | head -c 70000 >&2; echo last; echo worst >&2; exit 4"
+        command = (
+            "echo one; sleep 0.6; yes y | head -c 70000 >&2; echo last; echo worst >&2; exit 4"
+        )
         environment = {
             "GRIDSTEAD_LOGGER_URL": peer.address, "GRIDSTEAD_LOGGER_CA": str(peer.ca),
             "GRIDSTEAD_LOG_OWNER": owner.address, "GRIDSTEAD_LOG_TOKEN": access.token,
@@ -127,7 +142,9 @@ class TestScript:
         assert {"one", "y", "last", "worst"} == set(output.splitlines())
         wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
         found = {
-            line: some.stream for some in client.read(wanted, now=clock.now(), sign=owner.sign) for line in some.lines
+            line: some.stream
+            for some in client.read(wanted, now=clock.now(), sign=owner.sign)
+            for line in some.lines
         }
         assert (found[b"last"], found[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
         assert node.left == []

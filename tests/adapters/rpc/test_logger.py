@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger on a real socket: server, client, the writer that runs beside a job, and callers that mean no good."""
+"""The logger on a real socket: server, client, the writer that runs beside a job, and callers that
+mean no good.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ class TestLines:
 
     def test_message_that_comes_again_is_stored_once(self, client, access, read):
         for _ in range(2):
-            client.write(access, [line(b"one", writer=1, sequence=1), line(b"two", writer=1, sequence=2)])
+            client.write(
+                access, [line(b"one", writer=1, sequence=1), line(b"two", writer=1, sequence=2)]
+            )
 
         assert take(read(until_now=True), 2) == ["one", "two"]
         assert len(list(read(until_now=True))) == 2
@@ -96,11 +100,16 @@ class TestLines:
         got = [some.stream for some in client.read(wanted, now=clock.now(), sign=owner.sign)]
         assert got == list(Stream)
 
-    def test_reader_asks_for_one_log_identity_or_gets_the_newest(self, client, access, owner, clock, read):
+    def test_reader_asks_for_one_log_identity_or_gets_the_newest(
+        self, client, access, owner, clock, read
+    ):
         client.write(access, [line(b"old")])
         client.write(access_to(owner.address, clock, log_identity="2" * 32), [line(b"new")])
 
-        got = [take(read(until_now=True, log_identity=log_identity), 1) for log_identity in (EDITION, "2" * 32, "")]
+        got = [
+            take(read(until_now=True, log_identity=log_identity), 1)
+            for log_identity in (EDITION, "2" * 32, "")
+        ]
         assert got == [["old"], ["new"], ["new"]]
         with pytest.raises(InvalidInput):
             next(read(log_identity="../x"))
@@ -120,7 +129,10 @@ class TestLines:
         with pytest.raises(LogFull):
             client.write(access, [line(b"x" * 60_000), line(b"x" * 60_000)])
 
-        assert [data[:30] for data, _ in read(until_now=True)] == [b"x" * 30, b"gridstead: this log has reache"]
+        assert [data[:30] for data, _ in read(until_now=True)] == [
+            b"x" * 30,
+            b"gridstead: this log has reache",
+        ]
 
 
 class TestOldWire:
@@ -129,11 +141,17 @@ class TestOldWire:
     @pytest.fixture
     def responses(self, stub, owner, clock):
         text = read_text(owner.address, NAME, clock.now()).encode()
-        signed = {"address": owner.address, "timestamp": clock.now(), "signed_hash": owner.sign(text)}
+        signed = {
+            "address": owner.address,
+            "timestamp": clock.now(),
+            "signed_hash": owner.sign(text),
+        }
         return stub.Read(ReadRequest(log_name=NAME, **signed))
 
     def test_writer_may_send_several_lines_in_a_message(self, stub, access, owner, responses):
-        requests = [WriteRequest(user=owner.address, log_name=NAME, data=b"one\r\ntwo\n", timestamp=7)]
+        requests = [
+            WriteRequest(user=owner.address, log_name=NAME, data=b"one\r\ntwo\n", timestamp=7)
+        ]
         stub.Write(iter(requests), metadata=[("authorization", f"Bearer {access.token}")])
 
         got = [next(responses) for _ in range(2)]
@@ -156,9 +174,13 @@ class TestOldWire:
             )  # fmt: skip
             assert [one.data for one in stub.Read(request) if one.line > last.line] == following
 
-    def test_line_that_is_too_long_for_a_message_comes_in_parts(self, client, owner, clock, responses, service):
+    def test_line_that_is_too_long_for_a_message_comes_in_parts(
+        self, client, owner, clock, responses, service
+    ):
         service._sink._limits = Limits()
-        client.write(access_to(owner.address, clock), [line(b"x" * (MAX_LINE_BYTES + 1)), line(b"y")])
+        client.write(
+            access_to(owner.address, clock), [line(b"x" * (MAX_LINE_BYTES + 1)), line(b"y")]
+        )
 
         assert [len(next(responses).data) for _ in range(3)] == [MAX_LINE_BYTES, 1, 1]
         service._sink._limits = Limits(log_bytes=MAX_BYTES)
@@ -192,10 +214,15 @@ class TestWriters:
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         assert not (root / victim).exists()
 
-    @pytest.mark.parametrize("metadata", [[], [("authorization", "Basic x")], [("authorization", "")]])
+    @pytest.mark.parametrize(
+        "metadata", [[], [("authorization", "Basic x")], [("authorization", "")]]
+    )
     def test_no_token_is_refused(self, stub, owner, metadata):
         with pytest.raises(grpc.RpcError) as caught:
-            stub.Write(iter([WriteRequest(user=owner.address, log_name=NAME, data=b"x")]), metadata=metadata)
+            stub.Write(
+                iter([WriteRequest(user=owner.address, log_name=NAME, data=b"x")]),
+                metadata=metadata,
+            )
 
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
@@ -221,7 +248,9 @@ class TestReaders:
     def signed(self, wallet, timestamp, name=NAME):
         return wallet.sign(read_text(wallet.address, name, timestamp).encode())
 
-    def test_milliseconds_and_a_checksummed_address_and_low_v_are_taken(self, stub, client, access, owner, clock):
+    def test_milliseconds_and_a_checksummed_address_and_low_v_are_taken(
+        self, stub, client, access, owner, clock
+    ):
         client.write(access, [line(b"x")])
         owner.low_v = True
         timestamp = clock.now() * 1000
@@ -241,28 +270,36 @@ class TestReaders:
         timestamp = (clock.now() - age_s) * factor
         signature = self.signed(owner, timestamp)
 
-        code = self.status(stub, address=owner.address, log_name=NAME, timestamp=timestamp, signed_hash=signature)
+        code = self.status(
+            stub, address=owner.address, log_name=NAME, timestamp=timestamp, signed_hash=signature
+        )
 
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
     def test_signature_for_another_log_is_refused(self, stub, owner, clock):
         signature = self.signed(owner, clock.now(), name="another")
 
-        code = self.status(stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature)
+        code = self.status(
+            stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature
+        )
 
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
     def test_signature_to_list_does_not_read(self, stub, owner, clock):
         signature = owner.sign(watch_text(owner.address, clock.now()).encode())
 
-        code = self.status(stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature)
+        code = self.status(
+            stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature
+        )
 
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
     def test_signature_of_another_wallet_is_refused(self, stub, owner, clock):
         signature = Wallet().sign(read_text(owner.address, NAME, clock.now()).encode())
 
-        code = self.status(stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature)
+        code = self.status(
+            stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature
+        )
 
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
@@ -272,14 +309,22 @@ class TestReaders:
 
         assert self.status(stub, address=owner.address, **fields) is grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(grpc.RpcError) as caught:
-            next(stub.WatchList(WatchListRequest(address=owner.address, timestamp=clock.now(), signed_hash=signature)))
+            next(
+                stub.WatchList(
+                    WatchListRequest(
+                        address=owner.address, timestamp=clock.now(), signed_hash=signature
+                    )
+                )
+            )
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
     @pytest.mark.parametrize("name", ["../" + "0x" + "11" * 20 + "/job", "", "a/b"])
     def test_name_that_is_a_path_is_refused(self, stub, owner, clock, name):
         signature = self.signed(owner, clock.now(), name=name)
 
-        code = self.status(stub, address=owner.address, log_name=name, timestamp=clock.now(), signed_hash=signature)
+        code = self.status(
+            stub, address=owner.address, log_name=name, timestamp=clock.now(), signed_hash=signature
+        )
 
         assert code is grpc.StatusCode.INVALID_ARGUMENT
 

@@ -12,7 +12,9 @@ from gridstead.rpc.logger import MAX_STREAMS
 
 
 def test_readers_do_not_take_the_files_of_logs(tmp_path):
-    """systemd lets a service have 1024 files unless it asks for more, and each reader may have a connection."""
+    """systemd lets a service have 1024 files unless it asks for more, and each reader may have a
+    connection.
+    """
     logger = LoggerProcess(tmp_path)
     logger.start("prlimit", "--nofile=1024:")
     logger.wait()

@@ -71,7 +71,9 @@ def quick(monkeypatch):
     """Each server started here finds dead peers within seconds, and its readers are to be seen."""
     options = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 500}
     monkeypatch.setattr(
-        rpc_logger, "KEEPALIVE_OPTIONS", tuple((k, options.get(k, v)) for k, v in rpc_logger.KEEPALIVE_OPTIONS)
+        rpc_logger,
+        "KEEPALIVE_OPTIONS",
+        tuple((k, options.get(k, v)) for k, v in rpc_logger.KEEPALIVE_OPTIONS),
     )
     made = []
     monkeypatch.setattr(rpc_logger, "Readers", lambda: made.append(Readers()) or made[-1])
@@ -85,7 +87,9 @@ def wait_until(is_so, *, patience_s=20):
         time.sleep(0.05)
 
 
-def test_reader_that_vanished_is_let_go(server_tls, service, authority, permit, owner, clock, quick):  # noqa: PLR0917
+def test_reader_that_vanished_is_let_go(
+    server_tls, service, authority, permit, owner, clock, quick
+):  # noqa: PLR0917
     service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     wire = Wire(server.start())

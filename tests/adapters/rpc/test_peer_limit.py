@@ -80,7 +80,9 @@ class TestPeerLimit:
     def test_threads_count_together(self, now):
         limit = PeerLimit(per_s=1, burst=100, what="calls", now=now)
         answered = []
-        threads = [threading.Thread(target=lambda: answered.append(take(limit, "a", 50))) for _ in range(8)]
+        threads = [
+            threading.Thread(target=lambda: answered.append(take(limit, "a", 50))) for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -147,7 +149,9 @@ def test_callers_behind_a_proxy_of_ours_do_not_take_from_each_other(now):
 def read(metrics):
     """Return the samples that Prometheus' own parser finds."""
     families = text_string_to_metric_families(metrics.text())
-    return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
+    return {
+        (one.name, *one.labels.values()): one.value for family in families for one in family.samples
+    }
 
 
 class TestMetrics:
@@ -163,7 +167,9 @@ class TestMetrics:
                 metrics.counted("call", fail)(error)
 
         samples = read(metrics)
-        counts = {key[-1]: value for key, value in samples.items() if key[0] == "gridstead_calls_total"}
+        counts = {
+            key[-1]: value for key, value in samples.items() if key[0] == "gridstead_calls_total"
+        }
         assert counts == {"ok": 1, "too-much": 2, "bug": 1}
         assert samples["gridstead_call_seconds_total", "call"] > 0
 

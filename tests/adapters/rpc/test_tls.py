@@ -11,7 +11,11 @@ from tests.fakes.certificates import Authority
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, ChallengeResponse
-from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIServicer, AuthAPIStub, add_AuthAPIServicer_to_server
+from gridstead.proto.sbatchapi_pb2_grpc import (
+    AuthAPIServicer,
+    AuthAPIStub,
+    add_AuthAPIServicer_to_server,
+)
 from gridstead.rpc.tls import AllowedNames, add_health, bind, grpc_server, peer_name
 
 
@@ -68,7 +72,9 @@ def test_caller_of_another_authority_is_refused(address, authority, tmp_path):
 
 def test_method_that_does_not_exist_is_told_so(address, authority):
     own = authority.issue("supervisor")
-    peer = GrpcPeer(address=address, ca=authority.certificate, certificate=own.certificate, key=own.key)
+    peer = GrpcPeer(
+        address=address, ca=authority.certificate, certificate=own.certificate, key=own.key
+    )
 
     with open_channel(peer) as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/nothing/Here")(b"", timeout=10)

@@ -26,14 +26,21 @@ def logs():
 def refusal(peer, method, *, stream=False):
     """The status of a call that sends no message."""
     with open_channel(peer) as channel:
-        call, sent = (channel.stream_unary, iter([NO_MESSAGE])) if stream else (channel.unary_unary, NO_MESSAGE)
+        call, sent = (
+            (channel.stream_unary, iter([NO_MESSAGE]))
+            if stream
+            else (channel.unary_unary, NO_MESSAGE)
+        )
         with pytest.raises(grpc.RpcError) as refused:
             call(method)(sent, timeout=10)
     return refused.value.code().name
 
 
 def test_server_with_threads_tells_only_the_caller(grid, ca, caplog):
-    assert refusal(GrpcPeer(address=grid.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch") == "INTERNAL"
+    assert (
+        refusal(GrpcPeer(address=grid.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
+        == "INTERNAL"
+    )
     assert caplog.records == []
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contract of port Scheduler is tested on: a way into a cluster, a user there, and the passing of time."""
+"""What the contract of port Scheduler is tested on: a way into a cluster, a user there, and the
+passing of time.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +28,33 @@ class Cluster(ABC):
     scheduler: Scheduler
     user: GridUser
 
-    def submission(self, script="exit 0", *, tasks=1, memory_mb=1, minutes=5, job_key=None, user=None):
+    def submission(
+        self, script="exit 0", *, tasks=1, memory_mb=1, minutes=5, job_key=None, user=None
+    ):
         return Submission(
             job_key=job_key or self.job_key(),
             user=user or self.user,
             resources=Resources(gpus=0, tasks=tasks, cpus_per_task=1, memory_per_cpu_mb=memory_mb),
             time_limit_min=minutes,
-            script=Script(text=f"#!/bin/bash\n{script}\n", environment={"GRIDSTEAD_TEST": "a b\nc=d'\""}),
+            script=Script(
+                text=f"#!/bin/bash\n{script}\n", environment={"GRIDSTEAD_TEST": "a b\nc=d'\""}
+            ),
         )
 
     def job_key(self) -> JobKey:
         """A job that nobody ever saw."""
-        job_id = JobId(chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256))
+        job_id = JobId(
+            chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256)
+        )
         return JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
 
     def find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
         """The attempt as slurmctld has it."""
         jobs = self.scheduler.live().attempts
-        return next((job for job in jobs if job.slurm_job_id == slurm_job_id and job.job_key == job_key), None)
+        return next(
+            (job for job in jobs if job.slurm_job_id == slurm_job_id and job.job_key == job_key),
+            None,
+        )
 
     @abstractmethod
     def now(self) -> int:

@@ -15,11 +15,16 @@ def test_submit_of_more_than_there_is_is_rejected_and_leaves_nothing_alive(clust
     with pytest.raises(SubmitRejected):
         cluster.scheduler.submit(submission)
 
-    assert not [job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key and job.alive]
+    assert not [
+        job
+        for job in cluster.scheduler.live().attempts
+        if job.job_key == submission.job_key and job.alive
+    ]
 
 
 @pytest.mark.parametrize(
-    "change", [{"uid": 0}, {"uid": 64030}, {"gid": 0}, {"address": "root"}, {"address": f"0x{'e' * 40}"}]
+    "change",
+    [{"uid": 0}, {"uid": 64030}, {"gid": 0}, {"address": "root"}, {"address": f"0x{'e' * 40}"}],
 )
 def test_submit_as_somebody_else_is_refused(cluster, change):
     submission = cluster.submission(user=replace(cluster.user, **change))
@@ -27,7 +32,9 @@ def test_submit_as_somebody_else_is_refused(cluster, change):
     with pytest.raises(GridsteadError):
         cluster.scheduler.submit(submission)
 
-    assert not [job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key]
+    assert not [
+        job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key
+    ]
 
 
 def test_the_gate_is_closed_while_a_name_does_not_resolve(cluster):

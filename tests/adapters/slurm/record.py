@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what a real Slurm prints, one file per command, for the tests of the parsers.
 
-Usage: record.py SSH_CONFIG [CONTROLLER]; needs a lab with a running cluster, two wallet users and an empty queue.
-Takes about two minutes: a time limit and a job of each kind of end.
+Usage: record.py SSH_CONFIG [CONTROLLER]; needs a lab with a running cluster, two wallet users and
+an empty queue. Takes about two minutes: a time limit and a job of each kind of end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Lab:
         """Return what a program prints."""
         words = ["env", *(f"{key}={value}" for key, value in (environment or {}).items()), *argv]
         line = " ".join(shlex.quote(word) for word in words)
-        return subprocess.run([*self._ssh, line], input=stdin, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [*self._ssh, line], input=stdin, capture_output=True, text=True, check=True
+        ).stdout
 
     def ask(self, command: Command) -> str:
         """Return what a command of ours prints."""
@@ -48,7 +50,12 @@ class Lab:
             f"--comment={CHAIN}/{slurm_name}/recorded-{number}", *options,
             stdin=f"#!/bin/bash\n{body}\n",
         ).strip()  # fmt: skip
-        self.run("scontrol", "update", f"JobId={slurm_job_id}", f"AdminComment={CHAIN}/{slurm_name}/recorded-{number}")
+        self.run(
+            "scontrol",
+            "update",
+            f"JobId={slurm_job_id}",
+            f"AdminComment={CHAIN}/{slurm_name}/recorded-{number}",
+        )
         return slurm_job_id
 
 

@@ -22,7 +22,11 @@ def test_submit_queues_one_attempt_that_carries_its_job_key(cluster):
 
     found = cluster.find(slurm_job_id, job_key)
     assert found.alive
-    assert (found.name, found.user, found.uid) == (job_key.job_id.slurm_name, cluster.user.address, cluster.user.uid)
+    assert (found.name, found.user, found.uid) == (
+        job_key.job_id.slurm_name,
+        cluster.user.address,
+        cluster.user.uid,
+    )
     assert found.time_limit_min == 5
     assert before - SKEW_S <= found.submitted_at <= cluster.now() + SKEW_S
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
@@ -125,7 +129,9 @@ def test_two_attempts_of_one_job_are_both_accounted(cluster):
 
 
 def test_accounting_of_a_name_that_never_was_is_empty(cluster):
-    sample = cluster.scheduler.accounting([cluster.job_key().job_id.slurm_name], since=cluster.now() - 60)
+    sample = cluster.scheduler.accounting(
+        [cluster.job_key().job_id.slurm_name], since=cluster.now() - 60
+    )
 
     assert sample.attempts == ()
     assert abs(sample.taken_at - cluster.now()) <= 5

@@ -31,7 +31,9 @@ from gridstead.services.agent import Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 SUBMISSION = Submission(
-    job_key=JobKey(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
+    job_key=JobKey(
+        job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
+    ),
     user=USER,
     resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
     time_limit_min=5,
@@ -57,7 +59,9 @@ class Bench:
         )
         own = authority.issue("agent")
         files = TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate)
-        self.server = AgentServer("localhost:0", files, scheduler=agent, reports=agent, allowed="supervisor")
+        self.server = AgentServer(
+            "localhost:0", files, scheduler=agent, reports=agent, allowed="supervisor"
+        )
         self.server.start()
         self.channels = []
 
@@ -176,7 +180,12 @@ def test_reports_arrive_by_cursor(bench):
 
     (report,) = client.pull(after=0, wait_s=0)
 
-    assert (report.event, report.slurm_job_id, report.uid, report.occurred_at) == ("end", 7, 200001, 5)
+    assert (report.event, report.slurm_job_id, report.uid, report.occurred_at) == (
+        "end",
+        7,
+        200001,
+        5,
+    )
     assert client.pull(after=report.sequence, wait_s=0) == ()
 
 

@@ -35,7 +35,9 @@ class CountingRunner:
 @pytest.fixture
 def storage(tmp_path):
     storage = UserStorage(
-        homes=tmp_path / "homes", shared_cache=tmp_path / "shared", persistent_cache=tmp_path / "kept"
+        homes=tmp_path / "homes",
+        shared_cache=tmp_path / "shared",
+        persistent_cache=tmp_path / "kept",
     )
     for path in (storage.homes, storage.shared_cache, storage.persistent_cache):
         path.mkdir()

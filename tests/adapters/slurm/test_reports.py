@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: kept in order, offered by cursor, never lost by a restart; the spool is read line by whole line."""
+"""Reports: kept in order, offered by cursor, never lost by a restart; the spool is read line by
+whole line.
+"""
 
 import threading
 

@@ -32,7 +32,11 @@ def cluster(request, authority):
     own = authority.issue("agent")
     accounts = FakeAccounts()
     agent = Agent(
-        slurm=FakeSlurm(fake), accounts=accounts, reports=FakeReportStore(), wallets=WalletRange(), clock=clock
+        slurm=FakeSlurm(fake),
+        accounts=accounts,
+        reports=FakeReportStore(),
+        wallets=WalletRange(),
+        clock=clock,
     )
     server = AgentServer(
         "localhost:0",
@@ -45,7 +49,10 @@ def cluster(request, authority):
     caller = authority.issue("supervisor")
     with open_channel(
         GrpcPeer(
-            address=f"localhost:{server.port}", ca=authority.certificate, certificate=caller.certificate, key=caller.key
+            address=f"localhost:{server.port}",
+            ca=authority.certificate,
+            certificate=caller.certificate,
+            key=caller.key,
         )
     ) as channel:
         under_test = FakeCluster(AgentClient(channel), fake, clock)

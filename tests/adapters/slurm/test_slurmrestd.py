@@ -17,7 +17,9 @@ from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import AssociationUnknown, SchedulerUnavailable, SubmitRejected
 
 SUBMISSION = Submission(
-    job_key=JobKey(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"),
+    job_key=JobKey(
+        job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
+    ),
     user=GridUser(address=f"0x{1:040x}", uid=200001, gid=100000),
     resources=Resources(gpus=2, tasks=4, cpus_per_task=2, memory_per_cpu_mb=64),
     time_limit_min=5,
@@ -58,7 +60,9 @@ class Bench:
     def __init__(self, path):
         self.server = Server(str(path), Handler)
         self.server.answers, self.server.requests = [], []
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
         self.thread.start()
         self.clock = FakeClock()
         self.tokens = iter(f"token-{number}" for number in range(9))
@@ -93,7 +97,11 @@ def bench(tmp_path):
 
 
 def errors(*numbers):
-    return {"errors": [{"error_number": number, "error": "no", "description": "why not"} for number in numbers]}
+    return {
+        "errors": [
+            {"error_number": number, "error": "no", "description": "why not"} for number in numbers
+        ]
+    }
 
 
 def test_a_refusal_says_what_and_why(bench):
@@ -207,7 +215,9 @@ def test_anything_else_is_not_known(bench, answer):
 
 
 # httpcore leaves a socket that could not connect to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
 def test_no_socket_is_unavailable(tmp_path):
     rest = Slurmrestd(
         socket=tmp_path / "none",

@@ -50,9 +50,14 @@ def silent(tmp_path):
     server.start()
     key_file, known_hosts_file = tmp_path / "key", tmp_path / "known_hosts"
     user_key.write_private_key_file(str(key_file))
-    known_hosts_file.write_text(f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n")
+    known_hosts_file.write_text(
+        f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n"
+    )
     yield ssh.SshAccess(
-        endpoint=f"127.0.0.1:{port}", user="operator", key_file=key_file, known_hosts_file=known_hosts_file
+        endpoint=f"127.0.0.1:{port}",
+        user="operator",
+        key_file=key_file,
+        known_hosts_file=known_hosts_file,
     )
     leave.set()
     server.join(PATIENCE_S)

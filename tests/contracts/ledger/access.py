@@ -89,7 +89,9 @@ def _own(model: ContractModel, contract: str, account: str) -> None:
 
 
 def refuse_strangers(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
-    """Refuse everybody: only another contract of the grid has the role, and it never calls from outside."""
+    """Refuse everybody: only another contract of the grid has the role, and it never calls from
+    outside.
+    """
     require_role(model, contract, role)
     raise AssertionError(f"{model.sender} has a role in {contract} that no account may have")
 

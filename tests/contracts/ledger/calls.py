@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be called: each function of the contracts beside what the model does for it, and one call on both sides."""
+"""What can be called: each function of the contracts beside what the model does for it, and one
+call on both sides.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,12 @@ def _ownership(contract: str) -> dict[str, Act]:
     }
 
 
-_NO_WRITER = partial(access.refuse_strangers, contract="JobRepository", role=access.META_SCHEDULER_ROLE)
-_NO_COUNTER = partial(access.refuse_strangers, contract="ProviderManager", role=access.CONTRACT_ROLE)
+_NO_WRITER = partial(
+    access.refuse_strangers, contract="JobRepository", role=access.META_SCHEDULER_ROLE
+)
+_NO_COUNTER = partial(
+    access.refuse_strangers, contract="ProviderManager", role=access.CONTRACT_ROLE
+)
 _NO_OWNER = partial(access.refuse_non_owners, contract="ProviderJobQueues")
 
 MODEL: dict[str, dict[str, Act]] = {
@@ -82,7 +88,15 @@ MODEL: dict[str, dict[str, Act]] = {
     "JobRepository": {
         **dict.fromkeys(
             (
-                *("create", "setMatched", "setUnmatched", "setClaimed", "setRunning", "setReport", "setEnded"),
+                *(
+                    "create",
+                    "setMatched",
+                    "setUnmatched",
+                    "setClaimed",
+                    "setRunning",
+                    "setReport",
+                    "setEnded",
+                ),
                 *("setCancelRequested", "setDelegateSpendingAuthority", "addTopUp", "takeTopUp"),
             ),
             _NO_WRITER,
@@ -91,7 +105,10 @@ MODEL: dict[str, dict[str, Act]] = {
     },
     "ProviderJobQueues": {"push": _NO_OWNER, "pop": _NO_OWNER, **_ownership("ProviderJobQueues")},
     "Constants": {
-        **{constants.setter(name): partial(constants.change, name=name) for name in constants.DEFAULTS},
+        **{
+            constants.setter(name): partial(constants.change, name=name)
+            for name in constants.DEFAULTS
+        },
         **_ownership("Constants"),
     },
     "Credit": {
@@ -128,7 +145,9 @@ class Call:
         return f"{when}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
 
     def play(self, model: ContractModel) -> tuple[str, tuple[str, ...]] | None:
-        """Let time pass and call the model; return the error, if it is refused: then nothing else changed."""
+        """Let time pass and call the model; return the error, if it is refused: then nothing else
+        changed.
+        """
         model.now += self.wait
         model.block += self.blocks
         model.sender = self.sender

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts' side: signed transactions, one per block, their receipts, their reasons, and what views answer."""
+"""The contracts' side: signed transactions, one per block, their receipts, their reasons, and what
+views answer.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,12 @@ class Chain:
         requests = []
         for one in views:
             data = _data(one.contract, one.function, one.arguments)
-            requests.append(("eth_call", [{"to": self._addresses[one.contract], "data": data}, "latest"]))
-        return [_answer(view, raw) for view, raw in zip(views, self._node.batch(requests), strict=True)]
+            requests.append(
+                ("eth_call", [{"to": self._addresses[one.contract], "data": data}, "latest"])
+            )
+        return [
+            _answer(view, raw) for view, raw in zip(views, self._node.batch(requests), strict=True)
+        ]
 
     def save(self) -> None:
         """Keep the chain as it is now."""
@@ -96,9 +102,13 @@ class Chain:
 
     def _transact(self, sender: str, to: str, data: str) -> Mapping[str, Any]:
         payload = Payload(to=to, data=data, gas=None)
-        fields = to_fields(payload, chain_id=self._chain_id, nonce=self._nonces[sender], gas=GAS, fees=FEES)
+        fields = to_fields(
+            payload, chain_id=self._chain_id, nonce=self._nonces[sender], gas=GAS, fees=FEES
+        )
         self._nonces[sender] += 1
-        return self._node.ask("eth_sendRawTransactionSync", self._wallets[sender].sign_transaction(fields).raw)
+        return self._node.ask(
+            "eth_sendRawTransactionSync", self._wallets[sender].sign_transaction(fields).raw
+        )
 
     def _reason(self, transaction_hash: str) -> tuple[str, tuple[str, ...]]:
         trace = self._node.ask("debug_traceTransaction", transaction_hash, _TOP_CALL)
@@ -107,7 +117,9 @@ class Chain:
     def _event(self, log: Mapping[str, Any]) -> LedgerEvent:
         names = {address: name for name, address in self._addresses.items()}
         contract = names[log["address"].lower()]
-        (kind,) = (one for one in artifact(contract).events.values() if one.topic == log["topics"][0])
+        (kind,) = (
+            one for one in artifact(contract).events.values() if one.topic == log["topics"][0]
+        )
         values = tuple(kind.decode(log).values())
         if kind.name == "BatchElementSkipped":
             job_id, refusal = values

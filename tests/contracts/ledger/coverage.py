@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign must have seen, by the contracts' own ABIs and the table of moves, to prove something."""
+"""What a campaign must have seen, by the contracts' own ABIs and the table of moves, to prove
+something.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from tests.contracts.ledger.replay import Replay
 from gridstead.domain.lifecycle import LEGAL
 
 # Roles never change their administrator; the one writer of records keeps its role.
-NEVER_TOLD = {("JobRepository", "RoleRevoked"), *((contract, "RoleAdminChanged") for contract in MODEL)}
+NEVER_TOLD = {
+    ("JobRepository", "RoleRevoked"),
+    *((contract, "RoleAdminChanged") for contract in MODEL),
+}
 # Only another contract of the grid may call these, so each is called, and refused.
 NEVER_ACCEPTED = {(contract, name) for contract in INNER for name in MODEL[contract]}
 NEVER_ACCEPTED |= {("ProviderManager", "incJobCount")}
@@ -44,9 +49,12 @@ def gaps(replay: Replay) -> dict[str, list]:
     """Return what was never seen of that which exists, by its kind; nothing if all was seen."""
     texts = {arguments[0] for name, arguments in replay.refusals if name == "Error"}
     found = {
-        "moves": {(start, end) for start, ends in LEGAL.items() for end in ends} - set(replay.moves),
+        "moves": {(start, end) for start, ends in LEGAL.items() for end in ends}
+        - set(replay.moves),
         "functions that no sequence called": _entries("function") - set(replay.called),
-        "functions that were always refused": _entries("function") - NEVER_ACCEPTED - set(replay.accepted),
+        "functions that were always refused": _entries("function")
+        - NEVER_ACCEPTED
+        - set(replay.accepted),
         "errors": {name for _, name in _entries("error")} - {name for name, _ in replay.refusals},
         "events": _entries("event") - NEVER_TOLD - set(replay.told),
         "texts": {words for words in TEXTS if not any(text.startswith(words) for text in texts)},
@@ -57,12 +65,18 @@ def gaps(replay: Replay) -> dict[str, list]:
 
 @cache
 def _entries(kind: str) -> frozenset[tuple[str, str]]:
-    """Return contract and name of each entry of the ABIs of that kind; of functions those that write."""
+    """Return contract and name of each entry of the ABIs of that kind; of functions those that
+    write.
+    """
     found = set()
     for contract in MODEL:
         abi = json.loads((files("gridstead") / "abi" / f"{contract}.json").read_text())["abi"]
         entries = [one for one in abi if one["type"] == kind]
-        found |= {(contract, one["name"]) for one in entries if one.get("stateMutability") not in ("view", "pure")}
+        found |= {
+            (contract, one["name"])
+            for one in entries
+            if one.get("stateMutability") not in ("view", "pure")
+        }
     return frozenset(found)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credit: balances and allowances, in the wording of OpenZeppelin 4; allowances by signature as in ERC-2612."""
+"""Credit: balances and allowances, in the wording of OpenZeppelin 4; allowances by signature as in
+ERC-2612.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def use_permit(model: ContractModel, owner: str, spender: str, value: int, *sign
     demand(model.now <= deadline, "ERC20Permit: expired deadline")
     demand(int.from_bytes(s) <= permit.HALF_ORDER, "ECDSA: invalid signature 's' value")
     used = model.state.permits_used.get(owner, 0)
-    digest = permit.digest(model.addresses[CREDIT], model.chain_id, (owner, spender, value, used, deadline))
+    digest = permit.digest(
+        model.addresses[CREDIT], model.chain_id, (owner, spender, value, used, deadline)
+    )
     demand(permit.signer(digest, v, r, s) == owner, "ERC20Permit: invalid signature")
     model.state.permits_used[owner] = used + 1
     _allow(model, owner, spender, value)

@@ -31,7 +31,9 @@ class Keeper:
         wild: Where signatures come from.
     """
 
-    def __init__(self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls) -> None:
+    def __init__(
+        self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls
+    ) -> None:
         self._random = random
         self._world = model
         self._cast = cast
@@ -46,7 +48,12 @@ class Keeper:
 
     def open_or_close(self) -> Call:
         """Close the set, or open it if it is closed."""
-        return Call(self._cast.admin.address, GRID, "setEnableRequestNewJob", (not self._world.state.takes_jobs,))
+        return Call(
+            self._cast.admin.address,
+            GRID,
+            "setEnableRequestNewJob",
+            (not self._world.state.takes_jobs,),
+        )
 
     def open(self) -> Call:
         """Open the set if it is closed."""
@@ -67,8 +74,14 @@ class Keeper:
     def hand_over(self) -> Call:
         """Offer, give or give up a contract."""
         contract = self._random.choice(["Constants", "Credit"])
-        function = self._random.choice(["offerOwnership"] * 4 + ["transferOwnership"] * 2 + ["renounceOwnership"])
-        to = () if function == "renounceOwnership" else (self._random.choice([self._wild.account(), NOBODY]),)
+        function = self._random.choice(
+            ["offerOwnership"] * 4 + ["transferOwnership"] * 2 + ["renounceOwnership"]
+        )
+        to = (
+            ()
+            if function == "renounceOwnership"
+            else (self._random.choice([self._wild.account(), NOBODY]),)
+        )
         return Call(self._owner(contract), contract, function, to)
 
     def accept(self) -> Call:
@@ -81,10 +94,20 @@ class Keeper:
         """Give somebody a role, take it back, or let him give it up."""
         contract = self._random.choice([GRID, MANAGER])
         role = self._random.choice([ADMIN_ROLE, META_SCHEDULER_ROLE])
-        accounts = {one.address for one in self._cast.wallets} - {self._cast.admin.address, self._cast.operator.address}
-        holders = [one for one in sorted(accounts) if (contract, role, one) in self._world.state.members]
+        accounts = {one.address for one in self._cast.wallets} - {
+            self._cast.admin.address,
+            self._cast.operator.address,
+        }
+        holders = [
+            one for one in sorted(accounts) if (contract, role, one) in self._world.state.members
+        ]
         if not holders or self._random.random() < 0.2:
-            return Call(self._cast.admin.address, contract, "grantRole", (role, self._random.choice(sorted(accounts))))
+            return Call(
+                self._cast.admin.address,
+                contract,
+                "grantRole",
+                (role, self._random.choice(sorted(accounts))),
+            )
         holder = self._random.choice(holders)
         if self._random.random() < 0.5:
             return Call(holder, contract, "renounceRole", (role, holder))
@@ -119,7 +142,10 @@ class Keeper:
 
     def offer(self) -> Call:
         """Change what a provider offers."""
-        provider, prices = self._random.choice(self._cast.providers), self._random.choice(PRICE_LISTS[:4])
+        provider, prices = (
+            self._random.choice(self._cast.providers),
+            self._random.choice(PRICE_LISTS[:4]),
+        )
         match self._random.choice(["register", "prices", "drain", "resume", "resume"]):
             case "register":
                 return self._registration(provider)
@@ -159,7 +185,12 @@ class Keeper:
         spender = self._random.choice([other, self._world.grid])
         return self._random.choice(
             [
-                Call(self._owner("Credit"), "Credit", "mint", (self._random.choice([customer, NOBODY]), amount)),
+                Call(
+                    self._owner("Credit"),
+                    "Credit",
+                    "mint",
+                    (self._random.choice([customer, NOBODY]), amount),
+                ),
                 Call(customer, "Credit", "transfer", (other, amount)),
                 Call(customer, "Credit", "increaseAllowance", (spender, amount)),
                 Call(customer, "Credit", "decreaseAllowance", (spender, amount)),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetaScheduler: who may ask what of it; what a step then does to jobs and credits is told in steps.py."""
+"""MetaScheduler: who may ask what of it; what a step then does to jobs and credits is told in
+steps.py.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from gridstead.domain.lifecycle import COLD, JobState
 # For customers.
 
 
-def request(model: ContractModel, definition: tuple, lock: int, name: bytes, delegates: bool) -> None:  # noqa: FBT001
+def request(
+    model: ContractModel, definition: tuple, lock: int, name: bytes, delegates: bool
+) -> None:  # noqa: FBT001
     """Lock credits of the caller and ask for a job."""
     if not model.state.takes_jobs:
         raise Refused("NewJobRequestDisabled")
@@ -35,10 +39,14 @@ def request(model: ContractModel, definition: tuple, lock: int, name: bytes, del
 
 
 def request_with_permit(model: ContractModel, *arguments: object) -> None:
-    """Do as ``request``, after a permit for exactly the lock; one that fails does not matter by itself."""
+    """Do as ``request``, after a permit for exactly the lock; one that fails does not matter by
+    itself.
+    """
     asked, (deadline, v, r, s) = arguments[:4], arguments[4:]
     lock = asked[1]
-    model.attempt(lambda: credit.use_permit(model, model.sender, model.grid, lock, deadline, v, r, s))
+    model.attempt(
+        lambda: credit.use_permit(model, model.sender, model.grid, lock, deadline, v, r, s)
+    )
     request(model, *asked)
 
 
@@ -64,7 +72,9 @@ def top_up(model: ContractModel, job_id: bytes, amount: int) -> None:
 def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
     """Lock another slice's price of the customer's credits, if less than a slice of time remains."""
     job = records.find(model, job_id)
-    if model.sender not in (job.customer, job.provider) and not has_role(model, GRID, META_SCHEDULER_ROLE):
+    if model.sender not in (job.customer, job.provider) and not has_role(
+        model, GRID, META_SCHEDULER_ROLE
+    ):
         raise Refused("CustomerMetaSchedulerProviderOnly")
     if not may_spend(job):
         raise Refused("NoSpendingAuthority")
@@ -85,7 +95,9 @@ def set_delegates(model: ContractModel, job_id: bytes, delegates: bool) -> None:
 
 
 def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_UINT) -> None:
-    """Give a job to a provider and fix its price, if a minute of the whole job costs no more than the limit."""
+    """Give a job to a provider and fix its price, if a minute of the whole job costs no more than
+    the limit.
+    """
     require_role(model, GRID, META_SCHEDULER_ROLE)
     if not providers.is_valid_for_scheduling(model, provider):
         raise Refused("ProviderNotJoined")
@@ -168,7 +180,9 @@ def settle(model: ContractModel, job_id: bytes, status: int, *report: Any) -> No
     steps.settle(model, job, to, steps.Report(*report))
 
 
-def set_status(model: ContractModel, job_id: bytes, status: int, minutes: int, error: str, exit_code: int) -> None:
+def set_status(
+    model: ContractModel, job_id: bytes, status: int, minutes: int, error: str, exit_code: int
+) -> None:
     """Start a job now, or end it and pay by whole minutes: the call of the published ABI."""
     job = _assigned(model, job_id)
     to = _to_state(status)
@@ -208,7 +222,9 @@ def withdraw(model: ContractModel, amount: int) -> None:
 
 
 def each(model: ContractModel, elements: Iterable[tuple], *, act: Callable[..., None]) -> None:
-    """Act for each element (a job's id first); one that is refused is told, with the reason, and changes nothing."""
+    """Act for each element (a job's id first); one that is refused is told, with the reason, and
+    changes nothing.
+    """
     for element in elements:
         refused = model.attempt(lambda element=element: act(model, *element))
         if refused is not None:
@@ -221,7 +237,9 @@ def refuse_many(model: ContractModel, job_ids: Iterable[bytes]) -> None:
 
 
 def may_spend(job: Job) -> bool:
-    """Return whether its customer's credits may prolong a job: he said so, and has not asked to cancel it since."""
+    """Return whether its customer's credits may prolong a job: he said so, and has not asked to
+    cancel it since.
+    """
     return job.delegates and not job.cancel_requested
 
 
@@ -269,7 +287,9 @@ def _take_one(model: ContractModel, kind: Kind, tell: Callable[[ContractModel, J
         raise Refused("NoJob")
 
 
-def _take_many(model: ContractModel, kind: Kind, tell: Callable[[ContractModel, Job], None], most: int) -> None:
+def _take_many(
+    model: ContractModel, kind: Kind, tell: Callable[[ContractModel, Job], None], most: int
+) -> None:
     for _ in range(min(most, 10**6)):
         job, _ = records.pop(model, kind)
         if job is None:

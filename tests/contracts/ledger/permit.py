@@ -10,8 +10,12 @@ from eth_utils.crypto import keccak
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 HALF_ORDER = ORDER // 2
-PERMIT = keccak(text="Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)")
-DOMAIN = keccak(text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+PERMIT = keccak(
+    text="Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
+)
+DOMAIN = keccak(
+    text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+)
 _WORD, _RECOVERY_BASE = "bytes32", 27
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the next call: mostly a wise one, now and then a wild one, and how much time passes before."""
+"""Chooses the next call: mostly a wise one, now and then a wild one, and how much time passes
+before.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Player:
             return replace(call, wait=self._random.randint(0, 5))
         if chance < 0.9:
             return replace(call, wait=self._random.randint(6, 900))
-        return replace(call, wait=self._random.randint(901, 9000), blocks=self._random.randint(1, 12))
+        return replace(
+            call, wait=self._random.randint(901, 9000), blocks=self._random.randint(1, 12)
+        )
 
 
 def _weighted(sensible: SensibleCalls, keeper: Keeper) -> dict[Play, int]:

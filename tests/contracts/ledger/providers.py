@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderManager: who may take jobs, with which machines, at which prices, and the list of those approved."""
+"""ProviderManager: who may take jobs, with which machines, at which prices, and the list of those
+approved.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,16 @@ def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple
         raise Refused("InvalidTotalCpus")
     if sum(memory) == 0:
         raise Refused("InvalidTotalMem")
-    model.state.waiting[model.sender] = Profile(hardware=hardware, labels=labels, prices=_bounded(prices))
+    model.state.waiting[model.sender] = Profile(
+        hardware=hardware, labels=labels, prices=_bounded(prices)
+    )
     model.emit(MANAGER, "ProviderWaitingForApproval", model.sender)
 
 
 def set_prices(model: ContractModel, prices: tuple) -> None:
-    """Change the caller's prices for later matches; a request that waits must not bring older ones back."""
+    """Change the caller's prices for later matches; a request that waits must not bring older ones
+    back.
+    """
     if not is_joined(model, model.sender):
         raise Refused("NoProvider")
     new = _bounded(prices)

@@ -16,11 +16,14 @@ from tests.devnet import COIN
 
 from gridstead.adapters.chain.abi import artifact
 
-DEFINITION = "(uint64,uint64,uint64,uint64,string,uint8,(string,string)[],((string,string),bytes2)[])"
+DEFINITION = (
+    "(uint64,uint64,uint64,uint64,string,uint8,(string,string)[],((string,string),bytes2)[])"
+)
 HARDWARE = "(uint64,uint64[],uint64[],uint64[])"
 PRICES = "(uint256,uint256,uint256)"
 LABELS = "(string,string)[]"
-# What only contracts of the grid may write: with a role there the admin could break what the model takes for granted.
+# What only contracts of the grid may write: with a role there the admin could break what the model
+# takes for granted.
 INNER = ("JobRepository", "ProviderJobQueues")
 
 SCRIPT = "abcdefghijklmnopqrstuv"
@@ -90,13 +93,17 @@ class RandomCalls:
     def call(self) -> Call:
         """Return a call of any function by anybody."""
         contract, function = self._random.choice(self._functions)
-        return Call(self._sender(contract, function), contract, function, self.arguments(contract, function))
+        return Call(
+            self._sender(contract, function), contract, function, self.arguments(contract, function)
+        )
 
     def arguments(self, contract: str, function: str) -> tuple:
         """Return arguments of a function."""
         inputs = artifact(contract).functions[function].inputs
         values = tuple(self._value(kind, function) for kind in inputs)
-        return values[:4] + self.permission(values[1]) if function.endswith("WithPermit") else values
+        return (
+            values[:4] + self.permission(values[1]) if function.endswith("WithPermit") else values
+        )
 
     def job_id(self) -> bytes:
         """Return a job's id, now and then one of no job."""
@@ -132,7 +139,9 @@ class RandomCalls:
         if kind == "address":
             return self._random.choice([self.account(), self.account(), NOBODY, self._world.grid])
         if kind.endswith("[]"):
-            return tuple(self._value(kind[:-2], function) for _ in range(self._random.randint(0, 4)))
+            return tuple(
+                self._value(kind[:-2], function) for _ in range(self._random.randint(0, 4))
+            )
         return tuple(self._value(one, function) for one in kind.strip("()").split(","))
 
     def _pools(self, function: str) -> dict[str, tuple]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobRepository and ProviderJobQueues: the jobs, the one way to move them, and who waits to be told what."""
+"""JobRepository and ProviderJobQueues: the jobs, the one way to move them, and who waits to be told
+what.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def to_resources(definition: tuple) -> Resources:
 
 
 def is_valid(definition: tuple) -> bool:
-    """Return whether a definition is taken: something is asked for, no more and in no more words than the bounds."""
+    """Return whether a definition is taken: something is asked for, no more and in no more words
+    than the bounds.
+    """
     *_, script, storage_type, uses, affinity = definition
     labels = [*uses, *(label for label, _ in affinity)]
     return (
@@ -40,7 +44,9 @@ def is_valid(definition: tuple) -> bool:
     )
 
 
-def create(model: ContractModel, definition: tuple, lock: int, name: bytes, *, delegates: bool) -> Job:
+def create(
+    model: ContractModel, definition: tuple, lock: int, name: bytes, *, delegates: bool
+) -> Job:
     """Store a job of the caller."""
     _fit(lock)
     job = Job(
@@ -85,7 +91,9 @@ def move(model: ContractModel, job: Job, to: JobState, **changes: object) -> Non
 
 
 def unmatch(model: ContractModel, job: Job) -> None:
-    """Take a job from its provider; the next claim tells the whole lock, so no top-up waits any more."""
+    """Take a job from its provider; the next claim tells the whole lock, so no top-up waits any
+    more.
+    """
     move(model, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0)
 
 
@@ -94,14 +102,32 @@ def report(model: ContractModel, job: Job, exit_code: int, error: str) -> None:
     change(model, job, exit_code=exit_code, error=error or job.error)
 
 
-def end(model: ContractModel, job: Job, to: JobState, *, cost: int = 0, exit_code: int = 0, error: str = "") -> None:
+def end(
+    model: ContractModel,
+    job: Job,
+    to: JobState,
+    *,
+    cost: int = 0,
+    exit_code: int = 0,
+    error: str = "",
+) -> None:
     """End a job."""
-    move(model, job, to, ended_at=model.now, final_cost=cost, exit_code=exit_code, error=error or job.error)
+    move(
+        model,
+        job,
+        to,
+        ended_at=model.now,
+        final_cost=cost,
+        exit_code=exit_code,
+        error=error or job.error,
+    )
 
 
 def top_up(model: ContractModel, job: Job, amount: int) -> None:
     """Add to the lock, and tell the provider unless it has something to be told already."""
-    change(model, job, lock=_fit(job.lock + _fit(amount)), pending_top_up=job.pending_top_up + amount)
+    change(
+        model, job, lock=_fit(job.lock + _fit(amount)), pending_top_up=job.pending_top_up + amount
+    )
     if not job.pending_top_up:
         push(model, Kind.TOP_UP, job)
 
@@ -113,7 +139,8 @@ def push(model: ContractModel, kind: Kind, job: Job) -> None:
 
 
 def pop(model: ContractModel, kind: Kind) -> tuple[Job | None, bool]:
-    """Take the caller's oldest entry that still means something; stale ones are dropped, a bounded number at a time.
+    """Take the caller's oldest entry that still means something; stale ones are dropped, a bounded
+    number at a time.
 
     Returns:
         Its job, None if none was found; whether the queue is empty now.

@@ -27,7 +27,8 @@ class Replay:
         accounts: Whose credits and records are compared.
 
     Attributes:
-        refusals: How often each error was seen, by its reason: name and arguments; those of batch elements too.
+        refusals: How often each error was seen, by its reason: name and arguments; those of batch
+            elements too.
         told: How often each event was seen, by contract and name.
         moves: How often each move between two states was seen.
         called: How often each function was called, by contract and name.
@@ -59,7 +60,9 @@ class Replay:
         mined = self.chain.send(call, time=self.model.now)
         _same("block and time", (self.model.block, self.model.now), (mined.block, mined.time))
         _same("outcome", refusal, mined.reason)
-        for expected, told in zip_longest(map(_plain, self.model.events), map(_plain, mined.events)):
+        for expected, told in zip_longest(
+            map(_plain, self.model.events), map(_plain, mined.events)
+        ):
             _same("events", expected, told)
         views = list(of_every_call(self.model, self.accounts))
         if call.contract != "MetaScheduler":
@@ -69,7 +72,12 @@ class Replay:
 
     def compare_all(self) -> None:
         """Compare everything that is known."""
-        self.compare([*of_every_call(self.model, self.accounts), *of_everything_else(self.model, self.accounts)])
+        self.compare(
+            [
+                *of_every_call(self.model, self.accounts),
+                *of_everything_else(self.model, self.accounts),
+            ]
+        )
 
     def compare(self, views: list[View]) -> None:
         """Ask the contracts and compare their answers."""
@@ -92,7 +100,9 @@ class Replay:
 
 def _same(what: str, model: Any, contracts: Any) -> None:
     if model != contracts:
-        raise Disagreement(f"{what} differ\n  model:     {describe(model)}\n  contracts: {describe(contracts)}")
+        raise Disagreement(
+            f"{what} differ\n  model:     {describe(model)}\n  contracts: {describe(contracts)}"
+        )
 
 
 def _plain(event: LedgerEvent) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that make sense where things stand, so that jobs live, most to their end: what actors of a grid do."""
+"""Calls that make sense where things stand, so that jobs live, most to their end: what actors of a
+grid do.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class SensibleCalls:
         wild: Where a bad element of a batch comes from.
     """
 
-    def __init__(self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls) -> None:
+    def __init__(
+        self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls
+    ) -> None:
         self._random = random
         self._world = model
         self._cast = cast
@@ -51,7 +55,9 @@ class SensibleCalls:
         """Ask for a job."""
         customer = self._random.choice((self._cast.rich.address,) * 4 + (self._cast.poor.address,))
         least = self._world.state.constants["minimumAmount"]
-        lock = least + self._random.choice([0, 0, 0, 1, 50 * COIN, 50 * COIN, 900 * COIN, 900 * COIN, -1])
+        lock = least + self._random.choice(
+            [0, 0, 0, 1, 50 * COIN, 50 * COIN, 900 * COIN, 900 * COIN, -1]
+        )
         return Call(customer, GRID, "requestNewJob", self._asked(lock))
 
     def request_with_permit(self) -> Call:
@@ -93,25 +99,39 @@ class SensibleCalls:
     def delegate(self) -> Call:
         """Say who may prolong a job."""
         job = self._job(*S)
-        return Call(job.customer, GRID, "setDelegateSpendingAuthority", (job.id, self._random.random() < 0.8))
+        return Call(
+            job.customer,
+            GRID,
+            "setDelegateSpendingAuthority",
+            (job.id, self._random.random() < 0.8),
+        )
 
     # The matching service.
 
     def match(self) -> Call:
         """Match a job, in the old way."""
-        return Call(self._operator, GRID, "metaSchedule", (self._job(S.PENDING).id, self._free_provider()))
+        return Call(
+            self._operator, GRID, "metaSchedule", (self._job(S.PENDING).id, self._free_provider())
+        )
 
     def match_at_most(self) -> Call:
         """Match a job, at a limit near its price."""
         job, provider = self._job(S.PENDING), self._free_provider()
-        return Call(self._operator, GRID, "metaScheduleAtMost", (job.id, provider, self._limit(job, provider)))
+        return Call(
+            self._operator,
+            GRID,
+            "metaScheduleAtMost",
+            (job.id, provider, self._limit(job, provider)),
+        )
 
     def match_many(self) -> Call:
         """Match all jobs that wait, most of them well."""
         pending = self._jobs(S.PENDING)
         provider = self._free_provider()
         matches = [(job.id, provider, self._limit(job, provider)) for job in pending]
-        return Call(self._operator, GRID, "metaScheduleMany", (self._spoiled("metaScheduleMany", matches),))
+        return Call(
+            self._operator, GRID, "metaScheduleMany", (self._spoiled("metaScheduleMany", matches),)
+        )
 
     def time_out(self) -> Call:
         """Take a job from a provider."""
@@ -130,7 +150,12 @@ class SensibleCalls:
 
     def claim_many(self) -> Call:
         """Claim some jobs."""
-        return Call(self._waiting(Kind.CLAIMABLE), GRID, "claimJobs", (self._random.choice([0, 1, 2, 50, MAX_UINT]),))
+        return Call(
+            self._waiting(Kind.CLAIMABLE),
+            GRID,
+            "claimJobs",
+            (self._random.choice([0, 1, 2, 50, MAX_UINT]),),
+        )
 
     def take_other(self) -> Call:
         """Take a cancellation or a top-up, one or several."""
@@ -191,12 +216,16 @@ class SensibleCalls:
     # Anyone.
 
     def expire(self) -> Call:
-        """Expire a job at the last moment at which it is refused, or at the first at which it is not."""
+        """Expire a job at the last moment at which it is refused, or at the first at which it is
+        not.
+        """
         return self._expiry(self._job(S.META_SCHEDULED, S.SCHEDULED, S.RUNNING))
 
     def expire_cancelled(self) -> Call:
         """Expire a run that its customer wants to end, at one of these moments."""
-        return self._expiry(self._choice([job for job in self._jobs(S.RUNNING) if job.cancel_requested]))
+        return self._expiry(
+            self._choice([job for job in self._jobs(S.RUNNING) if job.cancel_requested])
+        )
 
     def _expiry(self, job: Job) -> Call:
         last = steps.expiry(self._world, job)
@@ -221,7 +250,9 @@ class SensibleCalls:
         return self._random.choice(some)
 
     def _jobs(self, *states: JobState) -> list[Job]:
-        return [job for state in states for job in self._world.state.jobs.values() if job.state is state]
+        return [
+            job for state in states for job in self._world.state.jobs.values() if job.state is state
+        ]
 
     def _job(self, *states: JobState) -> Job:
         return self._choice(self._jobs(*states))
@@ -231,7 +262,11 @@ class SensibleCalls:
         return [job for job in self._jobs(*states) if job.provider == provider]
 
     def _free_provider(self) -> str:
-        able = [one for one in self._cast.providers if providers.is_valid_for_scheduling(self._world, one)]
+        able = [
+            one
+            for one in self._cast.providers
+            if providers.is_valid_for_scheduling(self._world, one)
+        ]
         return self._choice(able)
 
     def _waiting(self, kind: Kind) -> str:
@@ -249,11 +284,17 @@ class SensibleCalls:
 
     def _limit(self, job: Job, provider: str) -> int:
         price = price_per_minute(job.resources, providers.standing(self._world, provider).prices)
-        return max(0, price + self._random.choice([0, 0, 1, -1])) if self._random.random() < 0.6 else MAX_UINT
+        return (
+            max(0, price + self._random.choice([0, 0, 1, -1]))
+            if self._random.random() < 0.6
+            else MAX_UINT
+        )
 
     def _started_at(self, job: Job) -> int:
         now = self._world.now
-        return self._random.choice([now, job.claimed_at, (job.claimed_at + now) // 2, job.claimed_at - 50, now + 50, 0])
+        return self._random.choice(
+            [now, job.claimed_at, (job.claimed_at + now) // 2, job.claimed_at - 50, now + 50, 0]
+        )
 
     def _run(self) -> int:
         return self._random.choice([0, 1, 59, 61, 600, 3600, 86400])
@@ -262,11 +303,22 @@ class SensibleCalls:
         elapsed = max(0, self._world.now + wait - job.started_at) if job.state is S.RUNNING else 0
         told = [elapsed, elapsed, elapsed // 2, elapsed - 1, elapsed + 1, elapsed + 900, 0]
         seconds = min(max(0, self._random.choice(told)), 2**64 - 1)
-        status = self._random.choice([S.FINISHED, *sorted(COLD), S.META_SCHEDULED, BEYOND_ALL_STATES])
-        return job.id, status, seconds, self._random.choice([0, 256, -1]), self._random.choice(TEXTS[:3]), job.id
+        status = self._random.choice(
+            [S.FINISHED, *sorted(COLD), S.META_SCHEDULED, BEYOND_ALL_STATES]
+        )
+        return (
+            job.id,
+            status,
+            seconds,
+            self._random.choice([0, 256, -1]),
+            self._random.choice(TEXTS[:3]),
+            job.id,
+        )
 
     def _spoiled(self, function: str, elements: list) -> tuple:
-        """Return the elements in any order, now and then with one among them that nobody would send."""
+        """Return the elements in any order, now and then with one among them that nobody would
+        send.
+        """
         if self._random.random() < 0.4:
             (extra,) = self._wild.arguments(GRID, function)
             elements = [*elements, *extra]

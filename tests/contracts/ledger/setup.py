@@ -67,7 +67,9 @@ def found(chain: Chain, admin: str) -> ContractModel:
     addresses = {"Credit": chain.create(admin, "Credit", SUPPLY)}
     for name in ("Constants", "ProviderManager", "JobRepository"):
         addresses[name] = chain.create(admin, name)
-    addresses["ProviderJobQueues"] = chain.create(admin, "ProviderJobQueues", addresses["JobRepository"])
+    addresses["ProviderJobQueues"] = chain.create(
+        admin, "ProviderJobQueues", addresses["JobRepository"]
+    )
     parts = ("Credit", "Constants", "ProviderManager", "ProviderJobQueues", "JobRepository")
     grid = chain.create(admin, "MetaScheduler", *(addresses[name] for name in parts))
     model = ContractModel({**addresses, "MetaScheduler": grid}, CHAIN_ID)
@@ -88,7 +90,9 @@ def set_up(model: ContractModel, people: Cast) -> Iterator[Call]:
     yield Call(admin, "ProviderJobQueues", "offerOwnership", (grid,))
     yield Call(admin, "ProviderJobQueues", "transferOwnership", (grid,))
     yield Call(admin, "MetaScheduler", "grantRole", (META_SCHEDULER_ROLE, people.operator.address))
-    yield Call(admin, "ProviderManager", "grantRole", (META_SCHEDULER_ROLE, people.operator.address))
+    yield Call(
+        admin, "ProviderManager", "grantRole", (META_SCHEDULER_ROLE, people.operator.address)
+    )
     yield Call(admin, "Credit", "transfer", (people.rich.address, 10**6 * COIN))
     yield Call(admin, "Credit", "transfer", (people.poor.address, 700 * COIN))
     yield Call(people.rich.address, "Credit", "approve", (grid, MAX_UINT))

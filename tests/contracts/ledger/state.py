@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the contracts remember, as plain values: records never change, tables are replaced.
 
-So a copy of the whole state is a copy of a few dictionaries, and a call that fails is undone by putting it back.
+So a copy of the whole state is a copy of a few dictionaries, and a call that fails is undone by
+putting it back.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class Queue:
 
 @dataclass(slots=True)
 class State:
-    """All of it. Accounts and contracts are lower-case addresses, except that owners and roles name contracts."""
+    """All of it. Accounts and contracts are lower-case addresses, except that owners and roles name
+    contracts.
+    """
 
     # Credit
     balances: dict[str, int] = field(default_factory=dict)

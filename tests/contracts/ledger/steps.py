@@ -54,7 +54,9 @@ def start(model: ContractModel, job: Job, started_at: int) -> None:
 
 
 def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None:
-    """End a job: pay for what ran, refund the rest, keep the fee. A panic is the provider's fault and costs nothing."""
+    """End a job: pay for what ran, refund the rest, keep the fee. A panic is the provider's fault
+    and costs nothing.
+    """
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
         seconds = min(report.seconds, model.now - job.started_at)
@@ -72,7 +74,9 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
 
 
 def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") -> None:
-    """End a job with a full refund, and tell its provider unless a request to cancel told it already."""
+    """End a job with a full refund, and tell its provider unless a request to cancel told it
+    already.
+    """
     records.end(model, job, to, error=error)
     model.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.lock)
     if job.provider != NOBODY and not job.cancel_requested:
@@ -103,7 +107,9 @@ def tell_cancellation(model: ContractModel, job: Job) -> None:
 
 def tell_top_up(model: ContractModel, job: Job) -> None:
     """Tell a provider how many minutes more the whole lock buys than what it was told of."""
-    untold = told_minutes_floor(job.lock, job.price) - told_minutes_floor(job.lock - job.pending_top_up, job.price)
+    untold = told_minutes_floor(job.lock, job.price) - told_minutes_floor(
+        job.lock - job.pending_top_up, job.price
+    )
     records.change(model, job, pending_top_up=0)
     model.emit(GRID, "ClaimNextTopUpJobEvent", job.id, model.sender, untold)
 
@@ -135,7 +141,9 @@ def expiry(model: ContractModel, job: Job) -> int:
 
 
 def awaited_end(job: Job) -> int:
-    """Return when a run must be over: its lock is used up, or its customer asked to cancel it before that."""
+    """Return when a run must be over: its lock is used up, or its customer asked to cancel it
+    before that.
+    """
     paid = job.started_at + paid_seconds_ceil(job.lock, job.price)
     return min(paid, job.cancel_requested_at) if job.cancel_requested else paid
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts' views must answer, by the model. Text is bytes here, as the decoder of answers has it."""
+"""What the contracts' views must answer, by the model. Text is bytes here, as the decoder of
+answers has it.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,12 @@ def of_everything_else(model: ContractModel, accounts: Iterable[str]) -> Iterato
 
 
 def _account(model: ContractModel, account: str) -> Iterator[View]:
-    yield View("Credit", "allowance", (account, model.grid), (credit.allowance(model, account, model.grid),))
+    yield View(
+        "Credit",
+        "allowance",
+        (account, model.grid),
+        (credit.allowance(model, account, model.grid),),
+    )
     yield View("Credit", "nonces", (account,), (model.state.permits_used.get(account, 0),))
     owned = tuple(job.id for job in model.state.jobs.values() if job.customer == account)
     yield View(REPOSITORY, "getByCustomer", (account,), (owned,))
@@ -97,7 +104,9 @@ def _account(model: ContractModel, account: str) -> Iterator[View]:
     yield View(MANAGER, "isDraining", (account,), (one.draining,))
     active, waiting = model.state.active.get(account), model.state.waiting.get(account)
     yield View(MANAGER, "isWaitingForApproval", (account,), (waiting is not None,))
-    yield View(MANAGER, "getProvider", (account,), (_provider(account, active, prices, banned=one.banned),))
+    yield View(
+        MANAGER, "getProvider", (account,), (_provider(account, active, prices, banned=one.banned),)
+    )
     asked = FREE if waiting is None else waiting.prices
     record = _provider(account, waiting, asked, banned=one.banned)
     yield View(MANAGER, "getWaitingForApprovalProvider", (account,), (record,))
@@ -110,8 +119,18 @@ def _account(model: ContractModel, account: str) -> Iterator[View]:
 def _job(job: Job) -> tuple:
     cost = (job.lock, job.final_cost, job.pending_top_up, job.delegates)
     panicked_at = job.ended_at if job.state is JobState.PANICKED else 0
-    time = (job.submitted_at, job.started_at, job.ended_at, job.cancel_requested_at, job.state_block, panicked_at)
-    parties, rest = (job.customer, job.provider), (job.name, job.cancel_requested, job.error, job.exit_code)
+    time = (
+        job.submitted_at,
+        job.started_at,
+        job.ended_at,
+        job.cancel_requested_at,
+        job.state_block,
+        panicked_at,
+    )
+    parties, rest = (
+        (job.customer, job.provider),
+        (job.name, job.cancel_requested, job.error, job.exit_code),
+    )
     return to_wire((job.id, job.state, *parties, job.definition, cost, time, *rest))
 
 
@@ -137,7 +156,9 @@ def _live(model: ContractModel, kind: Kind, provider: str) -> tuple[bool, ...]:
 
 
 def _peeked(model: ContractModel, kind: Kind, provider: str) -> tuple[bytes, ...]:
-    """Return the live entries that are seen without skipping more stale ones in a row than the bound."""
+    """Return the live entries that are seen without skipping more stale ones in a row than the
+    bound.
+    """
     queue = model.state.queues.get((kind, provider), Queue())
     seen, stale = [], 0
     for job_id, live in zip(queue.waiting, _live(model, kind, provider), strict=True):
@@ -150,6 +171,8 @@ def _peeked(model: ContractModel, kind: Kind, provider: str) -> tuple[bytes, ...
 
 
 def _has_next(model: ContractModel, kind: Kind, provider: str) -> bool:
-    """Return whether a claim makes progress: something live is in reach, or something lies beyond it."""
+    """Return whether a claim makes progress: something live is in reach, or something lies beyond
+    it.
+    """
     live = _live(model, kind, provider)
     return any(live[: records.MAX_SKIPPED]) or len(live) > records.MAX_SKIPPED

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people get wrong, and what the command line says to it: what, why, what to do, and an exit code by kind."""
+"""What people get wrong, and what the command line says to it: what, why, what to do, and an exit
+code by kind.
+"""
 
 import json
 import subprocess
@@ -33,8 +35,14 @@ endpoint = "control:8445"
 ca_file = "/nonexistent/ca"
 """
 BAD_WORKFLOWS = {
-    "an unknown key": (GOOD.replace("cpusPerTask", "cpusPerTsk"), "line 1: resources.cpusPerTsk: is not a known field"),
-    "a negative number": (GOOD.replace("memPerCpu: 64", "memPerCpu: -64"), "must be at least 1, not -64"),
+    "an unknown key": (
+        GOOD.replace("cpusPerTask", "cpusPerTsk"),
+        "line 1: resources.cpusPerTsk: is not a known field",
+    ),
+    "a negative number": (
+        GOOD.replace("memPerCpu: 64", "memPerCpu: -64"),
+        "must be at least 1, not -64",
+    ),
     "a name of 1 MB": (GOOD.replace("a step", "x" * 2**20), "is larger than 256 KiB"),
     "a name that is too long": (GOOD.replace("a step", "x" * 129), "has more than 128 characters"),
     "broken YAML": (GOOD + "  - {", "is not valid YAML"),
@@ -68,7 +76,9 @@ def settings(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("command", [("workflow", "validate"), ("workflow", "render"), ("submit", "--credits", "100")])
+@pytest.mark.parametrize(
+    "command", [("workflow", "validate"), ("workflow", "render"), ("submit", "--credits", "100")]
+)
 @pytest.mark.parametrize("kind", BAD_WORKFLOWS)
 def test_a_bad_workflow_is_refused_before_anybody_is_asked(gridstead, workflow, command, kind):
     content, told = BAD_WORKFLOWS[kind]
@@ -89,7 +99,9 @@ def test_all_problems_of_a_workflow_are_told_line_by_line(gridstead, workflow):
     assert any("Did you mean tasks?" in line for line in lines[1:])
 
 
-def test_a_field_in_a_wrong_place_is_a_warning_and_an_error_where_that_is_wanted(gridstead, workflow):
+def test_a_field_in_a_wrong_place_is_a_warning_and_an_error_where_that_is_wanted(
+    gridstead, workflow
+):
     file = workflow(GOOD + "network: host\n")
 
     done = gridstead("workflow", "validate", file)
@@ -99,7 +111,11 @@ def test_a_field_in_a_wrong_place_is_a_warning_and_an_error_where_that_is_wanted
         ": network: stands in a wrong place, where it does nothing. Its place is steps[].run.network.\n"
     )
 
-    for command in (("workflow", "validate"), ("workflow", "render"), ("submit", "--credits", "100")):
+    for command in (
+        ("workflow", "validate"),
+        ("workflow", "render"),
+        ("submit", "--credits", "100"),
+    ):
         done = gridstead(*command, "--strict", file)
         assert (done.code, done.out) == (INPUT, "")
         assert "Its place is steps[].run.network." in done.err
@@ -122,7 +138,9 @@ def test_a_workflow_that_cannot_be_read_is_told(gridstead, file):
     assert "hint: " in done.err
 
 
-@pytest.mark.parametrize("amount", ["", "-5", "abc", "1e3", "nan", "0.0000000000000000001", "9" * 61, str(2**256)])
+@pytest.mark.parametrize(
+    "amount", ["", "-5", "abc", "1e3", "nan", "0.0000000000000000001", "9" * 61, str(2**256)]
+)
 def test_a_bad_amount_is_refused_before_anybody_is_asked(gridstead, workflow, amount):
     done = gridstead("submit", workflow(GOOD), f"--credits={amount}")
 
@@ -150,7 +168,9 @@ def test_a_bad_option_is_refused_before_anybody_is_asked(gridstead, workflow, op
 
 
 @pytest.mark.parametrize("resources", ["tasks: 2000000", "tasks: 1000000, memPerCpu: 2147483647"])
-def test_a_job_that_no_contract_can_count_is_refused_before_anybody_is_asked(gridstead, workflow, resources):
+def test_a_job_that_no_contract_can_count_is_refused_before_anybody_is_asked(
+    gridstead, workflow, resources
+):
     text = GOOD.replace("tasks: 1, ", f"{resources}, ").replace(
         ", memPerCpu: 64", "" if "mem" in resources else ", memPerCpu: 64"
     )
@@ -171,7 +191,13 @@ def test_a_bad_job_number_is_told(gridstead, number):
 
 
 @pytest.mark.parametrize(
-    "command", [("credit", "balance"), ("provider", "status"), ("provider", "approve"), ("provider", "remove")]
+    "command",
+    [
+        ("credit", "balance"),
+        ("provider", "status"),
+        ("provider", "approve"),
+        ("provider", "remove"),
+    ],
 )
 def test_a_bad_address_is_told(gridstead, command):
     done = gridstead(*command, "0x12")
@@ -191,7 +217,11 @@ def test_settings_that_are_not_there_are_told_with_where_they_may_be(gridstead):
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        ("confirmations", "confirmation", "chain.confirmation: unknown key, did you mean confirmations?"),
+        (
+            "confirmations",
+            "confirmation",
+            "chain.confirmation: unknown key, did you mean confirmations?",
+        ),
         ("rpc_url", "rpcurl", "chain.rpc_url: missing"),
         ("[wallet]", "[walet]", "walet: unknown key, did you mean wallet?"),
         ("= 179188", "= -1", "chain.chain_id"),
@@ -201,7 +231,9 @@ def test_settings_that_are_not_there_are_told_with_where_they_may_be(gridstead):
         ("[chain]", "[chain]\nx = " + "[" * 5000, "is not TOML"),
     ],
 )
-def test_a_typo_in_the_clients_settings_is_told_with_its_key(gridstead, settings, before, after, told):
+def test_a_typo_in_the_clients_settings_is_told_with_its_key(
+    gridstead, settings, before, after, told
+):
     for command in (("job", "list"), ("check-config", "client")):
         done = gridstead(*command, "--config", settings(CLIENT.replace(before, after)))
 
@@ -212,7 +244,9 @@ def test_a_typo_in_the_clients_settings_is_told_with_its_key(gridstead, settings
 def test_settings_of_other_bytes_than_text_are_told(gridstead, tmp_path):
     (tmp_path / "settings.toml").write_bytes(b"\xff\xfe")
 
-    assert gridstead("check-config", "client", "--config", tmp_path / "settings.toml").code == CONFIG
+    assert (
+        gridstead("check-config", "client", "--config", tmp_path / "settings.toml").code == CONFIG
+    )
 
 
 def test_good_settings_of_a_client_are_good(gridstead, settings):
@@ -240,7 +274,9 @@ def test_a_service_that_is_none_is_told_with_those_that_are(gridstead):
     assert "supervisor" in done.err
 
 
-@pytest.mark.parametrize("arguments", [("submit",), ("nonsense",), ("job", "get"), ("job", "list", "--colour")])
+@pytest.mark.parametrize(
+    "arguments", [("submit",), ("nonsense",), ("job", "get"), ("job", "list", "--colour")]
+)
 def test_wrong_usage_is_told_with_where_help_is(gridstead, arguments):
     done = gridstead(*arguments)
 
@@ -263,7 +299,9 @@ def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):
     (tmp_path / "workflow.yaml").write_text(GOOD)
     command = [COMMAND, "workflow", "render", tmp_path / "workflow.yaml"]
 
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         process.stdout.close()
         told = process.stderr.read()
 

@@ -38,7 +38,9 @@ def test_a_role_that_there_is_not_is_refused(administer, role):
 
 
 @pytest.mark.parametrize("command", ["grant", "revoke", "hand-over"])
-@pytest.mark.parametrize("address", ["", "0x", "0x12", GOOD + "0", "root", "\x1b[31m" + GOOD, "x" * 5000])
+@pytest.mark.parametrize(
+    "address", ["", "0x", "0x12", GOOD + "0", "root", "\x1b[31m" + GOOD, "x" * 5000]
+)
 def test_an_address_that_is_none_is_refused(administer, command, address):
     role = () if command == "hand-over" else ("admin",)
 
@@ -102,14 +104,21 @@ def test_the_units_and_bounds_of_every_constant_stand_in_the_help(gridstead):
 
 
 def test_contracts_that_nobody_names_are_told(gridstead):
-    done = gridstead("contracts", "status", "--rpc-url=http://127.0.0.1:1", "--deployment=/nonexistent/deployment.json")
+    done = gridstead(
+        "contracts",
+        "status",
+        "--rpc-url=http://127.0.0.1:1",
+        "--deployment=/nonexistent/deployment.json",
+    )
 
     assert done.code == CONFIG
     assert "cannot read the deployment /nonexistent/deployment.json" in done.err
 
 
 def test_an_error_is_json_where_json_was_asked_for(gridstead):
-    done = gridstead("contracts", "status", "--contract=0x12", "--rpc-url=http://127.0.0.1:1", "--json")
+    done = gridstead(
+        "contracts", "status", "--contract=0x12", "--rpc-url=http://127.0.0.1:1", "--json"
+    )
 
     error = json.loads(done.err)["error"]
     assert (error["code"], error["exit_code"]) == ("invalid-input", INPUT)
@@ -117,7 +126,11 @@ def test_an_error_is_json_where_json_was_asked_for(gridstead):
 
 def test_a_wallet_that_cannot_be_read_is_told_before_the_chain_is_asked(gridstead):
     done = gridstead(
-        "contracts", "close", *WHERE, "--admin-keystore=/nonexistent", "--admin-password-file=/nonexistent"
+        "contracts",
+        "close",
+        *WHERE,
+        "--admin-keystore=/nonexistent",
+        "--admin-password-file=/nonexistent",
     )
 
     assert done.code == CONFIG

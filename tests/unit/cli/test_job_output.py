@@ -9,7 +9,15 @@ import pytest
 
 from gridstead.adapters.logger import Lines
 from gridstead.cli import job_output
-from gridstead.cli.job_output import JobOutput, JobStream, OutputLine, only, show, show_as_json, show_raw
+from gridstead.cli.job_output import (
+    JobOutput,
+    JobStream,
+    OutputLine,
+    only,
+    show,
+    show_as_json,
+    show_raw,
+)
 from gridstead.domain.log import Stream
 from gridstead.errors import LoggerUnavailable, NotAllowed
 
@@ -18,12 +26,16 @@ LOG = [b"a", b"b", b"c", b"d", b"e"]
 
 
 def lines(first, *data):
-    return Lines(lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1)
+    return Lines(
+        lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1
+    )
 
 
 @pytest.fixture
 def connections(monkeypatch):
-    """What each connection to the logger is asked, and sets what it yields: lines, then perhaps an error."""
+    """What each connection to the logger is asked, and sets what it yields: lines, then perhaps an
+    error.
+    """
     monkeypatch.setattr(job_output, "RETRY_S", 0.001)
     monkeypatch.setattr(job_output, "POLL_S", 0.001)
     monkeypatch.setattr(job_output, "PATIENCE_S", 0.3)
@@ -41,7 +53,9 @@ def connections(monkeypatch):
 
 
 def shown(seen=None):
-    output = JobOutput(CLIENT, None, lambda line: None if seen is None else seen.append((line.number, line.data)))
+    output = JobOutput(
+        CLIENT, None, lambda line: None if seen is None else seen.append((line.number, line.data))
+    )
     output.drain()
     output.stop()
     return output
@@ -145,5 +159,10 @@ class TestShow:
         show_as_json(self.line(b"\xff\x1b", Stream.STDERR))
 
         told = capsys.readouterr().out
-        assert json.loads(told) == {"line": "\ufffd\x1b", "number": 3, "stream": "stderr", "timestamp_ns": 7}
+        assert json.loads(told) == {
+            "line": "\ufffd\x1b",
+            "number": 3,
+            "stream": "stderr",
+            "timestamp_ns": 7,
+        }
         assert "\x1b" not in told

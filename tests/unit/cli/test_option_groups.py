@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles of options: a command has their fields as options of its own, and gets them back as one value."""
+"""Bundles of options: a command has their fields as options of its own, and gets them back as one
+value.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridstead.cli.main import app
-from gridstead.cli.output import credits_text, emit_error, emit_record, emit_table, parse_credits, say
+from gridstead.cli.output import (
+    credits_text,
+    emit_error,
+    emit_record,
+    emit_table,
+    parse_credits,
+    say,
+)
 from gridstead.errors import InvalidInput
 
 SERVICES_RUN = {"run", "fetch", "mount"}
@@ -55,7 +62,13 @@ def test_an_error_as_json_has_its_code(capsys):
     emit_error(InvalidInput("cannot do it"), as_json=True)
 
     told = json.loads(capsys.readouterr().err)["error"]
-    assert told == {"code": "invalid-input", "message": "cannot do it", "detail": None, "hint": None, "exit_code": 65}
+    assert told == {
+        "code": "invalid-input",
+        "message": "cannot do it",
+        "detail": None,
+        "hint": None,
+        "exit_code": 65,
+    }
 
 
 def test_the_version_is_told(gridstead):
@@ -77,7 +90,9 @@ JSON_ALONE = {("workflow", "schema")}
 
 
 @pytest.mark.parametrize(
-    "words", [words for words in ALL if words[-1] not in SERVICES_RUN and words not in JSON_ALONE], ids=" ".join
+    "words",
+    [words for words in ALL if words[-1] not in SERVICES_RUN and words not in JSON_ALONE],
+    ids=" ".join,
 )
 def test_every_command_but_the_services_can_answer_in_json(words):
     assert any("--json" in p.opts for p in ALL[words].params)

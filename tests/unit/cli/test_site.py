@@ -29,10 +29,19 @@ from gridstead.ports.playbooks import Stop
 
 TASK = Task(name="Ensure the settings are there", role="slurm")
 CHANGE = HostFinished(
-    host="controller", task=TASK, outcome=TaskOutcome.CHANGED, targets=("/etc/slurm/slurm.conf",), diff="-a\n+b\n"
+    host="controller",
+    task=TASK,
+    outcome=TaskOutcome.CHANGED,
+    targets=("/etc/slurm/slurm.conf",),
+    diff="-a\n+b\n",
 )
 FINDING = Finding(
-    host="compute1", role="slurm", what="slurmd runs", seen="it is failed", who="operator", hint="Start it."
+    host="compute1",
+    role="slurm",
+    what="slurmd runs",
+    seen="it is failed",
+    who="operator",
+    hint="Start it.",
 )
 
 
@@ -40,7 +49,14 @@ def record(outcome=RunOutcome.SUCCEEDED, **more):
     told = {"changed": {"a": ("x", "y")}, "failed": (), "waiting": {}} | more
     at = Circumstances(by="me@here", commit="abc", started_at=0, ended_at=1)
     return RunRecord(
-        id="1-apply", command="apply", circumstances=at, inventory=None, limit=None, tags=None, outcome=outcome, **told
+        id="1-apply",
+        command="apply",
+        circumstances=at,
+        inventory=None,
+        limit=None,
+        tags=None,
+        outcome=outcome,
+        **told,
     )
 
 
@@ -110,7 +126,11 @@ def test_apply_hands_on_what_was_asked_and_shows_how_it_goes(gridstead, on, tmp_
     done = gridstead("provider", "apply", "-i", tmp_path, "-l", "compute1", "-t", "slurm_configure")
 
     (order,) = site.orders
-    assert (order.inventory, order.limit, order.tags) == (str(tmp_path), "compute1", "slurm_configure")
+    assert (order.inventory, order.limit, order.tags) == (
+        str(tmp_path),
+        "compute1",
+        "slurm_configure",
+    )
     assert done.out == "2 changes on 1 hosts\n"
     assert "apply: Run the controller" in done.err
     assert "changed     controller  slurm: Ensure the settings are there" in done.err
@@ -179,7 +199,10 @@ def test_a_plan_says_what_would_change_what_it_costs_and_whom_it_meets(gridstead
     out = gridstead("provider", "plan").out
 
     assert "slurm: Ensure the settings are there  /etc/slurm/slurm.conf" in out
-    assert "compute1: drain the node\ndrain first: compute1 (playbooks/drain.yml waits for their jobs)\n" in out
+    assert (
+        "compute1: drain the node\ndrain first: compute1 (playbooks/drain.yml waits for their jobs)\n"
+        in out
+    )
     assert "1 jobs run on compute1: 12 of 0xab until 2026-11-21T14:00:00" in out
     assert "+b" not in out
 
@@ -216,17 +239,28 @@ def test_runs_are_listed_and_one_is_shown_whole(gridstead, on):
     on((record(RunOutcome.FAILED, failed=(FailedTask(host="a", task="x", message="no room"),)),))
 
     assert "1-apply" in gridstead("provider", "runs").out
-    assert json.loads(gridstead("provider", "runs", "1-apply").out)["failed"][0]["message"] == "no room"
+    assert (
+        json.loads(gridstead("provider", "runs", "1-apply").out)["failed"][0]["message"]
+        == "no room"
+    )
     assert len(json.loads(gridstead("provider", "runs", "--json").out)) == 1
     assert gridstead("provider", "runs", "2-apply").code == 65
 
 
 def test_the_line_says_play_task_hosts_and_time():
     progress = SiteProgress("apply")
-    for event in (PlayStarted(name="Run the nodes"), TaskStarted(task=TASK), CHANGE, PrintedText(text="x")):
+    for event in (
+        PlayStarted(name="Run the nodes"),
+        TaskStarted(task=TASK),
+        CHANGE,
+        PrintedText(text="x"),
+    ):
         progress.tell(event)
 
-    assert progress.__rich__().plain == "Run the nodes · slurm: Ensure the settings are there · 1 hosts done · 0:00"
+    assert (
+        progress.__rich__().plain
+        == "Run the nodes · slurm: Ensure the settings are there · 1 hosts done · 0:00"
+    )
 
 
 def test_an_interrupt_is_a_wish_and_afterwards_an_interrupt_again(capsys):
@@ -238,7 +272,9 @@ def test_an_interrupt_is_a_wish_and_afterwards_an_interrupt_again(capsys):
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert (stop.wishes, signal.getsignal(signal.SIGINT)) == (2, before)
-    assert capsys.readouterr().err == "ends after this task; once more interrupts it\ninterrupting\n"
+    assert (
+        capsys.readouterr().err == "ends after this task; once more interrupts it\ninterrupting\n"
+    )
 
 
 def test_drift_ends_with_78_and_names_hosts_and_tasks(gridstead, on):

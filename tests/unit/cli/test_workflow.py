@@ -26,7 +26,9 @@ def test_template_is_a_valid_workflow(gridstead, tmp_path, template):
 def test_every_template_is_offered():
     folder = Path("control/gridstead/workflow/templates")
 
-    assert {template.value for template in Template} == {path.stem for path in folder.glob("*.yaml")}
+    assert {template.value for template in Template} == {
+        path.stem for path in folder.glob("*.yaml")
+    }
 
 
 def test_file_that_is_there_stays(gridstead, tmp_path):

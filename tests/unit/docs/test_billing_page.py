@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bill that docs/explanation/billing.md explains is the one that the services would make, to the last digit."""
+"""The bill that docs/explanation/billing.md explains is the one that the services would make, to
+the last digit.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,20 @@ from gridstead.domain.settlement import billed_seconds, evidence_hash
 
 TEXT = PAGE.read_text()
 EXAMPLE = TEXT[TEXT.index("## Worked example") : TEXT.index("## How to check a bill")]
-JOB_KEY = JobKey(job_id=JobId(chain_id=1, contract="0x" + "5c" * 20, number=1), batch_location_hash="script")
+JOB_KEY = JobKey(
+    job_id=JobId(chain_id=1, contract="0x" + "5c" * 20, number=1), batch_location_hash="script"
+)
 
 
 def bill(example):
     """Return the bill of what is given, by the domain."""
     given, attempt = example.given, example.attempt(JOB_KEY)
     end = NodeReport(
-        sequence=1, event="end", slurm_job_id=4711, uid=2001, occurred_at=given["end of the script by the node's clock"]
+        sequence=1,
+        event="end",
+        slurm_job_id=4711,
+        uid=2001,
+        occurred_at=given["end of the script by the node's clock"],
     )
     price = price_per_minute(example.resources, example.prices)
     job = Job(
@@ -44,7 +52,9 @@ def bill(example):
     )
     on_chain = given["time of the settling block"] - given["started, Unix seconds"]
     seconds = min(on_chain, billed_seconds(job, attempt, (end,)))
-    divided = settle(escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"])
+    divided = settle(
+        escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"]
+    )
     return {
         "price per minute, credits": price,
         "Slurm's seconds": attempt.elapsed_s,
@@ -81,7 +91,9 @@ def test_a_changed_number_is_noticed(start, end):
 
 def test_the_words_below_the_tables_use_the_tables_numbers():
     example = read_example(TEXT)
-    (product, minute) = re.search(r"The cost is ([0-9.]+) / ([0-9]+), which never ends", EXAMPLE).groups()
+    (product, minute) = re.search(
+        r"The cost is ([0-9.]+) / ([0-9]+), which never ends", EXAMPLE
+    ).groups()
 
     exact = example.bill["billed seconds"] * example.bill["price per minute, credits"]
     assert (float(product), minute) == (exact / 10**18, "60")
@@ -89,10 +101,14 @@ def test_the_words_below_the_tables_use_the_tables_numbers():
 
 
 def test_the_evidence_is_that_of_the_example_record():
-    command, shown = re.search(r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n", TEXT).groups()
+    command, shown = re.search(
+        r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n", TEXT
+    ).groups()
     record = re.search(r"printf %s '(.*)'", command)[1]
 
-    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout
+    answer = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=True
+    ).stdout
 
     assert answer.split() == [shown, "-"]
     attempt = replace(read_example(TEXT).attempt(), job_key=parse_job_key(record.split("|")[0]))

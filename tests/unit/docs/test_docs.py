@@ -18,7 +18,9 @@ def reference():
 
 
 def test_generated_pages_are_fresh(reference):
-    stale = [n for n, text in reference.pages().items() if (reference.REFERENCE / n).read_text() != text]
+    stale = [
+        n for n, text in reference.pages().items() if (reference.REFERENCE / n).read_text() != text
+    ]
 
     assert stale == [], "run tools/reference.py"
 
@@ -38,7 +40,12 @@ def test_every_setting_of_a_service_is_used_in_wiring(service):
     text = "\n".join(file.read_text() for file in wiring.glob("*.py"))
     text += (CHECKOUT / "control/gridstead/cli/service.py").read_text()
 
-    unused = {f for m in models(FILES[service]) for f in m.model_fields if not re.search(rf"\.{f}\b", text)}
+    unused = {
+        f
+        for m in models(FILES[service])
+        for f in m.model_fields
+        if not re.search(rf"\.{f}\b", text)
+    }
 
     assert unused == set()
 
@@ -47,7 +54,12 @@ def test_every_setting_of_the_command_line_is_used():
     folders = [CHECKOUT / "control/gridstead/cli", CHECKOUT / "control/gridstead/wiring"]
     text = "\n".join(file.read_text() for folder in folders for file in folder.glob("*.py"))
 
-    assert {f for m in models(ClientSettings) for f in m.model_fields if not re.search(rf"\.{f}\b", text)} == set()
+    assert {
+        f
+        for m in models(ClientSettings)
+        for f in m.model_fields
+        if not re.search(rf"\.{f}\b", text)
+    } == set()
 
 
 @pytest.mark.parametrize(
@@ -69,4 +81,6 @@ def test_the_readme_names_only_targets_that_exist():
     makefile = (CHECKOUT / "Makefile").read_text()
     named = set(re.findall(r"`?make ([a-z]+)`?", (CHECKOUT / "README.md").read_text()))
 
-    assert [target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+    assert [
+        target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)
+    ] == []

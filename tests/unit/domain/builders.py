@@ -66,7 +66,11 @@ def record(of, *entries):
         records.extend(
             [
                 JournalEntry(
-                    job_key=of.job_key, kind=kind, occurred_at=occurred_at, slurm_job_id=slurm_job_id, reason=reason
+                    job_key=of.job_key,
+                    kind=kind,
+                    occurred_at=occurred_at,
+                    slurm_job_id=slurm_job_id,
+                    reason=reason,
                 )
             ]
         )
@@ -74,7 +78,11 @@ def record(of, *entries):
 
 
 def submitted(of, *, occurred_at=T0 + 1, slurm_job_id=42):
-    return record(of, (EntryKind.SUBMIT_INTENDED, occurred_at), (EntryKind.SUBMITTED, occurred_at, slurm_job_id))
+    return record(
+        of,
+        (EntryKind.SUBMIT_INTENDED, occurred_at),
+        (EntryKind.SUBMITTED, occurred_at, slurm_job_id),
+    )
 
 
 def live(*attempts, taken_at=T0 + 60):

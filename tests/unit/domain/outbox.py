@@ -19,7 +19,9 @@ CONTRACT = "0x" + "5c" * 20
 
 
 def job_key(number=1, script="a"):
-    return JobKey(job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script)
+    return JobKey(
+        job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script
+    )
 
 
 def running(number=1, script="a"):

@@ -1,20 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A set of contracts as values, whole unless a test says otherwise, and a chain that carries changes out on it."""
+"""A set of contracts as values, whole unless a test says otherwise, and a chain that carries
+changes out on it.
+"""
 
 from dataclasses import replace
 
-from gridstead.domain.deployment import SEALABLE, SEATS, Code, Escrow, GridState, Holder, Ownership, Placed, Role
+from gridstead.domain.deployment import (
+    SEALABLE,
+    SEATS,
+    Code,
+    Escrow,
+    GridState,
+    Holder,
+    Ownership,
+    Placed,
+    Role,
+)
 
 OLD, NEW, MATCHER, IMPOSTOR = ("0x" + digit * 40 for digit in "abcd")
 ADDRESSES = {
     name: f"0x{number:040x}"
     for number, name in enumerate(
-        ("MetaScheduler", "JobRepository", "ProviderManager", "ProviderJobQueues", "Constants", "Credit"), 1
+        (
+            "MetaScheduler",
+            "JobRepository",
+            "ProviderManager",
+            "ProviderJobQueues",
+            "Constants",
+            "Credit",
+        ),
+        1,
     )
 }
 GRID = ADDRESSES["MetaScheduler"]
 OF_ROLE = {Role.ADMIN: OLD, Role.MATCHER: MATCHER, Role.CONTRACT: GRID}
-HOLDERS = tuple(Holder(contract=contract, role=role, account=OF_ROLE[role], given_by=OLD) for contract, role in SEATS)
+HOLDERS = tuple(
+    Holder(contract=contract, role=role, account=OF_ROLE[role], given_by=OLD)
+    for contract, role in SEATS
+)
 SEALED_SEAT = (SEALABLE, Role.ADMIN)
 ROLE_OF = {(contract, name): role for (contract, role), name in SEATS.items()}
 
@@ -26,7 +49,10 @@ def state(**changed):
         "block": 10,
         "version": "2.0.0",
         "first_block": 1,
-        "placed": tuple(Placed(contract=name, address=where, code=Code.OURS) for name, where in ADDRESSES.items()),
+        "placed": tuple(
+            Placed(contract=name, address=where, code=Code.OURS)
+            for name, where in ADDRESSES.items()
+        ),
         "holders": tuple(one for one in HOLDERS if (one.contract, one.role) != SEALED_SEAT),
         "owners": (
             Ownership(contract="Constants", owner=OLD, offered_to=""),
@@ -49,20 +75,26 @@ def unsealed(**changed):
 
 def owned(found, contract, **changed):
     """Return the set with another ownership."""
-    owners = tuple(replace(one, **changed) if one.contract == contract else one for one in found.owners)
+    owners = tuple(
+        replace(one, **changed) if one.contract == contract else one for one in found.owners
+    )
     return replace(found, owners=owners)
 
 
 def without(found, contract, role, account):
     """Return the set where an account does not hold a role."""
     gone = (contract, role, account)
-    return replace(found, holders=tuple(h for h in found.holders if (h.contract, h.role, h.account) != gone))
+    return replace(
+        found, holders=tuple(h for h in found.holders if (h.contract, h.role, h.account) != gone)
+    )
 
 
 def given(found, contract, role, account, by=OLD):
     """Return the set where an account holds a role."""
     rest = without(found, contract, role, account).holders
-    return replace(found, holders=(*rest, Holder(contract=contract, role=role, account=account, given_by=by)))
+    return replace(
+        found, holders=(*rest, Holder(contract=contract, role=role, account=account, given_by=by))
+    )
 
 
 def apply(found, change, sender):

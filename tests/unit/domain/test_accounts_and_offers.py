@@ -22,7 +22,14 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
 
 @pytest.mark.parametrize(
     "stranger",
-    [user("root"), user("0x" + "AB" * 20), user(uid=0), user(uid=200_000), user(uid=1_000_000), user(gid=0)],
+    [
+        user("root"),
+        user("0x" + "AB" * 20),
+        user(uid=0),
+        user(uid=200_000),
+        user(uid=1_000_000),
+        user(gid=0),
+    ],
 )
 def test_an_account_outside_the_range_is_no_wallets(stranger):
     assert not WalletRange().holds(stranger)
@@ -34,7 +41,9 @@ def test_both_ends_of_the_range_are_inside(uid):
 
 
 def test_customers_are_the_wallets_that_asked_for_a_job():
-    asked = ChainEvent(kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER)
+    asked = ChainEvent(
+        kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER
+    )
     claimed = replace(asked, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
     malformed = replace(asked, customer="0x1")
 
@@ -58,7 +67,10 @@ def test_labels_are_sanitised_as_the_grid_does(text, clean):
 
 
 def test_an_offer_lists_its_labels_by_key():
-    assert [(label.key, label.value) for label in offer(HARDWARE, TERMS).labels] == [("arch", "amd64"), ("zone", "lab")]
+    assert [(label.key, label.value) for label in offer(HARDWARE, TERMS).labels] == [
+        ("arch", "amd64"),
+        ("zone", "lab"),
+    ]
 
 
 def test_a_provider_registers_until_a_record_says_what_it_offers():

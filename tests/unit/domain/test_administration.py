@@ -51,7 +51,9 @@ def handed_over(begin=unsealed):
     return after(begin(), hand_over(begin(), OLD, NEW), OLD)
 
 
-@pytest.mark.parametrize("text", ["deepsquareCut", "deepsquare-cut", "DEEPSQUARECUT", " deepsquare_cut "])
+@pytest.mark.parametrize(
+    "text", ["deepsquareCut", "deepsquare-cut", "DEEPSQUARECUT", " deepsquare_cut "]
+)
 def test_a_constant_is_found_by_name(text):
     assert find_constant(text) is CUT
 
@@ -86,7 +88,9 @@ def test_only_the_owner_sets_constants():
     assert refusal.value.detail == f"the owner of Constants is {OLD}"
 
 
-@pytest.mark.parametrize(("value", "expected"), [(20, []), (0, [("Constants", "setDeepsquareCut", 0)])])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(20, []), (0, [("Constants", "setDeepsquareCut", 0)])]
+)
 def test_a_constant_is_set_where_it_differs(value, expected):
     assert calls(set_constant(state(), OLD, CUT, value)) == expected
 
@@ -180,7 +184,9 @@ def test_contracts_that_know_no_offers_are_not_handed_over():
 def test_handing_over_takes_nothing_from_the_present_admin():
     found = handed_over()
 
-    assert all(found.holds(contract, Role.ADMIN, one) for contract in ROLE_CONTRACTS for one in (OLD, NEW))
+    assert all(
+        found.holds(contract, Role.ADMIN, one) for contract in ROLE_CONTRACTS for one in (OLD, NEW)
+    )
     assert [found.ownership(one).owner for one in ("Constants", "Credit")] == [OLD, OLD]
     assert hand_over(found, OLD, NEW) == ()
 
@@ -200,7 +206,8 @@ def test_nobody_takes_over_what_was_not_handed_over():
 
 
 @pytest.mark.parametrize(
-    ("begin", "length", "steps"), [(begin, end, at) for begin, end in ((unsealed, 5), (state, 4)) for at in range(end)]
+    ("begin", "length", "steps"),
+    [(begin, end, at) for begin, end in ((unsealed, 5), (state, 4)) for at in range(end)],
 )
 def test_a_hand_over_that_broke_off_is_finished_by_doing_it_again(begin, length, steps):
     found = after(begin(), hand_over(begin(), OLD, NEW)[:steps], OLD)
@@ -214,7 +221,8 @@ def test_a_hand_over_that_broke_off_is_finished_by_doing_it_again(begin, length,
 
 
 @pytest.mark.parametrize(
-    ("begin", "steps"), [(begin, at) for begin, end in ((unsealed, 6), (state, 5)) for at in range(end)]
+    ("begin", "steps"),
+    [(begin, at) for begin, end in ((unsealed, 6), (state, 5)) for at in range(end)],
 )
 def test_a_take_over_that_broke_off_is_finished_by_doing_it_again(begin, steps):
     whole = take_over(handed_over(begin), NEW)
@@ -287,6 +295,8 @@ def test_an_admin_that_stays_beside_the_new_one_is_told_in_the_end():
 def test_an_admin_whom_the_new_ones_own_admin_made_stays():
     done = after(handed_over(), take_over(handed_over(), NEW), NEW)
     for contract in ROLE_CONTRACTS:
-        done = given(given(done, contract, Role.ADMIN, OLD, by=NEW), contract, Role.ADMIN, IMPOSTOR, by=OLD)
+        done = given(
+            given(done, contract, Role.ADMIN, OLD, by=NEW), contract, Role.ADMIN, IMPOSTOR, by=OLD
+        )
 
     assert take_over(done, NEW) == ()

@@ -76,7 +76,9 @@ def test_a_sealed_set_is_handed_over_without_it():
     assert (hand_over(done, OLD, NEW), take_over(done, NEW)) == ((), ())
 
 
-@pytest.mark.parametrize("wish", [grant_admin, hand_over, lambda found, _, new_owner: take_over(found, new_owner)])
+@pytest.mark.parametrize(
+    "wish", [grant_admin, hand_over, lambda found, _, new_owner: take_over(found, new_owner)]
+)
 def test_who_cannot_know_that_it_is_sealed_is_told_how_to(wish):
     found = state(first_block=None)
 

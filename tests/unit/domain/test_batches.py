@@ -24,7 +24,10 @@ def test_batches_are_bounded():
     assert list(packed([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30), st.integers(1, 5))
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30),
+    st.integers(1, 5),
+)
 def test_packing_loses_nothing_and_keeps_the_order_within_each_job(steps, most):
     entries = [entry(n, make(number)) for n, (number, make) in enumerate(steps, start=1)]
     by_id = {one.id: one for one in entries}

@@ -51,13 +51,17 @@ def test_changed_nonce_is_none_of_ours(place, change):
     assert nonce_end([KEY], base64.b64encode(content).decode(), address=ALICE) is None
 
 
-@given(st.text(max_size=40) | st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode()))
+@given(
+    st.text(max_size=40) | st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode())
+)
 def test_any_text_is_none_of_ours(text):
     assert nonce_end([KEY], text, address=ALICE) is None
 
 
 def test_other_spelling_of_a_nonce_is_none_of_ours():
-    """The last digit of base64 has bits that mean nothing; a nonce that is taken once must have one spelling."""
+    """The last digit of base64 has bits that mean nothing; a nonce that is taken once must have one
+    spelling.
+    """
     spelled = nonce()
     again = spelled[:-3] + chr(ord(spelled[-3]) + 1) + "=="
 
@@ -69,6 +73,8 @@ def test_any_bytes_have_a_nonce_or_none(challenge):
     assert isinstance(nonce_of(challenge), str)
 
 
-@pytest.mark.parametrize("challenge", [b"[" * 250, b'{"nonce": 5}', b"[]", b"5", b"\xff", b'{"nonce": "' + b"x" * 300])
+@pytest.mark.parametrize(
+    "challenge", [b"[" * 250, b'{"nonce": 5}', b"[]", b"5", b"\xff", b'{"nonce": "' + b"x" * 300]
+)
 def test_challenge_that_is_none_has_no_nonce(challenge):
     assert nonce_of(challenge) == ""

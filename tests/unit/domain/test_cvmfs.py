@@ -34,8 +34,22 @@ NAMES = st.builds(
 )
 TRICKS = ["../../../etc/passwd", "/etc/passwd", "..", "00/../../../x", "0" * 39, "0" * 41, "G" * 40, "0" * 39 + "\x00",
           "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO, "\u0660" * 40]  # fmt: skip
-MANIFEST = {"C": ZERO, "B": "1", "D": "240", "S": "7", "N": "a.b", "X": "1" * 40, "T": "9", "G": "yes"}
-WHITELIST = ["20270101000000", "E20270131000000", "Na.b", ":".join(["0A"] * 20) + "-shake128 # somebody"]
+MANIFEST = {
+    "C": ZERO,
+    "B": "1",
+    "D": "240",
+    "S": "7",
+    "N": "a.b",
+    "X": "1" * 40,
+    "T": "9",
+    "G": "yes",
+}
+WHITELIST = [
+    "20270101000000",
+    "E20270131000000",
+    "Na.b",
+    ":".join(["0A"] * 20) + "-shake128 # somebody",
+]
 
 
 def signed_file(*lines):
@@ -45,7 +59,9 @@ def signed_file(*lines):
 
 def manifest(**fields):
     return parse_manifest(
-        signed_file(*(f"{key}{value}" for key, value in (MANIFEST | fields).items() if value is not None))
+        signed_file(
+            *(f"{key}{value}" for key, value in (MANIFEST | fields).items() if value is not None)
+        )
     )
 
 
@@ -109,7 +125,11 @@ def test_a_small_object_is_unpacked_and_a_larger_one_refused():
 
 def test_an_object_that_is_not_what_its_name_says_is_refused():
     with pytest.raises(RepositoryUntrusted, match="not what its name says") as refused:
-        unpack(ObjectName(ZERO, Algorithm.SHA1, ObjectKind.CERTIFICATE), [b"four", b"teen bytes"], limit=100)
+        unpack(
+            ObjectName(ZERO, Algorithm.SHA1, ObjectKind.CERTIFICATE),
+            [b"four", b"teen bytes"],
+            limit=100,
+        )
     assert refused.value.detail == "14 bytes"
 
 
@@ -132,7 +152,10 @@ def test_a_manifest_is_read():
     read = manifest(H="2" * 40, M=None)
 
     assert (read.name, read.revision, read.published_at, read.collectable) == ("a.b", 7, 9, True)
-    assert (read.catalog.path, read.history.path) == ("data/00/" + "0" * 38 + "C", "data/22/" + "2" * 38 + "H")
+    assert (read.catalog.path, read.history.path) == (
+        "data/00/" + "0" * 38 + "C",
+        "data/22/" + "2" * 38 + "H",
+    )
     assert read.metainfo is None
     assert read.signed_file.signature == b"signature\n--\n\x00"
 
@@ -150,7 +173,9 @@ def test_a_name_in_a_manifest_that_is_no_hash_is_refused(field, trick):
         manifest(**{field: trick})
 
 
-@pytest.mark.parametrize("number", ["-1", "1e9", "9" * 19, "9" * 5000, "0x10", "\u0661", " 1", "1.0"])
+@pytest.mark.parametrize(
+    "number", ["-1", "1e9", "9" * 19, "9" * 5000, "0x10", "\u0661", " 1", "1.0"]
+)
 @pytest.mark.parametrize("field", ["S", "T"])
 def test_a_number_in_a_manifest_that_is_none_or_enormous_is_refused(field, number):
     with pytest.raises(RepositoryUntrusted, match="not a number"):
@@ -195,7 +220,14 @@ def test_a_whitelist_is_read():
 
 @pytest.mark.parametrize(
     ("line", "value"),
-    [(0, "2027"), (0, "20271301000000"), (1, "20270131000000"), (1, "E"), (1, "E\u06620270131000000"), (2, "a.b")],
+    [
+        (0, "2027"),
+        (0, "20271301000000"),
+        (1, "20270131000000"),
+        (1, "E"),
+        (1, "E\u06620270131000000"),
+        (2, "a.b"),
+    ],
 )
 def test_a_whitelist_that_is_not_one_is_refused(line, value):
     lines = list(WHITELIST)
@@ -218,7 +250,9 @@ def test_a_short_whitelist_is_refused():
 
 def revision(number):
     return Revision(
-        number=number, published_at=0, roots=(ObjectName(f"{number:040x}", Algorithm.SHA1, ObjectKind.CATALOG),)
+        number=number,
+        published_at=0,
+        roots=(ObjectName(f"{number:040x}", Algorithm.SHA1, ObjectKind.CATALOG),),
     )
 
 

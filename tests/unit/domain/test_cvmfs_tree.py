@@ -68,7 +68,12 @@ def test_files_of_one_group_in_one_directory_are_one_file():
     elsewhere = parse_entry(ROW._replace(hardlinks=7 << 32 | 2), "/b")
 
     assert one.inode == two.inode
-    assert len({one.inode, elsewhere.inode, entry().inode, entry(name="y").inode, entry(name="").inode}) == 5
+    assert (
+        len(
+            {one.inode, elsewhere.inode, entry().inode, entry(name="y").inode, entry(name="").inode}
+        )
+        == 5
+    )
     assert min(one.inode, elsewhere.inode) > 1
 
 
@@ -84,7 +89,9 @@ def test_an_empty_file_has_no_content():
     assert whole_of(entry(size=0, hash=None)) == ()
 
 
-@pytest.mark.parametrize("fields", [{"flags": 4 | EXTERNAL}, {"flags": 4 | 2 << 11}, {"hash": None}, {"hash": b"1"}])
+@pytest.mark.parametrize(
+    "fields", [{"flags": 4 | EXTERNAL}, {"flags": 4 | 2 << 11}, {"hash": None}, {"hash": b"1"}]
+)
 def test_content_that_cannot_be_had_is_told(fields):
     with pytest.raises(RepositoryUntrusted):
         whole_of(entry(**fields))

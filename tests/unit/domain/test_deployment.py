@@ -4,7 +4,19 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.sets import ADDRESSES, GRID, IMPOSTOR, MATCHER, NEW, OLD, given, owned, state, unsealed, without
+from tests.unit.domain.sets import (
+    ADDRESSES,
+    GRID,
+    IMPOSTOR,
+    MATCHER,
+    NEW,
+    OLD,
+    given,
+    owned,
+    state,
+    unsealed,
+    without,
+)
 
 from gridstead.domain.contract_checks import FindingKind, check_contracts, exit_code
 from gridstead.domain.deployment import Code, Escrow, Role, parse_role
@@ -12,11 +24,17 @@ from gridstead.errors import InvalidInput
 
 
 def placed(code, contract="Credit"):
-    return tuple(replace(one, code=code) if one.contract == contract else one for one in state().placed)
+    return tuple(
+        replace(one, code=code) if one.contract == contract else one for one in state().placed
+    )
 
 
 def plain(**changed):
-    return state(version="", placed=tuple(replace(one, code=Code.FOREIGN) for one in state().placed), **changed)
+    return state(
+        version="",
+        placed=tuple(replace(one, code=Code.FOREIGN) for one in state().placed),
+        **changed,
+    )
 
 
 def test_a_whole_set_leaves_nothing_to_say():
@@ -37,7 +55,11 @@ def test_a_whole_set_leaves_nothing_to_say():
             FindingKind.POWER,
             "may write to JobRepository",
         ),
-        (given(state(), "ProviderManager", Role.CONTRACT, IMPOSTOR), FindingKind.POWER, "as if it were MetaScheduler"),
+        (
+            given(state(), "ProviderManager", Role.CONTRACT, IMPOSTOR),
+            FindingKind.POWER,
+            "as if it were MetaScheduler",
+        ),
         (
             owned(state(), "ProviderJobQueues", owner=IMPOSTOR),
             FindingKind.POWER,
@@ -48,10 +70,26 @@ def test_a_whole_set_leaves_nothing_to_say():
             FindingKind.CODE,
             "Credit at 0x0000000000000000000000000000000000000006 has not",
         ),
-        (state(placed=placed(Code.MISSING, "MetaScheduler")), FindingKind.WIRING, "there is no contract MetaScheduler"),
-        (state(queues_jobs=IMPOSTOR), FindingKind.WIRING, f"ProviderJobQueues reads JobRepository {IMPOSTOR}"),
-        (without(state(), "JobRepository", Role.CONTRACT, GRID), FindingKind.WIRING, "MetaScheduler has not its role"),
-        (without(state(), "MetaScheduler", Role.ADMIN, OLD), FindingKind.WIRING, "nobody is admin of MetaScheduler"),
+        (
+            state(placed=placed(Code.MISSING, "MetaScheduler")),
+            FindingKind.WIRING,
+            "there is no contract MetaScheduler",
+        ),
+        (
+            state(queues_jobs=IMPOSTOR),
+            FindingKind.WIRING,
+            f"ProviderJobQueues reads JobRepository {IMPOSTOR}",
+        ),
+        (
+            without(state(), "JobRepository", Role.CONTRACT, GRID),
+            FindingKind.WIRING,
+            "MetaScheduler has not its role",
+        ),
+        (
+            without(state(), "MetaScheduler", Role.ADMIN, OLD),
+            FindingKind.WIRING,
+            "nobody is admin of MetaScheduler",
+        ),
         (
             without(state(), "ProviderManager", Role.MATCHER, MATCHER),
             FindingKind.WIRING,
@@ -66,14 +104,22 @@ def test_a_whole_set_leaves_nothing_to_say():
         (plain(fees=None, queues_jobs=None), FindingKind.NOTE, "plain DeepSquare 1.2"),
         (unsealed(), FindingKind.NOTE, f"{OLD} can name a second writer to JobRepository"),
         (state(first_block=None), FindingKind.NOTE, "more accounts may hold roles than are shown"),
-        (given(state(), "MetaScheduler", Role.ADMIN, NEW), FindingKind.NOTE, "the contracts differ in who is admin"),
+        (
+            given(state(), "MetaScheduler", Role.ADMIN, NEW),
+            FindingKind.NOTE,
+            "the contracts differ in who is admin",
+        ),
         (owned(state(), "Credit", owner="0x" + "0" * 40), FindingKind.NOTE, "Credit has no owner"),
         (
             owned(state(), "Constants", owner=IMPOSTOR),
             FindingKind.NOTE,
             f"Constants belongs to {IMPOSTOR}, who is not admin",
         ),
-        (owned(state(), "Constants", offered_to=NEW), FindingKind.NOTE, f"Constants is offered to {NEW}"),
+        (
+            owned(state(), "Constants", offered_to=NEW),
+            FindingKind.NOTE,
+            f"Constants is offered to {NEW}",
+        ),
         (state(accepts_jobs=False), FindingKind.NOTE, "the set is closed"),
         (
             state(escrow=Escrow(balance=106, escrowed=100, fees=5, jobs=3, hot_jobs=1)),
@@ -93,17 +139,35 @@ def test_what_is_not_right_is_said_with_its_kind(found, kind, words):
 def test_a_set_that_is_not_sealed_is_content_with_that_and_tells_how():
     findings = check_contracts(unsealed(), expected=ADDRESSES)
 
-    assert [(one.kind, one.hint) for one in findings] == [(FindingKind.NOTE, "Run `gridstead contracts seal`.")]
+    assert [(one.kind, one.hint) for one in findings] == [
+        (FindingKind.NOTE, "Run `gridstead contracts seal`.")
+    ]
     assert exit_code(findings) == 0
 
 
 @pytest.mark.parametrize(
     ("found", "contract", "hint"),
     [
-        (unsealed(), "JobRepository", f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."),
-        (unsealed(first_block=None), "JobRepository", f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."),
-        (state(), "ProviderManager", f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."),
-        (state(), "JobRepository", "Close the set at once, deploy a new one, and find out how the account came to its"),
+        (
+            unsealed(),
+            "JobRepository",
+            f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once.",
+        ),
+        (
+            unsealed(first_block=None),
+            "JobRepository",
+            f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once.",
+        ),
+        (
+            state(),
+            "ProviderManager",
+            f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once.",
+        ),
+        (
+            state(),
+            "JobRepository",
+            "Close the set at once, deploy a new one, and find out how the account came to its",
+        ),
     ],
 )
 def test_a_stranger_with_power_is_ended_by_who_can(found, contract, hint):
@@ -117,7 +181,10 @@ def test_an_address_that_is_not_the_files_is_told():
     (finding,) = check_contracts(state(), expected=ADDRESSES | {"Credit": IMPOSTOR})
 
     assert finding.kind is FindingKind.WIRING
-    assert finding.text == f"MetaScheduler uses Credit {ADDRESSES['Credit']}, the deployment file names {IMPOSTOR}"
+    assert (
+        finding.text
+        == f"MetaScheduler uses Credit {ADDRESSES['Credit']}, the deployment file names {IMPOSTOR}"
+    )
 
 
 def test_an_escrow_that_nobody_counted_is_not_judged():
@@ -137,7 +204,12 @@ def test_roles_that_no_event_tells_of_are_not_said_to_be_nobodys():
 
 
 def test_the_gravest_comes_first_and_gives_the_exit_code():
-    found = given(state(accepts_jobs=False, placed=placed(Code.FOREIGN)), "JobRepository", Role.CONTRACT, IMPOSTOR)
+    found = given(
+        state(accepts_jobs=False, placed=placed(Code.FOREIGN)),
+        "JobRepository",
+        Role.CONTRACT,
+        IMPOSTOR,
+    )
 
     findings = check_contracts(found)
 

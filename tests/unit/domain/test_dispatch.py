@@ -25,7 +25,9 @@ from gridstead.domain.sending import (
 )
 
 FEES = Fees(max_fee=100, tip=10)
-POLICY = DispatchPolicy(confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40)
+POLICY = DispatchPolicy(
+    confirmations=2, batch=3, in_flight=4, resend_after_s=10, replace_after_s=40
+)
 NOW = 1000
 HEAD = 50
 
@@ -36,9 +38,25 @@ def transaction(nonce, *entry_ids, name="", **fields):
 
 
 def view(*entries, transactions=(), waiting=None, **fields):
-    waiting = {one.hash: Waiting(since=NOW, last=NOW) for one in transactions} if waiting is None else waiting
-    values = {"now": NOW, "head": HEAD, "nonce": 7, "receipts": {}, "objections": {}, "fees": FEES} | fields
-    values = {"gas_limit": 30_000_000, "gas": {}, "refusals": {}, "reached": values["nonce"]} | values
+    waiting = (
+        {one.hash: Waiting(since=NOW, last=NOW) for one in transactions}
+        if waiting is None
+        else waiting
+    )
+    values = {
+        "now": NOW,
+        "head": HEAD,
+        "nonce": 7,
+        "receipts": {},
+        "objections": {},
+        "fees": FEES,
+    } | fields
+    values = {
+        "gas_limit": 30_000_000,
+        "gas": {},
+        "refusals": {},
+        "reached": values["nonce"],
+    } | values
     return ChainView(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
 
 
@@ -51,20 +69,35 @@ def change(entry_id, state, reason=""):
 
 
 def mined(block, *, succeeded=True, **skipped):
-    return Receipt(block=block, block_hash="", succeeded=succeeded, skipped={int(k[1:]): v for k, v in skipped.items()})
+    return Receipt(
+        block=block,
+        block_hash="",
+        succeeded=succeeded,
+        skipped={int(k[1:]): v for k, v in skipped.items()},
+    )
 
 
 def test_nothing_is_done_for_nothing():
     decided = decide()
 
-    assert (decided.changes, decided.batches, decided.replacements, decided.resend) == ((), (), (), ())
+    assert (decided.changes, decided.batches, decided.replacements, decided.resend) == (
+        (),
+        (),
+        (),
+        (),
+    )
 
 
 def test_what_the_node_refused_gives_way_to_what_it_took_before():
     taken, dearer = transaction(7, 1), transaction(7, 1, name="b", sent_at=None)
-    waiting = {taken.hash: Waiting(since=NOW, last=NOW - 20), dearer.hash: Waiting(since=NOW, last=NOW, refused=True)}
+    waiting = {
+        taken.hash: Waiting(since=NOW, last=NOW - 20),
+        dearer.hash: Waiting(since=NOW, last=NOW, refused=True),
+    }
 
-    assert decide(entry(1, state=SendState.SENT), transactions=(taken, dearer), waiting=waiting).resend == (taken,)
+    assert decide(
+        entry(1, state=SendState.SENT), transactions=(taken, dearer), waiting=waiting
+    ).resend == (taken,)
 
 
 def test_queued_calls_of_one_kind_go_together_under_the_next_nonce():
@@ -76,7 +109,10 @@ def test_queued_calls_of_one_kind_go_together_under_the_next_nonce():
 
 
 def test_ends_of_waits_go_one_by_one():
-    calls = [Expire(job_key=job_key(number), state=JobState.RUNNING, state_block=1) for number in (1, 2, 3)]
+    calls = [
+        Expire(job_key=job_key(number), state=JobState.RUNNING, state_block=1)
+        for number in (1, 2, 3)
+    ]
 
     decided = decide(*(entry(number, call) for number, call in enumerate(calls, start=1)))
 
@@ -102,7 +138,12 @@ def test_no_more_nonces_wait_than_the_policy_allows():
 def test_sent_call_waits():
     decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(7, 1)])
 
-    assert (decided.changes, decided.batches, decided.resend, decided.replacements) == ((), (), (), ())
+    assert (decided.changes, decided.batches, decided.resend, decided.replacements) == (
+        (),
+        (),
+        (),
+        (),
+    )
     assert decided.next_nonce == 8
 
 
@@ -116,18 +157,26 @@ def test_transaction_that_this_process_never_sent_is_sent():
 
 def test_transaction_that_waits_is_sent_again_now_and_then():
     one = transaction(7, 1)
-    quiet = decide(entry(1), transactions=[one], waiting={one.hash: Waiting(since=NOW - 20, last=NOW - 9)})
-    due = decide(entry(1), transactions=[one], waiting={one.hash: Waiting(since=NOW - 20, last=NOW - 10)})
+    quiet = decide(
+        entry(1), transactions=[one], waiting={one.hash: Waiting(since=NOW - 20, last=NOW - 9)}
+    )
+    due = decide(
+        entry(1), transactions=[one], waiting={one.hash: Waiting(since=NOW - 20, last=NOW - 10)}
+    )
 
     assert quiet.resend == ()
     assert due.resend == (one,)
 
 
-@pytest.mark.parametrize("waiting", [Waiting(since=NOW - 40, last=NOW), Waiting(since=NOW, last=NOW, underpriced=True)])
+@pytest.mark.parametrize(
+    "waiting", [Waiting(since=NOW - 40, last=NOW), Waiting(since=NOW, last=NOW, underpriced=True)]
+)
 def test_stuck_transaction_is_replaced_at_a_higher_price(waiting):
     one = transaction(7, 1)
 
-    decided = decide(entry(1, state=SendState.SENT), transactions=[one], waiting={one.hash: waiting})
+    decided = decide(
+        entry(1, state=SendState.SENT), transactions=[one], waiting={one.hash: waiting}
+    )
 
     assert decided.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised(FEES)),)
     assert decided.resend == ()
@@ -137,7 +186,9 @@ def test_replacement_offers_more_than_any_before_and_what_is_asked_now():
     first, second = transaction(7, 1), transaction(7, 1, name="b", fees=Fees(max_fee=200, tip=12))
     waiting = {second.hash: Waiting(since=NOW - 40, last=NOW)}
 
-    decided = decide(entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50))
+    decided = decide(
+        entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50)
+    )
 
     assert decided.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
 
@@ -151,14 +202,22 @@ def test_raised_fees_are_an_eighth_more(max_fee, tip):
 
 
 def test_mined_call_is_not_final_before_its_confirmations():
-    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)], receipts={"6": mined(HEAD - 1)})
+    decided = decide(
+        entry(1, state=SendState.SENT),
+        transactions=[transaction(6, 1)],
+        receipts={"6": mined(HEAD - 1)},
+    )
 
     assert decided.changes == (change(1, SendState.MINED),)
     assert decided.closed == ()
 
 
 def test_call_is_final_with_its_confirmations_and_its_nonce_is_closed():
-    decided = decide(entry(1, state=SendState.MINED), transactions=[transaction(6, 1)], receipts={"6": mined(HEAD - 2)})
+    decided = decide(
+        entry(1, state=SendState.MINED),
+        transactions=[transaction(6, 1)],
+        receipts={"6": mined(HEAD - 2)},
+    )
 
     assert decided.changes == (change(1, SendState.FINAL),)
     assert decided.closed == (6,)
@@ -208,7 +267,9 @@ def test_reorg_that_takes_the_job_away_withdraws_the_transaction_and_fills_its_n
     one, later = transaction(7, 1, 2), transaction(8, 3)
 
     decided = decide(
-        *(entry(n, state=SendState.SENT) for n in (1, 2, 3)), transactions=[one, later], objections={1: "gone"}
+        *(entry(n, state=SendState.SENT) for n in (1, 2, 3)),
+        transactions=[one, later],
+        objections={1: "gone"},
     )
 
     assert decided.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
@@ -228,14 +289,18 @@ def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_cra
 
 
 def test_filled_nonce_waits_as_any_other():
-    decided = decide(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
+    decided = decide(
+        transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")]
+    )
 
     assert (decided.withdrawn, decided.replacements, decided.resend) == ((), (), ())
 
 
 def test_filler_is_left_alone_when_its_nonces_entry_is_objected_to_again():
     decided = decide(
-        entry(1), transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")], objections={1: "x"}
+        entry(1),
+        transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")],
+        objections={1: "x"},
     )
 
     assert decided.changes == (change(1, SendState.REJECTED, "x"),)
@@ -244,7 +309,9 @@ def test_filler_is_left_alone_when_its_nonces_entry_is_objected_to_again():
 
 def test_call_whose_withdrawn_transaction_was_mined_after_all_is_done():
     decided = decide(
-        entry(2), transactions=[transaction(6, 1, 2, withdrawn=True)], receipts={"6": mined(HEAD - 2, _1="no")}
+        entry(2),
+        transactions=[transaction(6, 1, 2, withdrawn=True)],
+        receipts={"6": mined(HEAD - 2, _1="no")},
     )
 
     assert decided.changes == (change(2, SendState.FINAL),)
@@ -330,17 +397,30 @@ def test_transaction_with_a_call_that_is_not_cleared_is_left_alone(waited):
 
     decided = decide(*entries, transactions=[one], waiting=waiting, cleared=frozenset({1}))
 
-    assert (decided.resend, decided.replacements, decided.changes, decided.withdrawn) == ((), (), (), ())
+    assert (decided.resend, decided.replacements, decided.changes, decided.withdrawn) == (
+        (),
+        (),
+        (),
+        (),
+    )
 
 
 def test_plan_tells_which_calls_it_gives_to_the_node():
     again, stuck = transaction(7, 1), transaction(8, 2, 3)
-    waiting = {again.hash: Waiting(since=NOW - 20, last=NOW - 20), stuck.hash: Waiting(since=NOW - 40, last=NOW)}
+    waiting = {
+        again.hash: Waiting(since=NOW - 20, last=NOW - 20),
+        stuck.hash: Waiting(since=NOW - 40, last=NOW),
+    }
     quiet = transaction(9, 4)
     waiting[quiet.hash] = Waiting(since=NOW, last=NOW)
     entries = [*(entry(n, state=SendState.SENT) for n in range(1, 5)), entry(5)]
 
-    assert decide(*entries, transactions=[again, stuck, quiet], waiting=waiting).given == {1, 2, 3, 5}
+    assert decide(*entries, transactions=[again, stuck, quiet], waiting=waiting).given == {
+        1,
+        2,
+        3,
+        5,
+    }
 
 
 def test_only_the_lowest_nonces_are_replaced():
@@ -348,7 +428,9 @@ def test_only_the_lowest_nonces_are_replaced():
     waiting = {one.hash: Waiting(since=NOW - 40, last=NOW) for one in stuck}
     entries = [entry(one.nonce, state=SendState.SENT) for one in stuck]
 
-    decided = decide(*entries, transactions=stuck, waiting=waiting, policy=replace(POLICY, replaced=2))
+    decided = decide(
+        *entries, transactions=stuck, waiting=waiting, policy=replace(POLICY, replaced=2)
+    )
 
     assert [slot.nonce for slot in decided.replacements] == [7, 8]
 
@@ -356,7 +438,9 @@ def test_only_the_lowest_nonces_are_replaced():
 def test_nonce_that_others_may_have_used_is_neither_taken_nor_filled():
     """The newest block has them; only the one below it is certain."""
     decided = decide(entry(1), nonce=7, reached=9)
-    ours = decide(entry(1, state=SendState.SENT), transactions=[transaction(8, 1)], nonce=7, reached=9)
+    ours = decide(
+        entry(1, state=SendState.SENT), transactions=[transaction(8, 1)], nonce=7, reached=9
+    )
 
     assert (decided.next_nonce, decided.replacements) == (9, ())
     assert (ours.next_nonce, ours.replacements, ours.closed, ours.changes) == (9, (), (), ())
@@ -365,7 +449,12 @@ def test_nonce_that_others_may_have_used_is_neither_taken_nor_filled():
 def test_refused_calls_go_again_in_half_the_company():
     refusals = dict.fromkeys((1, 2, 3, 4, 5), Refusal(calls=5, words="no"))
 
-    assert list(packed([entry(n) for n in range(1, 8)], most=10, refusals=refusals)) == [(1, 2), (3, 4), (5, 6), (7,)]
+    assert list(packed([entry(n) for n in range(1, 8)], most=10, refusals=refusals)) == [
+        (1, 2),
+        (3, 4),
+        (5, 6),
+        (7,),
+    ]
 
 
 def test_call_that_is_refused_alone_is_rejected_with_the_nodes_words():

@@ -5,7 +5,15 @@ import pytest
 from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER, T0, US, job
 
 from gridstead.domain.events import ChainEvent, ChainEventKind
-from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S, ClaimTimeouts, Returns, Timeouts, expiry, is_due
+from gridstead.domain.expiry import (
+    MARGIN_BLOCKS,
+    MARGIN_S,
+    ClaimTimeouts,
+    Returns,
+    Timeouts,
+    expiry,
+    is_due,
+)
 from gridstead.domain.job import Block
 from gridstead.domain.lifecycle import COLD, JobState
 
@@ -44,7 +52,10 @@ def test_a_match_is_due_from_the_block_after_its_blocks_and_the_margin_on(timeou
 def test_a_match_waits_while_its_provider_claims_others(late, answer):
     last = CLAIM_BLOCK + 50 + 10 + MARGIN_BLOCKS
 
-    assert is_due(MATCHED, head=head(last + late), timeouts=OURS, last_claim=CLAIM_BLOCK + 50) is answer
+    assert (
+        is_due(MATCHED, head=head(last + late), timeouts=OURS, last_claim=CLAIM_BLOCK + 50)
+        is answer
+    )
 
 
 def test_a_claim_before_the_match_gives_no_more_time():
@@ -84,7 +95,9 @@ def test_a_lock_at_next_to_no_price_buys_ten_years(price):
 @pytest.mark.parametrize("price", [0, 3 * CREDIT])
 def test_a_run_that_is_to_be_cancelled_waits_from_the_request_on(asked, end, price):
     since = RUNNING.started_at
-    run = replace(RUNNING, price_per_min=price, cancel_requested=True, cancel_requested_at=since + asked)
+    run = replace(
+        RUNNING, price_per_min=price, cancel_requested=True, cancel_requested_at=since + asked
+    )
 
     assert expiry(run, OURS, claimed_at=None) == since + (asked if price == 0 else end) + 86_400
 
@@ -119,7 +132,10 @@ def test_a_job_that_came_back_unclaimed_was_let_lie():
     )
 
     assert found.refused == set()
-    assert found.claim_timeouts == {US: ClaimTimeouts(times=2, block=9), OTHER: ClaimTimeouts(times=1, block=12)}
+    assert found.claim_timeouts == {
+        US: ClaimTimeouts(times=2, block=9),
+        OTHER: ClaimTimeouts(times=1, block=12),
+    }
 
 
 def test_a_claim_speaks_for_one_match_only():
@@ -133,7 +149,10 @@ def test_a_claim_speaks_for_one_match_only():
 
 
 def test_whoever_let_a_job_lie_once_needs_no_rest():
-    assert returns((ChainEventKind.JOB_REFUSED, 5, US)).resting(head=head(5), timeouts=OURS) == frozenset()
+    assert (
+        returns((ChainEventKind.JOB_REFUSED, 5, US)).resting(head=head(5), timeouts=OURS)
+        == frozenset()
+    )
 
 
 @pytest.mark.parametrize(("times", "rest"), [(2, 10), (3, 20), (5, 40)])

@@ -69,7 +69,9 @@ def test_a_report_of_another_step_than_the_batch_step_is_no_hint(step):
 def test_a_report_of_the_batch_step_is_a_hint(event, step):
     text = END.replace(" end ", f" {event} ").replace("batch", step)
 
-    assert parse_report(text) == Hint(event=event, slurm_job_id=12, uid=200_001, occurred_at=1_790_000_060)
+    assert parse_report(text) == Hint(
+        event=event, slurm_job_id=12, uid=200_001, occurred_at=1_790_000_060
+    )
 
 
 CUT = completion()[:-5]

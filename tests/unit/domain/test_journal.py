@@ -23,7 +23,10 @@ def test_a_rejection_has_a_reason_until_the_next_submission(reason, told):
     rejected = record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
 
     assert (rejected.rejected, rejected.rejected_at, rejected.rejections) == (told, T0 + 1, 1)
-    again = apply(rejected, JournalEntry(job_key=rejected.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61))
+    again = apply(
+        rejected,
+        JournalEntry(job_key=rejected.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61),
+    )
     assert (again.rejected, again.rejections) == ("", 1)
 
 

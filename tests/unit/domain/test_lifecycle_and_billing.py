@@ -46,7 +46,9 @@ def test_only_a_claimed_job_can_run_and_only_a_running_one_can_finish():
 
 
 def test_the_worked_price_of_the_reference():
-    prices = Prices(gpu_per_min=85 * CREDIT // 10, cpu_per_min=95 * CREDIT // 100, memory_mb_per_min=8 * 10**13)
+    prices = Prices(
+        gpu_per_min=85 * CREDIT // 10, cpu_per_min=95 * CREDIT // 100, memory_mb_per_min=8 * 10**13
+    )
     resources = Resources(gpus=1, tasks=3, cpus_per_task=2, memory_per_cpu_mb=100)
 
     assert price_per_minute(resources, prices) == 14_248 * 10**15
@@ -109,4 +111,7 @@ def test_a_free_job_is_told_ten_years():
     ],
 )
 def test_resources_are_valid_within_the_bounds(gpus, tasks, cpus, memory, valid):
-    assert Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory).is_valid is valid
+    assert (
+        Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory).is_valid
+        is valid
+    )

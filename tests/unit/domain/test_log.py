@@ -33,7 +33,9 @@ from gridstead.errors import ConfigError
 
 KEY = b"k" * 32
 NOW = 1_800_000_000
-PERMIT = WritePermit(log=LogId(owner=CUSTOMER, name="0x07", log_identity="1" * 32), expires_at=NOW + 60)
+PERMIT = WritePermit(
+    log=LogId(owner=CUSTOMER, name="0x07", log_identity="1" * 32), expires_at=NOW + 60
+)
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", ".a", "-a", "a/b", "a\0", "a\n", "x" * 129, "é"])

@@ -13,13 +13,19 @@ HARDWARE = Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 4), memory_per_node_
 CHEAP = Prices(gpu_per_min=CREDIT, cpu_per_min=CREDIT, memory_mb_per_min=0)
 DEAR = replace(CHEAP, cpu_per_min=2 * CREDIT)
 PENDING = job(
-    JobState.PENDING, provider="", resources=Resources(gpus=0, tasks=2, cpus_per_task=2, memory_per_cpu_mb=100)
+    JobState.PENDING,
+    provider="",
+    resources=Resources(gpus=0, tasks=2, cpus_per_task=2, memory_per_cpu_mb=100),
 )
 
 
 def provider(address=US, **changes):
     base = Provider(
-        address=address, hardware=HARDWARE, prices=CHEAP, labels=(Label(key="zone", value="lab"),), joined=True
+        address=address,
+        hardware=HARDWARE,
+        prices=CHEAP,
+        labels=(Label(key="zone", value="lab"),),
+        joined=True,
     )
     return replace(base, **changes)
 
@@ -46,14 +52,19 @@ def test_a_provider_that_refused_the_job_does_not_get_it_again():
 
 
 def test_a_provider_that_let_the_job_lie_comes_after_a_dearer_one():
-    choice = choose(PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), claim_timeouts={US: 1})
+    choice = choose(
+        PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), claim_timeouts={US: 1}
+    )
 
     assert (choice.provider, choice.price_per_min) == (OTHER, 8 * CREDIT)
 
 
 def test_the_one_that_let_it_lie_less_often_comes_first():
     choice = choose(
-        PENDING, [provider(US), provider(OTHER, prices=DEAR)], refused_by=(), claim_timeouts={US: 2, OTHER: 1}
+        PENDING,
+        [provider(US), provider(OTHER, prices=DEAR)],
+        refused_by=(),
+        claim_timeouts={US: 2, OTHER: 1},
     )
 
     assert choice.provider == OTHER
@@ -68,7 +79,10 @@ def test_a_provider_that_let_the_job_lie_gets_it_again_if_nobody_else_can_take_i
 def test_a_provider_that_rests_is_told():
     choice = choose(PENDING, [provider()], refused_by=(), claim_timeouts={US: 3}, resting={US})
 
-    assert (choice.provider, "1 did not claim it and will be asked again" in choice.reason) == (None, True)
+    assert (choice.provider, "1 did not claim it and will be asked again" in choice.reason) == (
+        None,
+        True,
+    )
 
 
 def test_a_refusal_counts_more_than_a_match_that_lay():

@@ -94,7 +94,9 @@ def test_call_that_fits_is_not_objected_to(call, job):
     assert objection(call, job, wallet=WALLET) == ""
 
 
-@pytest.mark.parametrize("moved", [replace(LYING, state=JobState.SCHEDULED), replace(LYING, state_block=2)])
+@pytest.mark.parametrize(
+    "moved", [replace(LYING, state=JobState.SCHEDULED), replace(LYING, state_block=2)]
+)
 def test_end_of_a_wait_that_is_another_one_by_now_is_objected_to(moved):
     assert "moved on" in objection(EXPIRE, moved, wallet=WALLET)
 

@@ -28,13 +28,17 @@ from gridstead.errors import UnexpectedOutput
 
 
 def ended(host, name, outcome=TaskOutcome.CHANGED, *, handler=False, **more):
-    return HostFinished(host=host, task=Task(name=name, role="slurm", is_handler=handler), outcome=outcome, **more)
+    return HostFinished(
+        host=host, task=Task(name=name, role="slurm", is_handler=handler), outcome=outcome, **more
+    )
 
 
 RUN = (
     PlayStarted(name="Run the controller"),
     TaskStarted(task=Task(name="Ensure slurmctld has its configuration", role="slurm")),
-    ended("controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)),
+    ended(
+        "controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)
+    ),
     ended("controller", "Ensure slurmctld runs", TaskOutcome.OK),
     ended("controller", "Look whether slurmctld runs", handler=True),
     ended("controller", "Reconfigure the cluster", handler=True),
@@ -44,7 +48,9 @@ RUN = (
     ended("compute1", "Drain the node", handler=True),
     RunEnded(failed=frozenset()),
 )
-JOB = RunningJob(id="12", user="0xab", ends_at="2026-11-21T14:00:00", nodes=("compute1", "compute2"))
+JOB = RunningJob(
+    id="12", user="0xab", ends_at="2026-11-21T14:00:00", nodes=("compute1", "compute2")
+)
 
 
 def test_what_handlers_do_is_no_change_but_what_a_change_costs():
@@ -97,7 +103,9 @@ def test_a_plan_knows_that_it_does_not_know_the_jobs():
 
 
 def test_a_plan_of_a_site_as_it_must_be_is_empty():
-    found = plan_site([ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB])
+    found = plan_site(
+        [ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB]
+    )
 
     assert (found.changes, found.effects, found.drains, found.jobs) == ((), (), (), {})
 
@@ -105,7 +113,11 @@ def test_a_plan_of_a_site_as_it_must_be_is_empty():
 def test_a_tally_counts_the_changes_of_each_host_that_took_part():
     unchanged = ended("archive", "Ensure x", TaskOutcome.OK)
 
-    assert list(tally([*RUN, unchanged]).items()) == [("archive", 0), ("compute1", 1), ("controller", 1)]
+    assert list(tally([*RUN, unchanged]).items()) == [
+        ("archive", 0),
+        ("compute1", 1),
+        ("controller", 1),
+    ]
 
 
 def test_what_was_rescued_has_not_failed():
@@ -142,7 +154,9 @@ def test_a_record_holds_names_and_messages_and_no_content():
     record = to_record("1-apply", "apply", PlaybookRequest(playbook="p.yml", limit="b"), run, at)
 
     assert record.changed == {"b": ("slurm: Ensure the key",)}
-    assert [(one.host, one.task, one.message) for one in record.failed] == [("a", "slurm: Ensure x", "no room")]
+    assert [(one.host, one.task, one.message) for one in record.failed] == [
+        ("a", "slurm: Ensure x", "no room")
+    ]
     assert (record.limit, record.waiting, record.circumstances) == ("b", {"b": ("x_restart",)}, at)
     assert "hidden" not in repr(record)
 
@@ -173,7 +187,14 @@ def test_what_is_no_list_of_hosts_is_never_guessed(text):
 
 
 def test_a_report_is_read_as_it_was_written():
-    told = {"host": "a", "role": "munge", "what": "x runs", "seen": "it is dead", "who": "operator", "hint": ""}
+    told = {
+        "host": "a",
+        "role": "munge",
+        "what": "x runs",
+        "seen": "it is dead",
+        "who": "operator",
+        "hint": "",
+    }
 
     found = to_verification({"looked_at": 3, "findings": [told], "hosts": {"a": {"munge": []}}})
 

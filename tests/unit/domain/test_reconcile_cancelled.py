@@ -30,15 +30,24 @@ from gridstead.domain.reconcile import plan_jobs
 def test_a_cold_job_that_still_runs_is_cancelled_at_once():
     j = job(JobState.CANCELLED)
 
-    assert cancelled(plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK), RULES)) == [42]
+    assert cancelled(
+        plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK), RULES)
+    ) == [42]
 
 
 def test_a_cold_job_is_closed_once_confirmed_and_gone():
     j = job(JobState.FINISHED)
     since = {j.job_key: CLAIM_BLOCK}
 
-    assert plan_jobs(snapshot([j], [submitted(j)], unclaimed_since={j.job_key: CLAIM_BLOCK + 1}), RULES) == ()
-    assert notes(plan_jobs(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [EntryKind.CLOSED]
+    assert (
+        plan_jobs(
+            snapshot([j], [submitted(j)], unclaimed_since={j.job_key: CLAIM_BLOCK + 1}), RULES
+        )
+        == ()
+    )
+    assert notes(plan_jobs(snapshot([j], [submitted(j)], unclaimed_since=since), RULES)) == [
+        EntryKind.CLOSED
+    ]
 
 
 def test_a_job_is_not_closed_while_its_submission_may_still_arrive():
@@ -53,7 +62,13 @@ def test_a_job_is_not_closed_while_its_submission_may_still_arrive():
 def test_a_job_is_not_closed_while_slurmctld_is_silent():
     j = job(JobState.FINISHED)
 
-    assert plan_jobs(snapshot([j], [submitted(j)], live=None, unclaimed_since={j.job_key: CLAIM_BLOCK}), RULES) == ()
+    assert (
+        plan_jobs(
+            snapshot([j], [submitted(j)], live=None, unclaimed_since={j.job_key: CLAIM_BLOCK}),
+            RULES,
+        )
+        == ()
+    )
 
 
 def test_an_undone_attempt_that_still_runs_is_cancelled_again_and_noted_once():
@@ -80,7 +95,12 @@ def test_a_claim_that_a_reorg_undid_or_a_lagging_node_hides_is_waited_for(now_on
     jobs = [now_on_chain] if now_on_chain else []
     since = {j.job_key: CLAIM_BLOCK + 1}
 
-    assert plan_jobs(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES) == ()
+    assert (
+        plan_jobs(
+            snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES
+        )
+        == ()
+    )
 
 
 @pytest.mark.parametrize("now_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER)])
@@ -99,7 +119,9 @@ def test_an_attempt_of_a_claim_that_stays_undone_is_ended_and_remembered(now_on_
     jobs = [now_on_chain] if now_on_chain else []
     since = {j.job_key: CLAIM_BLOCK}
 
-    actions = plan_jobs(snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES)
+    actions = plan_jobs(
+        snapshot(jobs, [submitted(j)], live=live(attempt(j)), unclaimed_since=since), RULES
+    )
 
     assert notes(actions) == [EntryKind.CANCELLED_BY_US]
     assert cancelled(actions) == [42]
@@ -107,7 +129,9 @@ def test_an_attempt_of_a_claim_that_stays_undone_is_ended_and_remembered(now_on_
 
 
 def test_the_end_of_an_attempt_that_we_undid_says_nothing_of_the_job():
-    """The chain gave the job to us again after all: it must run, and the customer must not pay for the first try."""
+    """The chain gave the job to us again after all: it must run, and the customer must not pay for
+    the first try.
+    """
     j = job()
     first = attempt(j, "CANCELLED")
     cancelled_by_us = (EntryKind.CANCELLED_BY_US, first.submitted_at, 42)
@@ -168,10 +192,17 @@ def test_an_attempt_of_other_contracts_is_none_of_our_business():
 def test_what_was_undone_opens_no_record_and_outlives_one():
     job_key, records = job().job_key, JournalRecords()
     claimed, closed = (
-        JournalEntry(job_key=job_key, kind=kind, occurred_at=T0) for kind in (EntryKind.CLAIMED, EntryKind.CLOSED)
+        JournalEntry(job_key=job_key, kind=kind, occurred_at=T0)
+        for kind in (EntryKind.CLAIMED, EntryKind.CLOSED)
     )
 
-    records.extend([JournalEntry(job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42)])
+    records.extend(
+        [
+            JournalEntry(
+                job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42
+            )
+        ]
+    )
     assert records.by_job_key == {}
     records.extend([claimed, closed, claimed])
 

@@ -34,12 +34,16 @@ def test_a_job_that_ended_before_its_start_was_told_is_first_set_running(slurm_s
     j = job()
 
     first, *rest = calls(
-        plan_jobs(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, slurm_state))), RULES)
+        plan_jobs(
+            snapshot([j], [submitted(j)], accounting=accounting(attempt(j, slurm_state))), RULES
+        )
     )
 
     assert isinstance(first, SetRunning)
     together = END_STATES[slurm_state] in {JobState.FINISHED, JobState.OUT_OF_CREDITS}
-    assert [(call.state, call.seconds) for call in rest] == [(END_STATES[slurm_state], 30)] * together
+    assert [(call.state, call.seconds) for call in rest] == [
+        (END_STATES[slurm_state], 30)
+    ] * together
 
 
 def test_on_the_old_contracts_an_end_waits_for_its_start():
@@ -47,7 +51,11 @@ def test_on_the_old_contracts_an_end_waits_for_its_start():
     j = job()
     rules = replace(RULES, plain_slack_min=15)
 
-    (call,) = calls(plan_jobs(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "COMPLETED"))), rules))
+    (call,) = calls(
+        plan_jobs(
+            snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "COMPLETED"))), rules
+        )
+    )
 
     assert isinstance(call, SetRunning)
 
@@ -80,7 +88,9 @@ def test_an_end_that_slurmdbd_never_gets_is_settled_by_slurmctld():
 def test_a_runaway_row_of_slurmdbd_is_not_alive():
     j = job(JobState.RUNNING)
 
-    actions = plan_jobs(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "RUNNING"))), RULES)
+    actions = plan_jobs(
+        snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "RUNNING"))), RULES
+    )
 
     assert notes(actions) == [EntryKind.ABSENT]
 
@@ -106,38 +116,53 @@ def test_a_job_that_could_not_be_started_is_the_providers_fault():
 def test_a_bill_is_not_longer_than_the_paid_time():
     j = job(JobState.RUNNING, escrow=CREDIT // 4)
 
-    (call,) = calls(plan_jobs(snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "TIMEOUT"))), RULES))
+    (call,) = calls(
+        plan_jobs(
+            snapshot([j], [submitted(j)], accounting=accounting(attempt(j, "TIMEOUT"))), RULES
+        )
+    )
 
     assert call.seconds == 15
 
 
 def report(occurred_at, *, uid=200_001, slurm_job_id=42, event="end"):
-    return NodeReport(sequence=1, event=event, slurm_job_id=slurm_job_id, uid=uid, occurred_at=occurred_at)
+    return NodeReport(
+        sequence=1, event=event, slurm_job_id=slurm_job_id, uid=uid, occurred_at=occurred_at
+    )
 
 
 def test_a_nodes_end_lowers_the_bill_of_an_end_that_slurmctld_learned_late():
     j = job(JobState.RUNNING)
     ended = accounting(attempt(j, "COMPLETED"))
 
-    (call,) = calls(plan_jobs(snapshot([j], [submitted(j)], accounting=ended, reports=(report(T0 + 10),)), RULES))
+    (call,) = calls(
+        plan_jobs(
+            snapshot([j], [submitted(j)], accounting=ended, reports=(report(T0 + 10),)), RULES
+        )
+    )
 
     assert call.seconds == 8
 
 
 @pytest.mark.parametrize(
-    "impostor", [report(T0 + 10, uid=0), report(T0 + 10, slurm_job_id=43), report(T0 + 1), report(T0 + 33)]
+    "impostor",
+    [report(T0 + 10, uid=0), report(T0 + 10, slurm_job_id=43), report(T0 + 1), report(T0 + 33)],
 )
 def test_a_report_that_does_not_match_changes_no_bill(impostor):
     j = job(JobState.RUNNING)
     ended = accounting(attempt(j, "COMPLETED"))
 
-    (call,) = calls(plan_jobs(snapshot([j], [submitted(j)], accounting=ended, reports=(impostor,)), RULES))
+    (call,) = calls(
+        plan_jobs(snapshot([j], [submitted(j)], accounting=ended, reports=(impostor,)), RULES)
+    )
 
     assert call.seconds == 30
 
 
 def refused(of, *, times, occurred_at=T0 + 1):
-    """Return the record of a job that Slurm refused so often, the last time then, and of which it has no trace."""
+    """Return the record of a job that Slurm refused so often, the last time then, and of which it
+    has no trace.
+    """
     intended, told = (
         (EntryKind.SUBMIT_INTENDED, occurred_at),
         (EntryKind.SUBMIT_REJECTED, occurred_at, None, "no such partition"),
@@ -148,7 +173,9 @@ def refused(of, *, times, occurred_at=T0 + 1):
 def test_a_job_that_slurm_rejects_again_and_again_is_given_back():
     j = job()
 
-    assert calls(plan_jobs(snapshot([j], [refused(j, times=3)]), RULES)) == [Refuse(job_key=j.job_key)]
+    assert calls(plan_jobs(snapshot([j], [refused(j, times=3)]), RULES)) == [
+        Refuse(job_key=j.job_key)
+    ]
 
 
 def test_a_claim_that_may_still_be_undone_is_neither_given_back_nor_settled():
@@ -158,7 +185,9 @@ def test_a_claim_that_may_still_be_undone_is_neither_given_back_nor_settled():
 
     assert plan_jobs(snapshot([j], [refused(j, times=3)], **young), RULES) == ()
     assert plan_jobs(snapshot([j], [submitted(j)], accounting=ended, **young), RULES) == ()
-    assert plan_jobs(snapshot([job(stored="a/b")], [record(job(stored="a/b"))], **young), RULES) == ()
+    assert (
+        plan_jobs(snapshot([job(stored="a/b")], [record(job(stored="a/b"))], **young), RULES) == ()
+    )
 
 
 def test_a_running_job_whose_new_submission_slurm_rejects_again_and_again_is_panicked():
@@ -174,7 +203,9 @@ def test_a_running_job_whose_new_submission_slurm_rejects_again_and_again_is_pan
 def test_a_job_that_slurm_rejects_is_submitted_again_before_it_is_given_back(times, seconds, tried):
     """Slurm has many words for "not now", and nobody knows all of them."""
     j = job()
-    snap = snapshot([j], [refused(j, times=times)], now=T0 + 1 + seconds, live=live(taken_at=T0 + 60))
+    snap = snapshot(
+        [j], [refused(j, times=times)], now=T0 + 1 + seconds, live=live(taken_at=T0 + 60)
+    )
 
     actions = plan_jobs(snap, RULES)
 
@@ -270,7 +301,10 @@ def test_an_accepted_submission_that_ends_before_it_starts_ends_the_job_also_aft
         (EntryKind.SUBMIT_INTENDED, T0 + 61),
         (EntryKind.SUBMITTED, T0 + 61, 43),
     )
-    rows = [attempt(j, "FAILED", started_at=None), attempt(j, "CANCELLED", slurm_job_id=43, started_at=None)]
+    rows = [
+        attempt(j, "FAILED", started_at=None),
+        attempt(j, "CANCELLED", slurm_job_id=43, started_at=None),
+    ]
 
     (call,) = calls(plan_jobs(snapshot([j], [r], accounting=accounting(*rows)), RULES))
 

@@ -33,7 +33,9 @@ def test_minutes_are_rounded_down(seconds, minutes):
     assert billed_minutes(JobState.FINISHED, seconds) == minutes
 
 
-@pytest.mark.parametrize(("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)])
+@pytest.mark.parametrize(
+    ("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)]
+)
 def test_billed_time_is_at_most_what_the_lock_pays_for(price, seconds):
     ended = job(JobState.RUNNING, price_per_min=price)
 
@@ -44,16 +46,27 @@ def test_panic_reports_no_minute():
     assert billed_minutes(JobState.PANICKED, 10**6) == 0
 
 
-@pytest.mark.parametrize(("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)])
+@pytest.mark.parametrize(
+    ("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)]
+)
 def test_slack_stands_over_the_whole_minutes_since_the_start_was_told(now, seconds):
     assert slack_seconds(started(1000), now=now, slack_min=15) == seconds
 
 
-@given(now=st.integers(0, 10**9), later=st.integers(0, 10**6), slack=st.integers(0, 1000), used=st.integers(0, 10**6))
+@given(
+    now=st.integers(0, 10**9),
+    later=st.integers(0, 10**6),
+    slack=st.integers(0, 1000),
+    used=st.integers(0, 10**6),
+)
 def test_report_within_the_slack_is_never_cut_by_the_contracts(now, later, slack, used):
-    """They compare with their own clock, which is never behind the block that the report was made from."""
+    """They compare with their own clock, which is never behind the block that the report was made
+    from.
+    """
     job = started(now // 2)
-    minutes = billed_minutes(JobState.FINISHED, min(used, slack_seconds(job, now=now, slack_min=slack)))
+    minutes = billed_minutes(
+        JobState.FINISHED, min(used, slack_seconds(job, now=now, slack_min=slack))
+    )
 
     assert minutes <= (now + later - job.started_at) // 60 + slack
     assert minutes * 60 <= used

@@ -62,7 +62,9 @@ def json_keys() -> Iterator[str]:
     files = [*(CONTROL / "cli").rglob("*.py"), *CONTROL.rglob("steps.py")]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
-            yield from (f"json {key}" for key in _keys(node) if re.fullmatch(r"[a-z][a-z0-9_]*", key))
+            yield from (
+                f"json {key}" for key in _keys(node) if re.fullmatch(r"[a-z][a-z0-9_]*", key)
+            )
 
 
 def _keys(node: ast.AST) -> Iterator[str]:
@@ -187,7 +189,9 @@ def role_variables() -> Iterator[str]:
     """Yield the public variables of the roles, with the entry point that takes them."""
     for file in CHECKOUT.glob("roles/*/meta/argument_specs.yml"):
         role = file.parents[1].name
-        for entry_point, specification in yaml.safe_load(file.read_text())["argument_specs"].items():
+        for entry_point, specification in yaml.safe_load(file.read_text())[
+            "argument_specs"
+        ].items():
             yield f"role {role} {entry_point}"
             yield from _variables(specification.get("options") or {}, f"variable {role}")
 
@@ -230,7 +234,9 @@ def _tags(value: Any) -> Iterator[str]:
 def playbooks() -> Iterator[str]:
     """Yield the playbooks by their paths."""
     yield "playbook site.yml"
-    yield from (f"playbook playbooks/{file.name}" for file in (CHECKOUT / "playbooks").glob("*.yml"))
+    yield from (
+        f"playbook playbooks/{file.name}" for file in (CHECKOUT / "playbooks").glob("*.yml")
+    )
 
 
 def files_on_hosts() -> Iterator[str]:
@@ -250,7 +256,9 @@ def files_on_hosts() -> Iterator[str]:
 def environment() -> Iterator[str]:
     """Yield the environment variables that programs of ours read or set."""
     folders = ("control", "roles", "plugins", "playbooks")
-    files = [file for folder in folders for file in (CHECKOUT / folder).rglob("*") if file.is_file()]
+    files = [
+        file for folder in folders for file in (CHECKOUT / folder).rglob("*") if file.is_file()
+    ]
     for file in files:
         if file.suffix in {".py", ".j2", ".sh", ".lua", ".c", ".yml"}:
             names = re.findall(r"\bGRIDSTEAD_[A-Z0-9_]+\b", file.read_text())
@@ -269,7 +277,9 @@ def tables() -> Iterator[str]:
             database.migrate(connection, step)
         inspector = inspect(connection)
         for table in inspector.get_table_names():
-            yield from (f"table {table}.{column['name']}" for column in inspector.get_columns(table))
+            yield from (
+                f"table {table}.{column['name']}" for column in inspector.get_columns(table)
+            )
 
 
 def stored_names() -> Iterator[str]:

@@ -77,7 +77,9 @@ def test_messages_keep_their_bytes(released, present):
         return {field.groups() for field in fields if field}
 
     def methods(lines):
-        return {line.split(" ")[1].partition("(")[0] for line in lines if re.match(r"grpc \S+\(", line)}
+        return {
+            line.split(" ")[1].partition("(")[0] for line in lines if re.match(r"grpc \S+\(", line)
+        }
 
     assert wire(released) - wire(present) == set()
     assert methods(released) - methods(present) == set()

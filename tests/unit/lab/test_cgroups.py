@@ -59,7 +59,9 @@ def test_a_hybrid_machine_takes_the_v1_recipe_with_memory_swap_and_core_limits()
     assert found.version == "v1"
     assert found.launcher == ()
     assert writes["/sys/fs/cgroup/memory/gs12ab/compute1/memory.limit_in_bytes"] == str(512 * 2**20)
-    assert writes["/sys/fs/cgroup/memory/gs12ab/compute1/memory.memsw.limit_in_bytes"] == str(512 * 2**20)
+    assert writes["/sys/fs/cgroup/memory/gs12ab/compute1/memory.memsw.limit_in_bytes"] == str(
+        512 * 2**20
+    )
     assert writes["/sys/fs/cgroup/cpu,cpuacct/gs12ab/compute1/cpu.cfs_quota_us"] == "150000"
     assert writes["/sys/fs/cgroup/cpuset/gs12ab/cpuset.cpus"] == "0-1"
 

@@ -41,7 +41,10 @@ def _kinds(wanted):
 @pytest.mark.parametrize(
     ("change", "moved"),
     [
-        ({"sources": ("deb http://other.example/debian trixie main",)}, {"base", "packages", "wheels"}),
+        (
+            {"sources": ("deb http://other.example/debian trixie main",)},
+            {"base", "packages", "wheels"},
+        ),
         ({"apt_conf": ()}, {"base", "packages", "wheels"}),
         ({"packages": ("acl",)}, {"packages"}),
         ({"lock": "a==2 --hash=sha256:11\n"}, {"wheels"}),
@@ -86,7 +89,14 @@ def test_sources_of_both_forms_are_taken_and_strangers_left_out():
 
 
 def test_layers_that_are_mounted_recent_or_among_the_last_three_are_kept():
-    used = {"packages-1": 0, "packages-2": 1, "packages-3": 2, "packages-4": 3, "packages-5": 4, "base-1": 0}
+    used = {
+        "packages-1": 0,
+        "packages-2": 1,
+        "packages-3": 2,
+        "packages-4": 3,
+        "packages-5": 4,
+        "base-1": 0,
+    }
 
     assert image.outdated(used, "lowerdir=/x/packages-2:/x/base-1", 10_000) == ["packages-1"]
     assert image.outdated(used, "", 500) == []

@@ -30,7 +30,9 @@ def test_before_the_lab_is_up_hosts_and_groups_are_there_without_addresses():
 
     assert found["_meta"]["hostvars"] == {}
     assert found["storage"] == {"hosts": ["infra"]}
-    assert found["slurm"] == {"children": ["slurm_controller", "slurm_accounting", "slurm_login", "slurm_compute"]}
+    assert found["slurm"] == {
+        "children": ["slurm_controller", "slurm_accounting", "slurm_login", "slurm_compute"]
+    }
     assert "gridstead_lab_gateway" not in found["all"]["vars"]
 
 

@@ -58,4 +58,6 @@ def test_a_moment_in_the_one_stretch_there_is():
         def random(self):
             return 0.31
 
-    assert kill_points.choose(RUN, 1, Middle()) == [Moment(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))]
+    assert kill_points.choose(RUN, 1, Middle()) == [
+        Moment(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))
+    ]

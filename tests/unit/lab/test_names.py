@@ -27,7 +27,11 @@ def test_the_prefix_is_gs_and_four_hex_digits():
 
 
 def test_labs_of_one_checkout_and_checkouts_of_one_lab_have_other_prefixes():
-    places = [names.names(Path(path), lab).prefix for path in ("/srv/a", "/srv/b") for lab in ("one", "two")]
+    places = [
+        names.names(Path(path), lab).prefix
+        for path in ("/srv/a", "/srv/b")
+        for lab in ("one", "two")
+    ]
 
     assert len(set(places)) == 4
 

@@ -19,12 +19,16 @@ def test_host_is_started_where_namespaces_have_the_lowest_ids(ids, expected):
 
 
 def test_host_may_use_every_cpu_afterwards():
-    assert namespaces.payload_cpus() == ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+    assert namespaces.payload_cpus() == ",".join(
+        str(cpu) for cpu in sorted(os.sched_getaffinity(0))
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="making a mount namespace needs root")
 def test_program_measures_every_cpu_or_none():
-    done = subprocess.run([sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True
+    )
 
     measured = {int(line.split()[0]) for line in done.stdout.splitlines()}
     assert measured in (set(), os.sched_getaffinity(0))

@@ -32,7 +32,11 @@ def test_the_subnet_lies_in_the_first_pool_when_it_is_free():
 @pytest.mark.parametrize("kind", ["network", "address", "wider"])
 def test_a_subnet_in_use_is_passed_over(kind):
     first = ipaddress.ip_network(network.choose_subnet("gs1234", []))
-    used = {"network": str(first), "address": str(first[7]), "wider": str(first.supernet(new_prefix=20))}[kind]
+    used = {
+        "network": str(first),
+        "address": str(first[7]),
+        "wider": str(first.supernet(new_prefix=20)),
+    }[kind]
 
     second = ipaddress.ip_network(network.choose_subnet("gs1234", [used]))
 

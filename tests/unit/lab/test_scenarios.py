@@ -28,7 +28,11 @@ MADE_BY_PLAYS = {
 
 def groups_of_plays():
     """Return the groups that the plays of the site run on."""
-    plays = [play for file in (CHECKOUT / "playbooks").glob("*.yml") for play in yaml.safe_load(file.read_text())]
+    plays = [
+        play
+        for file in (CHECKOUT / "playbooks").glob("*.yml")
+        for play in yaml.safe_load(file.read_text())
+    ]
     hosts = [re.sub(r"{{.*?}}", "", play.get("hosts", "")) for play in plays]
     named = {name for pattern in hosts for name in re.findall(r"[a-z]\w+", pattern)}
     return named - NAMED_BY_ANSIBLE - IN_EVERY_LAB - MADE_BY_PLAYS
@@ -38,7 +42,12 @@ def groups_of_plays():
 def test_a_lab_has_every_group_that_a_play_of_the_site_runs_on(file):
     lab = topology.parse(file.read_text())
 
-    assert groups_of_plays() - {name for host in lab.hosts for name in host.groups} - dict(lab.groups).keys() == set()
+    assert (
+        groups_of_plays()
+        - {name for host in lab.hosts for name in host.groups}
+        - dict(lab.groups).keys()
+        == set()
+    )
 
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.parent.name)
@@ -48,5 +57,9 @@ def test_a_scenario_runs_all_its_tests(file):
 
     steps = [step.split() for step in scenario["scenario"]["test_sequence"]]
 
-    run = {(words[1:] or [scenario["verifier"]["directory"]])[0] for words in steps if words[0] == "verify"}
+    run = {
+        (words[1:] or [scenario["verifier"]["directory"]])[0]
+        for words in steps
+        if words[0] == "verify"
+    }
     assert folders == run

@@ -55,7 +55,9 @@ def test_the_web_gives_what_is_there_and_keeps_what_is_sent(store):
 
     with urllib.request.urlopen(f"{store.url}/in") as answer:
         assert answer.read() == b"hello"
-    urllib.request.urlopen(urllib.request.Request(f"{store.url}/out", b"done", method="PUT")).close()
+    urllib.request.urlopen(
+        urllib.request.Request(f"{store.url}/out", b"done", method="PUT")
+    ).close()
     assert store.files == {"/in": b"hello", "/out": b"done"}
     with pytest.raises(urllib.error.HTTPError, match="404") as missing:
         urllib.request.urlopen(f"{store.url}/nothing")

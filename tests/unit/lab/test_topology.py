@@ -50,7 +50,10 @@ def test_text_that_is_not_json_is_refused():
 
 def test_hosts_keep_their_order_and_groups_list_their_hosts():
     text = json.dumps(
-        {"hosts": {"z": ONE, "a": ONE | {"groups": ["login"]}}, "groups": {"slurm": ["controller", "compute"]}}
+        {
+            "hosts": {"z": ONE, "a": ONE | {"groups": ["login"]}},
+            "groups": {"slurm": ["controller", "compute"]},
+        }
     )
 
     found = topology.parse(text)
@@ -64,7 +67,15 @@ def test_the_default_topology_holds_the_hosts_everything_else_names():
 
     found = topology.parse(text)
 
-    assert found.names() == ("controller", "db", "login", "compute1", "compute2", "infra", "control")
+    assert found.names() == (
+        "controller",
+        "db",
+        "login",
+        "compute1",
+        "compute2",
+        "infra",
+        "control",
+    )
     assert [host.name for host in found.hosts if host.job_cgroups] == ["compute1", "compute2"]
 
 
@@ -80,7 +91,9 @@ def test_the_small_lab_of_molecule_has_every_group_of_the_default_one():
 
 
 def test_a_subset_keeps_the_groups_and_drops_the_other_hosts():
-    whole = topology.parse(json.dumps({"hosts": {"a": ONE, "b": ONE}, "groups": {"slurm": ["controller"]}}))
+    whole = topology.parse(
+        json.dumps({"hosts": {"a": ONE, "b": ONE}, "groups": {"slurm": ["controller"]}})
+    )
 
     part = topology.subset(whole, ["b"])
 

@@ -27,7 +27,11 @@ class ScriptedRunner:
         answer = self.answers[name]
         if isinstance(answer, list):
             answer = answer.pop(0)
-        return answer if isinstance(answer, CommandResult) else CommandResult(exit_status=0, stdout=answer, stderr="")
+        return (
+            answer
+            if isinstance(answer, CommandResult)
+            else CommandResult(exit_status=0, stdout=answer, stderr="")
+        )
 
     @property
     def programs(self):
@@ -47,7 +51,9 @@ def accounting(runner, names=("0x1",)):
 
 
 def test_the_queue_is_looked_at_before_the_database():
-    """The other way round a record could slip from the queue into the database between the two looks."""
+    """The other way round a record could slip from the queue into the database between the two
+    looks.
+    """
     runner = ScriptedRunner(sacct_json=recorded("sacct-json"))
 
     assert accounting(runner).complete
@@ -76,13 +82,19 @@ def test_without_a_database_there_is_no_answer():
 
 def test_an_answer_with_a_complaint_is_none():
     with pytest.raises(SchedulerUnavailable):
-        accounting(ScriptedRunner(sacct=CommandResult(exit_status=0, stdout="", stderr="sacct: error: half of it")))
+        accounting(
+            ScriptedRunner(
+                sacct=CommandResult(exit_status=0, stdout="", stderr="sacct: error: half of it")
+            )
+        )
 
 
 def test_exit_codes_of_failures_are_mended():
     sample = accounting(ScriptedRunner(sacct_json=recorded("sacct-json")))
 
-    assert {3 << 8, 137 << 8, 9} == {row.exit_code for row in sample.attempts if row.state == "FAILED"}
+    assert {3 << 8, 137 << 8, 9} == {
+        row.exit_code for row in sample.attempts if row.state == "FAILED"
+    }
 
 
 def test_many_names_are_asked_for_in_several_commands():
@@ -104,7 +116,12 @@ def test_a_job_is_found_by_its_id():
 
 
 def test_an_unknown_job_is_not_found_and_no_answer_is_no_finding():
-    assert read.find(ScriptedRunner(squeue=failed("slurm_load_jobs error: Invalid job id specified")), 1) is None
+    assert (
+        read.find(
+            ScriptedRunner(squeue=failed("slurm_load_jobs error: Invalid job id specified")), 1
+        )
+        is None
+    )
     with pytest.raises(SchedulerUnavailable):
         read.find(ScriptedRunner(squeue=failed()), 1)
 
@@ -125,4 +142,6 @@ def test_an_association_that_somebody_else_makes_first_is_fine():
 
 def test_an_association_that_cannot_be_made_is_told():
     with pytest.raises(SchedulerUnavailable):
-        read.associate(ScriptedRunner(sacctmgr=["", failed("no such account"), ""]), USER, account="grid")
+        read.associate(
+            ScriptedRunner(sacctmgr=["", failed("no such account"), ""]), USER, account="grid"
+        )

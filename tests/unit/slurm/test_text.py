@@ -16,13 +16,17 @@ USER = f"0x{1:040d}"
 
 @pytest.fixture(params=sorted(path.name for path in RECORDED.iterdir() if path.is_dir()))
 def recorded(request):
-    return lambda situation: (RECORDED / request.param / f"{situation}.txt").read_text(encoding="utf-8")
+    return lambda situation: (RECORDED / request.param / f"{situation}.txt").read_text(
+        encoding="utf-8"
+    )
 
 
 def by_number(attempts):
     """The recorder's jobs carry their number at the end of the job key."""
     return {
-        a.job_key.job_id.number: a for a in attempts if a.job_key and a.job_key.batch_location_hash.startswith("rec")
+        a.job_key.job_id.number: a
+        for a in attempts
+        if a.job_key and a.job_key.batch_location_hash.startswith("rec")
     }
 
 
@@ -70,7 +74,11 @@ def test_squeue_and_sacct_leave_suspension_out_of_the_elapsed_time(recorded):
     accounted = by_number(text.parse_sacct(recorded("sacct")))[11]
 
     assert queued.suspended_s > 0
-    assert queued.elapsed_s == accounted.elapsed_s == queued.ended_at - queued.started_at - queued.suspended_s
+    assert (
+        queued.elapsed_s
+        == accounted.elapsed_s
+        == queued.ended_at - queued.started_at - queued.suspended_s
+    )
 
 
 def test_squeue_keeps_a_hostile_name_out_of_the_other_fields(recorded):
@@ -133,7 +141,9 @@ def test_nodes_are_what_jobs_can_get(recorded):
 
 def test_nodes_count_gpus_and_sort_by_name(recorded):
     line = recorded("nodes").strip()
-    second = line.replace("compute1", "compute0").replace("billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4")
+    second = line.replace("compute1", "compute0").replace(
+        "billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4"
+    )
 
     assert text.parse_nodes(f"{line}\n{second}\n").gpus_per_node == (4, 0)
 
@@ -184,7 +194,9 @@ def test_squeue_with_a_strange_column_is_an_error(recorded):
 
 
 def with_field(row, field, value):
-    """Return a row of squeue with one field changed; AdminComment and the others stay where they are."""
+    """Return a row of squeue with one field changed; AdminComment and the others stay where they
+    are.
+    """
     widths = dict(text._SQUEUE_FIELDS)
     names = list(widths)
     start = sum(widths[name] for name in names[: names.index(field)])
@@ -196,7 +208,8 @@ def row_of(listing, slurm_job_id):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("TimeUsed", "INVALID"), ("State", "ASLEEP"), ("SubmitTime", "N/A"), ("exit_code", "?")]
+    ("field", "value"),
+    [("TimeUsed", "INVALID"), ("State", "ASLEEP"), ("SubmitTime", "N/A"), ("exit_code", "?")],
 )
 def test_squeue_leaves_out_a_strangers_row_that_does_not_fit(recorded, field, value):
     row = recorded("squeue-one").rstrip("\n")
@@ -217,7 +230,9 @@ def test_squeue_needs_no_time_used_of_a_job_that_is_alive(recorded):
     listing = recorded("squeue-while-running")
     running = by_number(text.parse_squeue(listing))[5]
 
-    (job,) = text.parse_squeue(with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID"))
+    (job,) = text.parse_squeue(
+        with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID")
+    )
 
     assert job == running
 
@@ -238,4 +253,7 @@ def test_lookups_name_the_jobs_and_bound_the_time():
 def test_times_never_depend_on_the_zone_of_the_host():
     environment = text.squeue().environment
 
-    assert {key: environment[key] for key in ("TZ", "SLURM_TIME_FORMAT")} == {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+    assert {key: environment[key] for key in ("TZ", "SLURM_TIME_FORMAT")} == {
+        "TZ": "UTC",
+        "SLURM_TIME_FORMAT": "%s",
+    }

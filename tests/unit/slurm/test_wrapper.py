@@ -15,9 +15,20 @@ from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
 
-PROGRAM = Path(__file__).parents[3] / "roles" / "slurm" / "files" / "usr" / "local" / "sbin" / "gridstead-submit"
+PROGRAM = (
+    Path(__file__).parents[3]
+    / "roles"
+    / "slurm"
+    / "files"
+    / "usr"
+    / "local"
+    / "sbin"
+    / "gridstead-submit"
+)
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
-JOB_KEY = JobKey(job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc")
+JOB_KEY = JobKey(
+    job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
+)
 SUBMISSION = Submission(
     job_key=JOB_KEY,
     user=USER,
@@ -51,7 +62,10 @@ def test_the_installed_program_understands_what_we_ask(program, command):
 def test_the_installed_program_reads_our_script_and_environment(program):
     environment = {"TOKEN": "a b\nc=d'\"é", "HOME": "/home/x"}
 
-    assert program.read_job(wrapper.submit(SUBMISSION, environment).stdin) == ("#!/bin/sh\n", environment)
+    assert program.read_job(wrapper.submit(SUBMISSION, environment).stdin) == (
+        "#!/bin/sh\n",
+        environment,
+    )
 
 
 def test_the_installed_program_refuses_an_option_of_another_shape(program):
@@ -86,7 +100,15 @@ def test_what_was_refused_or_not_understood_is_rejected(exit_status):
 
 @pytest.mark.parametrize(
     "answer",
-    [outcome(75), outcome(1), outcome(255), outcome(-1), outcome(), outcome(stdout="x"), outcome(stdout="1;2")],
+    [
+        outcome(75),
+        outcome(1),
+        outcome(255),
+        outcome(-1),
+        outcome(),
+        outcome(stdout="x"),
+        outcome(stdout="1;2"),
+    ],
 )
 def test_any_other_answer_to_a_submission_is_not_known(answer):
     with pytest.raises(SchedulerUnavailable):
@@ -110,7 +132,8 @@ def test_a_user_is_read_from_its_passwd_line():
 
 
 @pytest.mark.parametrize(
-    "answer", [outcome(1), outcome(stdout="x:y\n"), outcome(stdout="root:x:0:0:root:/root:/bin/sh\n")]
+    "answer",
+    [outcome(1), outcome(stdout="x:y\n"), outcome(stdout="root:x:0:0:root:/root:/bin/sh\n")],
 )
 def test_a_strange_passwd_line_is_an_error(answer):
     with pytest.raises(UnexpectedOutput):

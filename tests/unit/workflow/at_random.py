@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows at random over the whole language, by a seed: quick to make, so that there can be thousands."""
+"""Workflows at random over the whole language, by a seed: quick to make, so that there can be
+thousands.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,27 @@ HOSTILE = [
     "\x7f", "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
 ]  # fmt: skip
 
-KEYS = ["A", "b_1", "each", "storage", "status", "writer", "IFS", "HOME", "STORAGE_PATH", "code", "ended", "value_1"]
-CONDITIONS = ["1 -eq 1", "-n $HOME", '"$A" != "]]"', "1 -eq 1 && ( -d / || -e /x )", "$(echo x) = x"]
+KEYS = [
+    "A",
+    "b_1",
+    "each",
+    "storage",
+    "status",
+    "writer",
+    "IFS",
+    "HOME",
+    "STORAGE_PATH",
+    "code",
+    "ended",
+    "value_1",
+]
+CONDITIONS = [
+    "1 -eq 1",
+    "-n $HOME",
+    '"$A" != "]]"',
+    "1 -eq 1 && ( -d / || -e /x )",
+    "$(echo x) = x",
+]
 URLS = [
     "http://a.b:80/c",
     "https://a/$(touch+owned)",
@@ -53,7 +74,9 @@ def module_text(module):
 
 def random_step(random):
     """A step for a job with much of everything; quick to check, as it holds few others."""
-    return _Author(random, containers=True).step(random.choice([MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH]))
+    return _Author(random, containers=True).step(
+        random.choice([MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH])
+    )
 
 
 def random_mapping(random, *, alone=False):
@@ -71,7 +94,11 @@ class _Author:
         self.gpus = 0
 
     def workflow(self):
-        resources = {"tasks": MUCH, "cpusPerTask": self.number(1, 4), "memPerCpu": self.number(1, 64)}
+        resources = {
+            "tasks": MUCH,
+            "cpusPerTask": self.number(1, 4),
+            "memPerCpu": self.number(1, 64),
+        }
         job = {"resources": resources | self.some(0.2, gpus=lambda: MUCH)}
         self.gpus = job["resources"].get("gpus", 0)
         if self.containers and self.random.random() < 0.3:
@@ -81,7 +108,9 @@ class _Author:
         return job | self.some(env=self.env, enableLogging=self.flag)
 
     def data(self):
-        data = self.some(0.2, input=self.place, output=self.place, inputMode=lambda: self.number(0, 511))
+        data = self.some(
+            0.2, input=self.place, output=self.place, inputMode=lambda: self.number(0, 511)
+        )
         if list(data.get("output", {})) == ["s3"]:
             data |= self.some(continuousOutputSync=self.flag)
         return data
@@ -109,12 +138,31 @@ class _Author:
         return made
 
     def step(self, depth):
-        kinds = ["run", "run", "run", "run", "steps", "steps", "for", "for", "launch", "launch", "nothing", "use"]
+        kinds = [
+            "run",
+            "run",
+            "run",
+            "run",
+            "steps",
+            "steps",
+            "for",
+            "for",
+            "launch",
+            "launch",
+            "nothing",
+            "use",
+        ]
         kind = self.random.choice(kinds) if depth < MAX_DEPTH else "run"
-        step = self.some(0.3, name=self.name) | self.some(0.2, **{"if": lambda: self.random.choice(CONDITIONS)})
+        step = self.some(0.3, name=self.name) | self.some(
+            0.2, **{"if": lambda: self.random.choice(CONDITIONS)}
+        )
         if depth < MAX_DEPTH:
             step |= self.some(
-                0.15, **{"catch": lambda: self.steps(depth + 1), "finally": lambda: self.steps(depth + 1)}
+                0.15,
+                **{
+                    "catch": lambda: self.steps(depth + 1),
+                    "finally": lambda: self.steps(depth + 1),
+                },
             )
         match kind:
             case "run":
@@ -122,7 +170,11 @@ class _Author:
             case "steps":
                 step["steps"] = self.steps(depth + 1)
             case "for":
-                step["for"] = {"parallel": self.flag(), "steps": self.steps(depth + 1), **self.rounds()}
+                step["for"] = {
+                    "parallel": self.flag(),
+                    "steps": self.steps(depth + 1),
+                    **self.rounds(),
+                }
             case "launch":
                 signal = self.some(signalOnParentStepExit=lambda: self.random.choice([0, 2, 9, 15]))
                 step["launch"] = {"steps": self.steps(depth + 1), **signal}
@@ -136,15 +188,23 @@ class _Author:
             "name": self.name(),
             "description": self.text(),
             "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1},
-            "inputs": [{"key": "A", "description": self.text(), **default}, {"key": "each", "description": "b"}],
+            "inputs": [
+                {"key": "A", "description": self.text(), **default},
+                {"key": "each", "description": "b"},
+            ],
             "outputs": [{"key": "OUT", "description": self.text()}],
             "steps": self.steps(MAX_DEPTH),
         }
 
     def use(self, depth):
         keys = self.random.sample(["A", "each"], self.number(0, 2))
-        use = {"source": "git.example/a/b", "args": [{"key": key, "value": self.text()} for key in keys]}
-        return use | self.some(exportEnvAs=lambda: "OUTER", steps=lambda: [self.step(MAX_DEPTH) for _ in range(2)])
+        use = {
+            "source": "git.example/a/b",
+            "args": [{"key": key, "value": self.text()} for key in keys],
+        }
+        return use | self.some(
+            exportEnvAs=lambda: "OUTER", steps=lambda: [self.step(MAX_DEPTH) for _ in range(2)]
+        )
 
     def rounds(self):
         if self.flag():
@@ -156,15 +216,29 @@ class _Author:
         run = {"command": self.text() or "true"}
         shells = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
         run |= self.some(0.2, resources=self.taken)
-        run |= self.some(0.3, env=self.env, workDir=lambda: f"/{self.name()}", disableCpuBinding=self.flag, **shells)
-        run |= self.some(0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int)
+        run |= self.some(
+            0.3,
+            env=self.env,
+            workDir=lambda: f"/{self.name()}",
+            disableCpuBinding=self.flag,
+            **shells,
+        )
+        run |= self.some(
+            0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int
+        )
         if not self.containers:
             return run
         run |= self.some(0.2, network=lambda: self.random.choice(["host", "slirp4netns", "pasta"]))
-        run |= self.some(0.2, dns=lambda: ["1.1.1.1", "::1"], customNetworkInterfaces=self.interfaces)
+        run |= self.some(
+            0.2, dns=lambda: ["1.1.1.1", "::1"], customNetworkInterfaces=self.interfaces
+        )
         if self.random.random() < 0.7:
             return run
-        return run | {"container": self.container()} | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+        return (
+            run
+            | {"container": self.container()}
+            | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+        )
 
     def taken(self):
         of_tasks = {"gpusPerTask": lambda: self.number(0, 2)} if self.gpus else {}
@@ -174,17 +248,32 @@ class _Author:
     def container(self):
         container = {"image": self.random.choice(["debian:12", "a/b:C", f"/x{self.name()}.sif"])}
         if self.flag():
-            container |= {"registry": "reg.example:5000", "username": "me", "password": self.random.choice(PASSWORDS)}
+            container |= {
+                "registry": "reg.example:5000",
+                "username": "me",
+                "password": self.random.choice(PASSWORDS),
+            }
         flags = ("apptainer", "deepsquareHosted", "x11", "mountHome", "readOnlyRootFS")
         return container | self.some(0.3, mounts=self.mounts, **dict.fromkeys(flags, self.flag))
 
     def interfaces(self):
         key = "A" * 43 + "="
-        peer = {"publicKey": key, "allowedIPs": ["0.0.0.0/0", "::/0"], "endpoint": "[::1]:5", "preSharedKey": key}
+        peer = {
+            "publicKey": key,
+            "allowedIPs": ["0.0.0.0/0", "::/0"],
+            "endpoint": "[::1]:5",
+            "preSharedKey": key,
+        }
         peer |= self.some(persistentKeepalive=lambda: self.number(0, 65535))
         known = [
             {"wireguard": {"privateKey": key, "address": ["10.0.0.1/8"], "peers": [peer]}},
-            {"bore": {"boreAddress": "a.b:1", "targetPort": 80, "secret": self.random.choice(PASSWORDS)}},
+            {
+                "bore": {
+                    "boreAddress": "a.b:1",
+                    "targetPort": 80,
+                    "secret": self.random.choice(PASSWORDS),
+                }
+            },
             {"bore": {"address": "a.b", "port": 1, "targetPort": 80}},
         ]
         if self.network is not None:
@@ -193,11 +282,18 @@ class _Author:
 
     def mounts(self):
         return [
-            {"hostDir": "/a-b", "containerDir": "/$(touch<owned)'", "options": self.random.choice(["", "ro", "rw"])}
+            {
+                "hostDir": "/a-b",
+                "containerDir": "/$(touch<owned)'",
+                "options": self.random.choice(["", "ro", "rw"]),
+            }
         ]
 
     def env(self):
-        return [{"key": key, "value": self.text()} for key in self.random.sample(KEYS, self.number(0, 3))]
+        return [
+            {"key": key, "value": self.text()}
+            for key in self.random.sample(KEYS, self.number(0, 3))
+        ]
 
     def name(self):
         return "".join(char for char in self.text() if char.isprintable())[:100]

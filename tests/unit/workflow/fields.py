@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every field of the language, and where a workflow has it: found by walking the schema, so that none is forgotten."""
+"""Every field of the language, and where a workflow has it: found by walking the schema, so that
+none is forgotten.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,19 @@ def models():
         model = left.pop()
         if model not in found:
             found.append(model)
-            left += filter(None, (model_in(field.annotation) for field in model.model_fields.values()))
+            left += filter(
+                None, (model_in(field.annotation) for field in model.model_fields.values())
+            )
     return found
 
 
 def fields():
     """Each field by the name of its mapping and its own, with what it holds."""
-    return {(name_of(model), field.alias): field for model in models() for field in model.model_fields.values()}
+    return {
+        (name_of(model), field.alias): field
+        for model in models()
+        for field in model.model_fields.values()
+    }
 
 
 def text_fields():
@@ -42,7 +50,9 @@ def mappings_in(mapping, model=Workflow, path=()):
     """Each mapping of a workflow or a module: its place, its model and itself."""
     yield path, model, mapping
     for name, item in mapping.items():
-        inner = model_in(next(field.annotation for field in model.model_fields.values() if field.alias == name))
+        inner = model_in(
+            next(field.annotation for field in model.model_fields.values() if field.alias == name)
+        )
         if inner and isinstance(item, dict):
             yield from mappings_in(item, inner, (*path, name))
         elif inner:
@@ -51,12 +61,16 @@ def mappings_in(mapping, model=Workflow, path=()):
 
 
 def places_in(mapping, model=Workflow):
-    """Each value of a workflow or a module that is no mapping, in lists too: its place and its field."""
+    """Each value of a workflow or a module that is no mapping, in lists too: its place and its
+    field.
+    """
     for path, kind, here in mappings_in(mapping, model):
         for name, item in here.items():
             if isinstance(item, list):
                 yield from (
-                    ((*path, name, n), (name_of(kind), name)) for n, one in enumerate(item) if not isinstance(one, dict)
+                    ((*path, name, n), (name_of(kind), name))
+                    for n, one in enumerate(item)
+                    if not isinstance(one, dict)
                 )
             elif not isinstance(item, dict):
                 yield (*path, name), (name_of(kind), name)

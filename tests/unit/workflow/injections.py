@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that would make a file if anything of them were code, and what puts them wherever the language takes them."""
+"""Texts that would make a file if anything of them were code, and what puts them wherever the
+language takes them.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,15 @@ def hostile(owned):
 
 
 def poisoned(mapping, turn, owned, model=Workflow):
-    """The mapping with a hostile text in each field that takes one, each turn another; and the fields that have one."""
+    """The mapping with a hostile text in each field that takes one, each turn another; and the
+    fields that have one.
+    """
     changed, poisoned_fields = copy.deepcopy(mapping), set()
     for number, (path, field) in enumerate(places_in(mapping, model)):
         before = at(mapping, path)
-        if not isinstance(before, str) or (field in CODE and "container" not in at(mapping, path[:-1])):
+        if not isinstance(before, str) or (
+            field in CODE and "container" not in at(mapping, path[:-1])
+        ):
             continue
         texts = _taken(field, before, str(owned))
         if field in CODE:
@@ -69,7 +75,12 @@ def most():
 def _taken(field, before, owned):
     """Hostile texts that a field takes, alone, behind what it held and before that."""
     adapter = TypeAdapter(_annotation(field))
-    return [form for text in hostile(owned) for form in (text, before + text, text + before) if _takes(adapter, form)]
+    return [
+        form
+        for text in hostile(owned)
+        for form in (text, before + text, text + before)
+        if _takes(adapter, form)
+    ]
 
 
 def _annotation(field):

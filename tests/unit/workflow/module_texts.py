@@ -42,7 +42,9 @@ def workflow(*some, texts=None, **fields):
         "resources": {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 100}, "steps": [command(step) for step in some],
         **fields,
     }  # fmt: skip
-    return from_graphql(mapping, modules=MemoryModules({"git.x/a/greet@v1": GREET, **(texts or {})}).text)
+    return from_graphql(
+        mapping, modules=MemoryModules({"git.x/a/greet@v1": GREET, **(texts or {})}).text
+    )
 
 
 def one(text, *others, **fields):

@@ -19,7 +19,8 @@ JUNK = [
     *HOSTILE,
 ]  # fmt: skip
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 MARKS = [
     "&a ", "*a ", "<<: *a\n", "<<: {a: 1}\n", "!!python/object/apply:os.system ['touch owned'] ", "!!binary ", "!<x> ",
@@ -41,9 +42,13 @@ def mutant(random, mapping):
             case 3:
                 del around[key]
             case 4:
-                around[key] = _deep(around[key], random.choice([1, 2, 40, 60]), random.choice(["steps", None]))
+                around[key] = _deep(
+                    around[key], random.choice([1, 2, 40, 60]), random.choice(["steps", None])
+                )
             case 5 if isinstance(around, dict):
-                around[random.choice([key.upper(), key + "s", key[1:], f"{key}\0", f"{key}\u200b"])] = around.pop(key)
+                around[
+                    random.choice([key.upper(), key + "s", key[1:], f"{key}\0", f"{key}\u200b"])
+                ] = around.pop(key)
             case 6 if isinstance(around, dict):
                 around[random.choice(NAMES)] = copy.deepcopy(random.choice([around[key], *JUNK]))
             case _:
@@ -54,7 +59,9 @@ def mutant(random, mapping):
 
 
 def mutant_file(random, mapping):
-    """A file of such a workflow, or of one without a fault, with marks that mean something to YAML here and there."""
+    """A file of such a workflow, or of one without a fault, with marks that mean something to YAML
+    here and there.
+    """
     text = written(_sayable(mutant(random, mapping) if random.random() < 0.5 else mapping))
     for _ in range(random.randint(0, 3)):
         place = random.randrange(len(text) + 1)

@@ -16,7 +16,10 @@ TUNNEL = {
         }
     ],
 }  # fmt: skip
-NETWORKS = [{"name": "net 1", "gatewayAddress": "10.9.0.1/24"}, {"name": "b", "gatewayAddress": "10.10.0.1/16"}]
+NETWORKS = [
+    {"name": "net 1", "gatewayAddress": "10.9.0.1/24"},
+    {"name": "b", "gatewayAddress": "10.10.0.1/16"},
+]
 
 _INTERFACE = r"""
 mkdir -p "$HOME/told" && printf '%s\0' "$@" >"$HOME/told/@NAME@.$$"
@@ -61,7 +64,14 @@ exec sleep 1000
 
 def step(command, *interfaces, network="slirp4netns", **fields):
     """A step in a network of its own with these interfaces."""
-    return {"run": {"command": command, "network": network, "customNetworkInterfaces": list(interfaces), **fields}}
+    return {
+        "run": {
+            "command": command,
+            "network": network,
+            "customNetworkInterfaces": list(interfaces),
+            **fields,
+        }
+    }
 
 
 def end(name, address):

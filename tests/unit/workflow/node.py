@@ -120,7 +120,9 @@ class Node:
         self.add("srun", SRUN)
         self.add("writer", WRITER)
         (self.home / ".bash_profile").write_text(f"PATH={self.bin}:$PATH\n")
-        self.site = ScriptPaths(writer=str(self.bin / "writer"), bore=str(self.bin / "bore"), cache=str(root / "cache"))
+        self.site = ScriptPaths(
+            writer=str(self.bin / "writer"), bore=str(self.bin / "bore"), cache=str(root / "cache")
+        )
 
     def add(self, name: str, text: str) -> None:
         (self.bin / name).write_text(text)
@@ -162,7 +164,9 @@ class Node:
     @property
     def calls(self) -> list[list[str]]:
         """Arguments of each call of srun."""
-        return [path.read_bytes().decode().split("\0")[:-1] for path in sorted(self.home.glob("srun.*"))]
+        return [
+            path.read_bytes().decode().split("\0")[:-1] for path in sorted(self.home.glob("srun.*"))
+        ]
 
     @property
     def left(self) -> list[Path]:

@@ -19,9 +19,25 @@ texts = st.one_of(
 
 names = texts.map(lambda text: "".join(char for char in text if char.isprintable())[:100])
 keys = st.sampled_from(
-    ["A", "b_1", "line", "storage", "status", "writer", "IFS", "HOME", "STORAGE_PATH", "n", "TMPDIR"]
+    [
+        "A",
+        "b_1",
+        "line",
+        "storage",
+        "status",
+        "writer",
+        "IFS",
+        "HOME",
+        "STORAGE_PATH",
+        "n",
+        "TMPDIR",
+    ]
 )
-env = st.lists(st.fixed_dictionaries({"key": keys, "value": texts}), max_size=4, unique_by=lambda pair: pair["key"])
+env = st.lists(
+    st.fixed_dictionaries({"key": keys, "value": texts}),
+    max_size=4,
+    unique_by=lambda pair: pair["key"],
+)
 steps = st.fixed_dictionaries(
     {
         "run": st.fixed_dictionaries(
@@ -52,7 +68,18 @@ anything = st.recursive(
         st.dictionaries(
             st.one_of(
                 st.sampled_from(
-                    ["resources", "tasks", "steps", "run", "command", "env", "key", "value", "name", "job"]
+                    [
+                        "resources",
+                        "tasks",
+                        "steps",
+                        "run",
+                        "command",
+                        "env",
+                        "key",
+                        "value",
+                        "name",
+                        "job",
+                    ]
                 ),
                 st.text(max_size=5),
             ),

@@ -27,22 +27,47 @@ def taking(tasks):
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ({"run": {"command": "x"}, "steps": steps("y")}, "steps[0]: has both steps and run; a step is one of them"),
-        ({"for": {"parallel": True, "steps": steps("y")}}, "steps[0].for: needs either items or range"),
         (
-            {"for": {"parallel": True, "items": [], "range": {"begin": 1, "end": 1}, "steps": steps("y")}},
+            {"run": {"command": "x"}, "steps": steps("y")},
+            "steps[0]: has both steps and run; a step is one of them",
+        ),
+        (
+            {"for": {"parallel": True, "steps": steps("y")}},
+            "steps[0].for: needs either items or range",
+        ),
+        (
+            {
+                "for": {
+                    "parallel": True,
+                    "items": [],
+                    "range": {"begin": 1, "end": 1},
+                    "steps": steps("y"),
+                }
+            },
             "steps[0].for: needs either items or range",
         ),
         ({"for": {"items": ["a"], "steps": steps("y")}}, "steps[0].for.parallel: is required"),
-        ({"for": {"parallel": True, "items": ["a"], "steps": []}}, "steps[0].for.steps: must not be empty"),
-        (launch("x", handle="a-b"), "steps[0].launch.handleName: is not a handle: letters, digits and _; it is 'a-b'"),
+        (
+            {"for": {"parallel": True, "items": ["a"], "steps": []}},
+            "steps[0].for.steps: must not be empty",
+        ),
+        (
+            launch("x", handle="a-b"),
+            "steps[0].launch.handleName: is not a handle: letters, digits and _; it is 'a-b'",
+        ),
         (
             {"launch": {"signalOnParentStepExit": 99, "steps": steps("x")}},
             "steps[0].launch.signalOnParentStepExit: must be a signal, 1 to 31, or 0 for none; it is 99",
         ),
-        ({"if": "a\0b"}, "steps[0].if: holds a character that no program can be given; it is 'a�b'"),
+        (
+            {"if": "a\0b"},
+            "steps[0].if: holds a character that no program can be given; it is 'a�b'",
+        ),
         ({"if": "x" * 5000}, "steps[0].if: has more than 4096 characters: 5000"),
-        ({"dependsOn": ["a"]}, "steps[0].dependsOn[0]: is the handle of no step that is launched before"),
+        (
+            {"dependsOn": ["a"]},
+            "steps[0].dependsOn[0]: is the handle of no step that is launched before",
+        ),
     ],
 )
 def test_rules_of_a_step(step, expected):
@@ -68,15 +93,21 @@ def test_gpus_of_steps_at_once_have_to_fit_into_the_job():
 
 
 def test_loops_one_after_the_other_need_no_more_than_a_round():
-    sequential = {"for": {"parallel": False, "range": {"begin": 1, "end": 1000}, "steps": steps(taking(4))}}
+    sequential = {
+        "for": {"parallel": False, "range": {"begin": 1, "end": 1000}, "steps": steps(taking(4))}
+    }
 
     assert problems(sequential, sequential) == []
 
 
 def test_loops_in_loops_multiply():
     assert problems(loop(2, loop(2, "x"))) == []
-    assert problems(loop(2, loop(3, "x")))[0].startswith("steps[0].for: its 2 parallel rounds together take 6 CPU")
-    assert problems(loop(2, loop(5, "x")))[0].startswith("steps[0].for.steps[0].for: its 5 parallel rounds")
+    assert problems(loop(2, loop(3, "x")))[0].startswith(
+        "steps[0].for: its 2 parallel rounds together take 6 CPU"
+    )
+    assert problems(loop(2, loop(5, "x")))[0].startswith(
+        "steps[0].for.steps[0].for: its 5 parallel rounds"
+    )
 
 
 def test_launched_steps_take_their_part_until_they_are_awaited():
@@ -84,7 +115,9 @@ def test_launched_steps_take_their_part_until_they_are_awaited():
 
     assert problems(launch(taking(2), handle="a"), taking(2), wait) == []
     found = problems(launch(taking(2), handle="a"), taking(3))
-    assert found[0].startswith("steps[1]: with what was launched before and still runs, it takes 5 CPU threads")
+    assert found[0].startswith(
+        "steps[1]: with what was launched before and still runs, it takes 5 CPU threads"
+    )
     assert problems({"steps": steps(launch(taking(4)))}, taking(4)) == []
 
 
@@ -97,18 +130,28 @@ def test_handle_is_known_in_its_list_and_in_those_within():
     wait = {"dependsOn": ["a"]}
 
     assert (
-        problems(known, wait, {"steps": steps(wait)}, {"for": {"parallel": False, "items": [], "steps": [wait]}}) == []
+        problems(
+            known,
+            wait,
+            {"steps": steps(wait)},
+            {"for": {"parallel": False, "items": [], "steps": [wait]}},
+        )
+        == []
     )
     assert problems({"steps": steps(known)}, wait) == [
         "steps[1].dependsOn[0]: is the handle of no step that is launched before"
     ]
 
 
-@pytest.mark.parametrize("around", [lambda step: loop(1, step), launch, lambda step: {**launch("x"), "catch": [step]}])
+@pytest.mark.parametrize(
+    "around", [lambda step: loop(1, step), launch, lambda step: {**launch("x"), "catch": [step]}]
+)
 def test_handle_cannot_be_waited_for_from_a_branch_beside(around):
     (problem,) = problems(launch("x", handle="a"), around({"dependsOn": ["a"]}))
 
-    assert problem.endswith("is launched outside of this parallel loop or launch; the step around it can wait for it")
+    assert problem.endswith(
+        "is launched outside of this parallel loop or launch; the step around it can wait for it"
+    )
 
 
 def test_handle_stands_once():
@@ -121,4 +164,6 @@ def test_bounds_of_the_whole():
     assert problems({"steps": steps(*["x"] * 250)}, *[{"steps": steps(*["x"] * 250)}] * 4) == [
         "steps: has 1255 steps in all, more than 1024"
     ]
-    assert problems(loop(2000, {}), tasks=4) == ["steps[0].for: has 2000 parallel rounds, more than 1024"]
+    assert problems(loop(2000, {}), tasks=4) == [
+        "steps[0].for: has 2000 parallel rounds, more than 1024"
+    ]

@@ -21,12 +21,30 @@ DEBIAN = {"image": "debian:12"}
         ({"image": "/a\nb"}, "container.image: is no path"),
         ({"image": "a", "registry": "http://x"}, "container.registry: is no registry"),
         ({"image": "a", "registry": "x/y"}, "container.registry: is no registry"),
-        ({"image": "a", "username": "x"}, "container: needs both username and password, or neither"),
-        ({"image": "a", "username": "x", "password": "a\nb"}, "container.password: holds a character"),
-        ({"image": "a", "mounts": [{"hostDir": "a", "containerDir": "/b"}]}, "hostDir: must be an absolute path"),
-        ({"image": "a", "mounts": [{"hostDir": "/a:b", "containerDir": "/b"}]}, "hostDir: holds a character"),
-        ({"image": "a", "mounts": [{"hostDir": "/a b", "containerDir": "/b"}]}, "hostDir: holds a character"),
-        ({"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b "}]}, "containerDir: holds a character"),
+        (
+            {"image": "a", "username": "x"},
+            "container: needs both username and password, or neither",
+        ),
+        (
+            {"image": "a", "username": "x", "password": "a\nb"},
+            "container.password: holds a character",
+        ),
+        (
+            {"image": "a", "mounts": [{"hostDir": "a", "containerDir": "/b"}]},
+            "hostDir: must be an absolute path",
+        ),
+        (
+            {"image": "a", "mounts": [{"hostDir": "/a:b", "containerDir": "/b"}]},
+            "hostDir: holds a character",
+        ),
+        (
+            {"image": "a", "mounts": [{"hostDir": "/a b", "containerDir": "/b"}]},
+            "hostDir: holds a character",
+        ),
+        (
+            {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b "}]},
+            "containerDir: holds a character",
+        ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "x"}]},
             "options: must be ro or rw",
@@ -43,8 +61,14 @@ def test_rules(fields, expected):
     ("run", "expected"),
     [
         ({"command": ""}, "has an empty command, which only a container can have"),
-        ({"command": "x", "shell": "ENTRYPOINT"}, "has the shell ENTRYPOINT, which only a container can have"),
-        ({"command": "x", "shell": "/bin/ash"}, "has the shell /bin/ash, which only a container can have"),
+        (
+            {"command": "x", "shell": "ENTRYPOINT"},
+            "has the shell ENTRYPOINT, which only a container can have",
+        ),
+        (
+            {"command": "x", "shell": "/bin/ash"},
+            "has the shell /bin/ash, which only a container can have",
+        ),
         (
             {"command": "x", "mapUid": 5, "container": DEBIAN},
             "maps to another user than 0, which a container cannot",
@@ -60,7 +84,9 @@ def test_what_only_a_container_can_have(run, expected):
 
 
 def test_password_is_not_shown():
-    job = workflow({"run": {"command": "x", "container": {**DEBIAN, "username": "me-at", "password": "hush"}}})
+    job = workflow(
+        {"run": {"command": "x", "container": {**DEBIAN, "username": "me-at", "password": "hush"}}}
+    )
 
     assert "hush" not in repr(job)
     assert ScriptPaths().cache not in repr(job)

@@ -41,7 +41,9 @@ class TestRuntime:
         assert len(told(node, runtime, "start" if runtime == "enroot" else "exec")) == 1
         assert bool(told(node, "enroot", "start")) == (runtime == "enroot")
 
-    @pytest.mark.parametrize("container", [{**DEBIAN, "apptainer": True}, {**DEBIAN, "deepsquareHosted": True}])
+    @pytest.mark.parametrize(
+        "container", [{**DEBIAN, "apptainer": True}, {**DEBIAN, "deepsquareHosted": True}]
+    )
     def test_apptainer_where_it_has_to_be(self, node, runtime, container, tmp_path):
         job = workflow(step(container=container))
         text = render(job, site=node.site).replace("/opt/software", str(tmp_path))
@@ -77,7 +79,9 @@ class TestRuntime:
         assert len(told(node, "enroot", "remove")) == (runtime == "enroot")
 
     def test_shell_is_the_wanted_one(self, node, runtime):
-        assert node.run(workflow(step("echo ${BASH_VERSION:+bash}", shell="/bin/bash")))[1].endswith("bash\n")
+        assert node.run(workflow(step("echo ${BASH_VERSION:+bash}", shell="/bin/bash")))[
+            1
+        ].endswith("bash\n")
 
     def test_every_task_has_its_container(self, node, runtime):
         _, output = node.run(workflow(step('echo "$SLURM_PROCID"', resources={"tasks": 2})))
@@ -93,7 +97,11 @@ class TestImage:
         [
             (DEBIAN, "docker://debian:12", "docker://library/debian:12"),
             ({"image": "me/it:1"}, "docker://me/it:1", "docker://me/it:1"),
-            ({"image": "it", "registry": "reg.x:5000"}, "docker://reg.x:5000/it", "docker://reg.x:5000#it"),
+            (
+                {"image": "it", "registry": "reg.x:5000"},
+                "docker://reg.x:5000/it",
+                "docker://reg.x:5000#it",
+            ),
         ],
     )
     def test_image_comes_from_its_registry(self, node, runtime, container, by_apptainer, by_enroot):
@@ -160,7 +168,9 @@ class TestImage:
 
 class TestSurroundings:
     def test_container_sees_the_jobs_directories_in_deepsquare(self, node, runtime):
-        _, output = node.run(workflow(step('echo "$STORAGE_PATH $DEEPSQUARE_INPUT $DEEPSQUARE_ENV $DEEPSQUARE_TMP"')))
+        _, output = node.run(
+            workflow(step('echo "$STORAGE_PATH $DEEPSQUARE_INPUT $DEEPSQUARE_ENV $DEEPSQUARE_TMP"'))
+        )
 
         assert output.endswith("/deepsquare /deepsquare/input /deepsquare/env /deepsquare/tmp\n")
         words = told(node, runtime, "start" if runtime == "enroot" else "exec")[0]["words"]
@@ -175,7 +185,12 @@ class TestSurroundings:
             "for": {
                 "parallel": False,
                 "items": [value],
-                "steps": [step('printf "<%s><%s><%s>" "$A" "$B" "$item"', env=[{"key": "B", "value": value}])],
+                "steps": [
+                    step(
+                        'printf "<%s><%s><%s>" "$A" "$B" "$item"',
+                        env=[{"key": "B", "value": value}],
+                    )
+                ],
             }
         }
 
@@ -200,7 +215,17 @@ class TestSurroundings:
         assert node.left == []
 
     def test_variables_named_as_ours_change_nothing_of_ours(self, node, runtime):
-        names = ["storage", "runtime", "image", "in_container", "STORAGE_PATH", "mounts", "folders", "name", "options"]
+        names = [
+            "storage",
+            "runtime",
+            "image",
+            "in_container",
+            "STORAGE_PATH",
+            "mounts",
+            "folders",
+            "name",
+            "options",
+        ]
         env = [{"key": name, "value": "/x"} for name in names]
 
         code, output = node.run(workflow(step("echo $STORAGE_PATH $mounts $name"), env=env))
@@ -250,7 +275,10 @@ class TestSurroundings:
     def test_command_may_seem_to_be_root(self, node, runtime):
         node.run(workflow(step(mapUid=0), step()))
 
-        one, other = (record["words"] for record in told(node, runtime, "start" if runtime == "enroot" else "exec"))
+        one, other = (
+            record["words"]
+            for record in told(node, runtime, "start" if runtime == "enroot" else "exec")
+        )
         option = "--root" if runtime == "enroot" else "--fakeroot"
         assert option in one
         assert option not in other
@@ -263,7 +291,9 @@ class TestSurroundings:
             "readOnlyRootFS": True,
             "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "ro"}],
         }
-        code, output = node.run(workflow(step("pwd", container=container, workDir="/tmp"), step("pwd")))
+        code, output = node.run(
+            workflow(step("pwd", container=container, workDir="/tmp"), step("pwd"))
+        )
 
         one, other = (record["words"] for record in told(node, "enroot", "start"))
         assert (code, output.split()[-2:]) == (0, ["/tmp", "/"])

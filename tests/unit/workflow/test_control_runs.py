@@ -17,7 +17,11 @@ from gridstead.workflow.parse import from_graphql
 
 class TestLists:
     def test_steps_in_a_step_run_in_order_and_the_first_that_fails_ends_all(self, node):
-        inner = {"steps": steps("echo one", {"steps": steps("echo two", "exit 7", "echo never")}, "echo never")}
+        inner = {
+            "steps": steps(
+                "echo one", {"steps": steps("echo two", "exit 7", "echo never")}, "echo never"
+            )
+        }
 
         assert node.run(workflow("echo zero", inner, "echo never")) == (7, "zero\none\ntwo\n")
         assert node.left == []
@@ -37,11 +41,17 @@ class TestCondition:
     )  # fmt: skip
     def test_step_runs_if_the_condition_holds(self, node, condition, holds):
         first = 'echo 5 >there; echo SEEN=later >>"$DEEPSQUARE_ENV"'
-        job = workflow(first, {"if": condition, "run": {"command": "echo yes"}}, env=[{"key": "A", "value": "x y"}])
+        job = workflow(
+            first,
+            {"if": condition, "run": {"command": "echo yes"}},
+            env=[{"key": "A", "value": "x y"}],
+        )
 
         assert node.run(job) == (0, "yes\n" if holds else "")
 
-    @pytest.mark.parametrize("condition", ["a b", "1 -eq", "]]", "(", "'", "# ", "; exit 0", "]] ; exit 3; [["])
+    @pytest.mark.parametrize(
+        "condition", ["a b", "1 -eq", "]]", "(", "'", "# ", "; exit 0", "]] ; exit 3; [["]
+    )
     def test_condition_that_is_none_fails_the_step_and_says_which(self, node, condition):
         step = {"if": condition, "run": {"command": "echo yes"}}
         job = workflow("true", {"finally": steps(step)}, "echo never")
@@ -60,7 +70,12 @@ class TestCondition:
 
     def test_handlers_of_a_skipped_step_are_skipped(self, node):
         job = workflow(
-            {"if": "1 -eq 2", "run": {"command": "exit 1"}, "catch": steps("echo c"), "finally": steps("echo f")}
+            {
+                "if": "1 -eq 2",
+                "run": {"command": "exit 1"},
+                "catch": steps("echo c"),
+                "finally": steps("echo f"),
+            }
         )
 
         assert node.run(job) == (0, "")
@@ -69,7 +84,9 @@ class TestCondition:
 class TestLoop:
     def test_loop_goes_through_its_items_in_order_and_any_text_is_one(self, node):
         items = ["a b", "", "$HOME", "it's", "x\ny", "*", "$(touch owned)", "\x1b", "#", "-n"]
-        job = workflow({"for": {"parallel": False, "items": items, "steps": steps('printf "<%s>" "$item"')}})
+        job = workflow(
+            {"for": {"parallel": False, "items": items, "steps": steps('printf "<%s>" "$item"')}}
+        )
 
         assert node.run(job) == (0, "".join(f"<{item}>" for item in items))
         assert not list(node.root.rglob("owned"))
@@ -83,14 +100,24 @@ class TestLoop:
         ],
     )  # fmt: skip
     def test_range_has_both_its_ends(self, node, numbers, expected):
-        job = workflow({"for": {"parallel": False, "range": numbers, "steps": steps('printf "%s " "$index"')}})
+        job = workflow(
+            {"for": {"parallel": False, "range": numbers, "steps": steps('printf "%s " "$index"')}}
+        )
 
         assert node.run(job)[1] == expected
 
     def test_loop_in_a_loop_has_both_variables(self, node):
         """The reference ran the inner body for all later rounds of the outer loop."""
-        inner = {"for": {"parallel": False, "range": {"begin": 1, "end": 2}, "steps": steps('echo "$item$index"')}}
-        outer = {"for": {"parallel": False, "items": ["a", "b"], "steps": steps('echo "$item"', inner)}}
+        inner = {
+            "for": {
+                "parallel": False,
+                "range": {"begin": 1, "end": 2},
+                "steps": steps('echo "$item$index"'),
+            }
+        }
+        outer = {
+            "for": {"parallel": False, "items": ["a", "b"], "steps": steps('echo "$item"', inner)}
+        }
 
         assert node.run(workflow(outer))[1].split() == ["a", "a1", "a2", "b", "b1", "b2"]
 
@@ -102,14 +129,22 @@ class TestLoop:
         assert node.run(job)[1].split() == ["x", "a", "job"]
 
     def test_round_that_fails_ends_a_loop(self, node):
-        loop = {"for": {"parallel": False, "items": ["1", "2"], "steps": steps("echo $item", "exit $item")}}
+        loop = {
+            "for": {
+                "parallel": False,
+                "items": ["1", "2"],
+                "steps": steps("echo $item", "exit $item"),
+            }
+        }
 
         assert node.run(workflow(loop, "echo never")) == (1, "1\n")
 
     def test_rounds_of_a_parallel_loop_run_at_once(self, node):
         """Each round waits for a sign of the other."""
         meet = 'touch "$item"; other=$([ "$item" = a ] && echo b || echo a); while [ ! -e $other ]; do sleep 0.02; done'
-        job = workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(meet)}}, "echo met")
+        job = workflow(
+            {"for": {"parallel": True, "items": ["a", "b"], "steps": steps(meet)}}, "echo met"
+        )
 
         assert node.run(job) == (0, "met\n")
 
@@ -123,7 +158,13 @@ class TestLoop:
         assert node.run(workflow(loop, "echo never")) == (5, "0\n3\n")
 
     def test_parallel_loop_in_a_parallel_loop(self, node):
-        inner = {"for": {"parallel": True, "items": ["1", "2"], "steps": steps('echo "$index$item" >>out')}}
+        inner = {
+            "for": {
+                "parallel": True,
+                "items": ["1", "2"],
+                "steps": steps('echo "$index$item" >>out'),
+            }
+        }
         outer = {"for": {"parallel": True, "range": {"begin": 1, "end": 2}, "steps": steps(inner)}}
 
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
@@ -136,7 +177,9 @@ class TestLoop:
             trap '{met}; exit 9' TERM
             touch "$item"; while true; do sleep 0.05; done
         """
-        running = node.start(workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(body)}}))
+        running = node.start(
+            workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(body)}})
+        )
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[ab]"))) == 2)
 
         os.kill(running.pid, signal.SIGTERM)
@@ -146,7 +189,10 @@ class TestLoop:
         assert node.left == []
 
     def test_loop_over_nothing_is_fine(self, node):
-        loops = [{"for": {"parallel": parallel, "items": [], "steps": steps("echo x")}} for parallel in (True, False)]
+        loops = [
+            {"for": {"parallel": parallel, "items": [], "steps": steps("echo x")}}
+            for parallel in (True, False)
+        ]
 
         assert node.run(workflow(*loops)) == (0, "")
 
@@ -162,21 +208,32 @@ class TestHandlers:
 
     def test_catch_is_skipped_when_nothing_fails(self, node):
         job = workflow(
-            {"run": {"command": "true"}, "catch": steps("echo no"), "finally": steps("echo $DEEPSQUARE_ERROR_CODE")}
+            {
+                "run": {"command": "true"},
+                "catch": steps("echo no"),
+                "finally": steps("echo $DEEPSQUARE_ERROR_CODE"),
+            }
         )
 
         assert node.run(job) == (0, "0\n")
 
     def test_catch_may_fail(self, node):
         job = workflow(
-            {"run": {"command": "exit 9"}, "catch": steps("exit 4"), "finally": steps("echo last")}, "echo no"
+            {"run": {"command": "exit 9"}, "catch": steps("exit 4"), "finally": steps("echo last")},
+            "echo no",
         )
 
         assert node.run(job) == (4, "last\n")
 
-    @pytest.mark.parametrize(("code", "last", "expected"), [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 3)])
-    def test_finally_runs_whatever_happens_and_the_first_failure_counts(self, node, code, last, expected):
-        job = workflow({"run": {"command": f"exit {code}"}, "finally": steps(f"echo last; exit {last}")})
+    @pytest.mark.parametrize(
+        ("code", "last", "expected"), [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 3)]
+    )
+    def test_finally_runs_whatever_happens_and_the_first_failure_counts(
+        self, node, code, last, expected
+    ):
+        job = workflow(
+            {"run": {"command": f"exit {code}"}, "finally": steps(f"echo last; exit {last}")}
+        )
 
         assert node.run(job) == (expected, "last\n")
 
@@ -202,7 +259,11 @@ class TestHandlers:
             "catch": steps("echo caught"),
             "finally": steps("echo in"),
         }
-        running = node.start(workflow({"steps": steps(body, "echo never"), "finally": steps("echo out")}, "echo never"))
+        running = node.start(
+            workflow(
+                {"steps": steps(body, "echo never"), "finally": steps("echo out")}, "echo never"
+            )
+        )
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
         os.killpg(running.pid, signal.SIGTERM)

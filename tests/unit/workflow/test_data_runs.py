@@ -89,7 +89,9 @@ class TestWebInput:
         assert node.left == []
 
     def test_what_is_not_there_ends_the_job(self, node, web):
-        code, output = node.run(workflow("echo never", input={"http": {"url": f"{web.url}/nothing"}}))
+        code, output = node.run(
+            workflow("echo never", input={"http": {"url": f"{web.url}/nothing"}})
+        )
 
         assert code == 22
         assert "never" not in output
@@ -98,7 +100,9 @@ class TestWebInput:
 
     def test_permissions_of_the_input(self, node, web):
         web.files["/x"] = b"x"
-        job = workflow("stat -c %a input input/x", input={"http": {"url": f"{web.url}/x"}}, inputMode=365)
+        job = workflow(
+            "stat -c %a input input/x", input={"http": {"url": f"{web.url}/x"}}, inputMode=365
+        )
 
         assert node.run(job)[1].endswith("555\n555\n")
         assert node.left == []
@@ -106,7 +110,10 @@ class TestWebInput:
     def test_url_with_a_secret_is_not_in_the_script(self, node, web):
         web.files["/x"] = b"hello"
         url = web.url.replace("http://", "http://user:hush@") + "/x?token=hush&x={a,b}[1-2]"
-        job = workflow("cat input/x; env; cat /proc/$PPID/environ | tr '\\0' '\\n'", input={"http": {"url": url}})
+        job = workflow(
+            "cat input/x; env; cat /proc/$PPID/environ | tr '\\0' '\\n'",
+            input={"http": {"url": url}},
+        )
 
         code, output = node.run(job)
 
@@ -132,13 +139,17 @@ class TestWebInput:
     def test_hostile_name_is_a_name(self, node, web, name):
         web.files[f"/{name}"] = b"hello"
 
-        assert node.run(workflow("cat -- input/*", input={"http": {"url": f"{web.url}/{name}"}}))[0] in (0, 22)
+        assert node.run(workflow("cat -- input/*", input={"http": {"url": f"{web.url}/{name}"}}))[
+            0
+        ] in (0, 22)
         assert not list(node.root.rglob("owned"))
 
 
 class TestWebOutput:
     def test_one_file_is_sent_as_it_is_and_the_answer_is_told(self, node, web):
-        job = workflow("echo hello >output/x; mkdir output/empty", output={"http": {"url": f"{web.url}/up/"}})
+        job = workflow(
+            "echo hello >output/x; mkdir output/empty", output={"http": {"url": f"{web.url}/up/"}}
+        )
 
         code, output = node.run(job)
 
@@ -147,12 +158,17 @@ class TestWebOutput:
 
     def test_more_files_are_sent_as_one(self, node, web):
         job = workflow(
-            "cd output; echo a >a; mkdir b; echo b >'b/ b'; echo c >.c", output={"http": {"url": f"{web.url}/up/"}}
+            "cd output; echo a >a; mkdir b; echo b >'b/ b'; echo c >.c",
+            output={"http": {"url": f"{web.url}/up/"}},
         )
 
         assert node.run(job)[0] == 0
         with zipfile.ZipFile(io.BytesIO(web.sent["/up/output.zip"])) as archive:
-            assert sorted(name for name in archive.namelist() if not name.endswith("/")) == [".c", "a", "b/ b"]
+            assert sorted(name for name in archive.namelist() if not name.endswith("/")) == [
+                ".c",
+                "a",
+                "b/ b",
+            ]
         assert node.left == []
 
     def test_nothing_is_sent_of_nothing_and_of_a_job_that_failed(self, node, web):
@@ -163,7 +179,9 @@ class TestWebOutput:
         assert web.sent == {}
 
     def test_output_that_cannot_be_sent_fails_the_job(self, node):
-        code, _ = node.run(workflow("echo x >output/x", output={"http": {"url": "http://127.0.0.1:9/"}}))
+        code, _ = node.run(
+            workflow("echo x >output/x", output={"http": {"url": "http://127.0.0.1:9/"}})
+        )
 
         assert code == 7
         assert node.left == []
@@ -205,10 +223,14 @@ class TestStore:
 
     @pytest.mark.parametrize(("delete", "left"), [(False, ["x", "y"]), (True, ["y"])])
     def test_output_goes_to_the_store(self, node, delete, left):
-        code, _ = node.run(workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete}}))
+        code, _ = node.run(
+            workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete}})
+        )
 
         assert code == 0
-        assert sorted(path.name for path in (node.home / "store/bucket/some/data").iterdir()) == left
+        assert (
+            sorted(path.name for path in (node.home / "store/bucket/some/data").iterdir()) == left
+        )
 
     def test_keys_are_in_a_private_file_and_nowhere_else(self, node):
         job = workflow("env; ps ax", input={"s3": STORE}, output={"s3": STORE}, enableLogging=True)
@@ -225,7 +247,9 @@ class TestStore:
     def test_whole_bucket(self, node):
         (node.home / "store/bucket/top").write_text("top\n")
 
-        assert node.run(workflow("cat input/top", input={"s3": {**STORE, "path": "/"}}))[1].endswith("top\n")
+        assert node.run(workflow("cat input/top", input={"s3": {**STORE, "path": "/"}}))[
+            1
+        ].endswith("top\n")
 
     def test_failed_job_sends_nothing(self, node):
         assert node.run(workflow("echo y >output/y; exit 4", output={"s3": STORE}))[0] == 4
@@ -244,7 +268,10 @@ class TestStore:
     def test_continuous_output_goes_on_after_a_failure(self, node):
         node.add("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
         node.add("rclone-works", RCLONE)
-        node.add("rclone", '#!/bin/bash\nmkdir "$HOME/failed" 2>/dev/null && exit 7\nexec rclone-works "$@"\n')
+        node.add(
+            "rclone",
+            '#!/bin/bash\nmkdir "$HOME/failed" 2>/dev/null && exit 7\nexec rclone-works "$@"\n',
+        )
         there = node.home / "store/bucket/some/data/y"
         body = f"echo y >output/y; for _ in $(seq 500); do [ ! -e {there} ] || exit 0; /bin/sleep 0.02; done; exit 1"
 
@@ -256,14 +283,20 @@ class TestStore:
 
     @pytest.mark.parametrize("code", [0, 6])
     def test_continuous_output_is_sent_at_the_end_however_the_job_ends(self, node, code):
-        job = workflow(f"echo y >output/y; exit {code}", output={"s3": STORE}, continuousOutputSync=True)
+        job = workflow(
+            f"echo y >output/y; exit {code}", output={"s3": STORE}, continuousOutputSync=True
+        )
 
         assert node.run(job)[0] == code
         assert (node.home / "store/bucket/some/data/y").exists()
         assert node.left == []
 
     def test_continuous_output_of_a_cancelled_job(self, node):
-        job = workflow("echo y >output/y; touch started; sleep 20", output={"s3": STORE}, continuousOutputSync=True)
+        job = workflow(
+            "echo y >output/y; touch started; sleep 20",
+            output={"s3": STORE},
+            continuousOutputSync=True,
+        )
         running = node.start(job)
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 

@@ -29,7 +29,10 @@ FRAGMENTS = [
         ("a: 1\n\tb: 2\n", "line 2: workflow: is not valid YAML"),
         ("a: b: c", "line 1: workflow: is not valid YAML"),
         ("a: 1\nb: \x00", "line 2: workflow: is not valid YAML: a character is not allowed in it"),
-        ("a: 1\nb: '\ud800'", "line 2: workflow: is not valid YAML: a character is not allowed in it"),
+        (
+            "a: 1\nb: '\ud800'",
+            "line 2: workflow: is not valid YAML: a character is not allowed in it",
+        ),
         ("a: &x 1\nb: *x\n", "line 2: b: is an alias; anchors and aliases are not allowed"),
         ("a: 1\n---\nb: 1\n", "line 2: workflow: holds more than one document"),
         ("a: !!python/object:os.system x", "line 1: a: has the tag"),
@@ -71,7 +74,9 @@ def test_plain_words_mean_what_yaml_1_2_says(text, value):
 
 
 def test_lines_are_known_by_path():
-    document = load("steps:\n  - name: a\n    run:\n      command: |\n        x\n        y\n  - name: b\n")
+    document = load(
+        "steps:\n  - name: a\n    run:\n      command: |\n        x\n        y\n  - name: b\n"
+    )
 
     assert document.line(("steps", 0, "run", "command")) == 4
     assert document.line(("steps", 1, "name")) == 7
@@ -93,6 +98,8 @@ def test_full_size_is_read_in_seconds():
 
 
 @settings(max_examples=300)
-@given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=4)), max_size=20).map("".join))
+@given(
+    st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=4)), max_size=20).map("".join)
+)
 def test_any_text_is_a_document_or_told_why_not(text):
     refusal(load, text)

@@ -17,7 +17,11 @@ from gridstead.workflow.gotemplate.functions import MAX_CHARS
 
 VALUES = {
     "Job": {"resources": {"tasks": 4, "memPerCpu": 100}, "env": []},
-    "Step": {"name": "it's", "if": None, "use": {"steps": [{"name": "one", "run": None}, {"name": "two"}], "args": []}},
+    "Step": {
+        "name": "it's",
+        "if": None,
+        "use": {"steps": [{"name": "one", "run": None}, {"name": "two"}], "args": []},
+    },
 }
 
 
@@ -115,9 +119,13 @@ def test_functions_of_the_outside_world_are_not_there(name):
 
 
 @pytest.mark.parametrize("name", ["__class__", "__init__", "keys", "items", "mro", "append"])
-@pytest.mark.parametrize("of", [".Job", ".Step.Name", "$.Step.Use.Steps", "1", "(list 1)", "(dict)"])
+@pytest.mark.parametrize(
+    "of", [".Job", ".Step.Name", "$.Step.Use.Steps", "1", "(list 1)", "(dict)"]
+)
 def test_members_of_values_are_their_fields_and_nothing_else(of, name):
-    assert refusal(expand, f"{{{{ with {of} }}}}{{{{ .{name} }}}}{{{{ end }}}}{{{{ {of}.{name} }}}}", VALUES)
+    assert refusal(
+        expand, f"{{{{ with {of} }}}}{{{{ .{name} }}}}{{{{ end }}}}{{{{ {of}.{name} }}}}", VALUES
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +167,8 @@ def test_a_text_that_would_be_too_large_is_not_even_made(call, times, reason):
 
 
 @pytest.mark.parametrize(
-    "call", ["toYaml $", "toJson $", "eq $ $", "len (toYaml $)", "quote $.Text", "contains $.Text $.Text"]
+    "call",
+    ["toYaml $", "toJson $", "eq $ $", "len (toYaml $)", "quote $.Text", "contains $.Text $.Text"],
 )
 def test_what_is_looked_at_is_work_too(call):
     """Much that makes little again and again: an empty list of a thousand, a comparison, a search."""

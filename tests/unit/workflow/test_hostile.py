@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows that mean no good, as files and as the wire has them: each is taken, or told what is wrong, and no more.
+"""Workflows that mean no good, as files and as the wire has them: each is taken, or told what is
+wrong, and no more.
 
-The other half of the ten thousand are requests: tests/adapters/rpc/test_hostile_graphql.py and test_hostile_grpc.py.
+The other half of the ten thousand are requests: tests/adapters/rpc/test_hostile_graphql.py and
+test_hostile_grpc.py.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def from_wire(mapping):
     render(from_graphql(mapping, modules=text_of))
 
 
-@pytest.mark.parametrize(("act", "made"), [(from_file, mutant_file), (from_wire, mutant)], ids=["files", "wire"])
+@pytest.mark.parametrize(
+    ("act", "made"), [(from_file, mutant_file), (from_wire, mutant)], ids=["files", "wire"]
+)
 def test_each_is_a_script_or_told_why_not_at_once_and_nothing_else_happens(sound, act, made):
     taken = 0
     for seed in range(NUMBER):
@@ -59,7 +63,9 @@ def test_each_is_a_script_or_told_why_not_at_once_and_nothing_else_happens(sound
 
 
 def _assert_useful(problems, hostile, seed):
-    """Each says where and what, in characters that do nothing to a terminal; of a file, on which line."""
+    """Each says where and what, in characters that do nothing to a terminal; of a file, on which
+    line.
+    """
     assert len(problems) <= MAX_PROBLEMS + 1, seed
     assert sum(len(str(problem)) for problem in problems) < MAX_SAID, seed
     for problem in problems:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile text in every field at once: the rendered script, run, never takes any of it for code or for an option.
+"""Hostile text in every field at once: the rendered script, run, never takes any of it for code or
+for an option.
 
 ``make hostile`` puts each text into each field that takes it; each run here takes some.
 """
@@ -66,7 +67,12 @@ def new_node(place, *, enroot=False):
     node = Node(place)
     networks.install(node)
     node.add("srun", SRUN.replace("\n", f"\n{OPTIONS_OF_SRUN}", 1))
-    for name, text in {"apptainer": APPTAINER, "enroot": ENROOT, "curl": CURL, "rclone": ""}.items():
+    for name, text in {
+        "apptainer": APPTAINER,
+        "enroot": ENROOT,
+        "curl": CURL,
+        "rclone": "",
+    }.items():
         if name != "enroot" or enroot:
             node.add(name, f"#!{sys.executable} -IS\n{OPTIONS}{text}")
     return node
@@ -79,7 +85,12 @@ def parsed(mapping, module=MODULE):
 def test_every_text_field_of_the_language_is_there():
     """A field that is new in the schema fails this until everything.py holds it."""
     sides = ((WEB, Workflow), (STORED, Workflow), (MODULE, Module))
-    held = {field for side, model in sides for path, field in places_in(side, model) if isinstance(at(side, path), str)}
+    held = {
+        field
+        for side, model in sides
+        for path, field in places_in(side, model)
+        if isinstance(at(side, path), str)
+    }
 
     assert text_fields() - held == set()
 
@@ -118,7 +129,11 @@ def test_detector_sees_code(tmp_path, field):
     """A text that is code by its nature makes the file that the others look for."""
     owned = tmp_path / "owned"
     node = new_node(tmp_path)
-    step = {"run": {"command": hostile(owned)[0]}} if field[1] == "command" else {"if": f"-n {hostile(owned)[0]}"}
+    step = (
+        {"run": {"command": hostile(owned)[0]}}
+        if field[1] == "command"
+        else {"if": f"-n {hostile(owned)[0]}"}
+    )
 
     node.run(from_graphql({"resources": WEB["resources"], "steps": [step]}))
 
@@ -140,6 +155,8 @@ def test_detector_sees_options(tmp_path, program):
 def test_no_line_of_a_hostile_script_is_a_directive(turn):
     lines = render(parsed(poisoned(WEB, turn, "/owned")[0])).split("\n")
 
-    first = next(number for number, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    first = next(
+        number for number, line in enumerate(lines) if line.strip() and not line.startswith("#")
+    )
     assert not any(line.startswith("#SBATCH") for line in lines[:first])
     assert not any("\r" in line for line in lines)

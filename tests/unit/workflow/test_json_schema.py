@@ -17,7 +17,9 @@ from gridstead.workflow.json_schema import json_schema
 from gridstead.workflow.parse import from_graphql
 
 VALIDATOR = Draft202012Validator(json_schema())
-EXAMPLES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(Path("examples").glob("*.yaml"))}
+EXAMPLES = {
+    path.stem: yaml.safe_load(path.read_text()) for path in sorted(Path("examples").glob("*.yaml"))
+}
 
 
 def places(value, path=()):
@@ -40,9 +42,14 @@ def mutants(value):
         here = at(value, path)
         if isinstance(here, dict):
             yield changed(value, path, here | {"unknown": 1})
-            yield from (changed(value, path, {k: v for k, v in here.items() if k != key}) for key in here)
+            yield from (
+                changed(value, path, {k: v for k, v in here.items() if k != key}) for key in here
+            )
         if path:
-            yield from (changed(value, path, wrong) for wrong in (-5, "a b", [3], {"x": 1}, True, 1.5, "/bin/zsh"))
+            yield from (
+                changed(value, path, wrong)
+                for wrong in (-5, "a b", [3], {"x": 1}, True, 1.5, "/bin/zsh")
+            )
 
 
 def changed(value, path, new):
@@ -72,7 +79,9 @@ def test_mutants_are_refused_as_by_the_parser(name):
     for mutant in mutants(EXAMPLES[name]):
         fits = VALIDATOR.is_valid(mutant)
         problems = refusal(from_graphql, mutant)
-        of_several = any("more than the" in str(problem) or "handle" in str(problem) for problem in problems)
+        of_several = any(
+            "more than the" in str(problem) or "handle" in str(problem) for problem in problems
+        )
         assert fits == (not problems) or (fits and of_several), (mutant, problems)
         refused += not fits
     assert refused > 50

@@ -32,7 +32,9 @@ BRANCHES = {
 }
 
 
-@pytest.mark.parametrize(("tell", "after"), [(os.kill, ()), (os.killpg, ("sleep 20",))], ids=["script", "all"])
+@pytest.mark.parametrize(
+    ("tell", "after"), [(os.kill, ()), (os.killpg, ("sleep 20",))], ids=["script", "all"]
+)
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_what_comes_last_in_a_branch_of_a_cancelled_job_runs_to_its_end(node, branch, tell, after):
     """Slurm tells all processes of a job, and the script tells its branches."""
@@ -55,17 +57,25 @@ def test_what_comes_last_in_a_launch_in_a_launch_runs_to_its_end(node, number):
 
 
 def test_launch_whose_signal_is_lost_ends_all_the_same(node):
-    """Bash loses one INT in a hundred. Whoever told the branch has left his marks, and nothing else."""
+    """Bash loses one INT in a hundred. Whoever told the branch has left his marks, and nothing
+    else.
+    """
     tells = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo told >"$each"; done'
-    lost = launch({"run": {"command": tells}, "finally": steps("echo last")}, "echo never", number=0)
+    lost = launch(
+        {"run": {"command": tells}, "finally": steps("echo last")}, "echo never", number=0
+    )
 
     assert node.run(workflow(lost, "true")) == (130, "last\n")
 
 
 def test_what_comes_last_waits_while_a_branch_is_still_being_told(node):
-    """Who tells asks Slurm for each step, so some hear late; that signal must not end what comes last."""
+    """Who tells asks Slurm for each step, so some hear late; that signal must not end what comes
+    last.
+    """
     marks = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
-    branch = launch({"run": {"command": marks}, "finally": steps("touch ~/last; sleep 1; echo last")}, number=0)
+    branch = launch(
+        {"run": {"command": marks}, "finally": steps("touch ~/last; sleep 1; echo last")}, number=0
+    )
     running = node.start(workflow(branch, "while [ ! -e ~/told ]; do sleep 0.1; done"))
     wait_for((node.home / "marked").exists)
     with pytest.raises(subprocess.TimeoutExpired):  # longer than any patience
@@ -102,7 +112,9 @@ def test_signal_ends_what_comes_last_in_a_launch_that_had_failed_by_itself(node)
 
 @pytest.fixture
 def ending(node):
-    """A node whose Slurm ends the job once ``~/ending`` is there: it starts no tasks then and tells who asks."""
+    """A node whose Slurm ends the job once ``~/ending`` is there: it starts no tasks then and tells
+    who asks.
+    """
     node.add("srun", SRUN.replace("\n", '\n[ ! -e "$HOME/ending" ] || exit 1\n', 1))
     node.add("squeue", """#!/bin/sh
         [ -e "$HOME/ending" ] || { echo RUNNING; exit; }
@@ -111,12 +123,18 @@ def ending(node):
     return node
 
 
-ENDED = {"steps": steps("touch ~/ending; exit 143"), "finally": steps("touch ~/last; /bin/sleep 1; echo last")}
+ENDED = {
+    "steps": steps("touch ~/ending; exit 143"),
+    "finally": steps("touch ~/last; /bin/sleep 1; echo last"),
+}
 
 
 @pytest.mark.parametrize("code", [0, 143])
 def test_what_comes_last_in_a_branch_that_is_told_after_its_tasks_runs_to_its_end(ending, code):
-    ended = {**ENDED, "steps": steps(f"while [ ! -e ~/beside ]; do sleep 0.1; done; touch ~/ending; exit {code}")}
+    ended = {
+        **ENDED,
+        "steps": steps(f"while [ ! -e ~/beside ]; do sleep 0.1; done; touch ~/ending; exit {code}"),
+    }
     beside = "touch ~/beside; while [ ! -e ~/told ]; do sleep 0.1; done; exit 143"
     running = ending.start(workflow(launch(ended, number=0), beside))
     wait_for((ending.home / "last").exists)

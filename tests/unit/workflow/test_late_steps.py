@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that would begin while what they are in is told to end, as the rendered script keeps them from it."""
+"""Steps that would begin while what they are in is told to end, as the rendered script keeps them
+from it.
+"""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.workflow.node import SRUN, steps, workflow
 
-# Comes between the look for processes and the first signal: lets the branch go on until a step of it runs, a shell
-# waits for the signal, or the branch is gone.
+# Comes between the look for processes and the first signal: lets the branch go on until a step of
+# it runs, a shell waits for the signal, or the branch is gone.
 BETWEEN = r"""
 kill() {
   if [[ $1 == -s && ! -e ~/looked ]]; then
@@ -31,7 +33,9 @@ def node(node):
     with (node.home / ".bash_profile").open("a") as profile:
         profile.write(BETWEEN)
     node.add("srun", SRUN.replace("\n", "\nif [[ $* == *never* ]]; then echo >~/ran; fi\n", 1))
-    node.add("sleep", '#!/bin/bash\nif [[ $1 == 0.1 ]]; then echo >~/waits; fi\nexec /bin/sleep "$@"\n')
+    node.add(
+        "sleep", '#!/bin/bash\nif [[ $1 == 0.1 ]]; then echo >~/waits; fi\nexec /bin/sleep "$@"\n'
+    )
     return node
 
 
@@ -45,7 +49,12 @@ def test_step_does_not_begin_in_a_launch_that_is_told_to_end(node, number):
 
 
 def test_signal_that_ends_nothing_keeps_no_step_from_beginning(node):
-    launch = {"launch": {"signalOnParentStepExit": 28, "steps": steps(late(run={"command": ": never; echo ran"}))}}
+    launch = {
+        "launch": {
+            "signalOnParentStepExit": 28,
+            "steps": steps(late(run={"command": ": never; echo ran"})),
+        }
+    }
 
     assert node.run(workflow(launch, FAILS)) == (3, "ran\n")
 
@@ -77,6 +86,8 @@ def test_launch_of_the_next_round_begins_though_that_of_the_last_was_told_to_end
         "catch": steps('echo "caught $item"'),
     }
 
-    code, output = node.run(workflow({"for": {"parallel": False, "items": ["a", "b"], "steps": [failing]}}))
+    code, output = node.run(
+        workflow({"for": {"parallel": False, "items": ["a", "b"], "steps": [failing]}})
+    )
 
     assert (code, output.count("caught a\n"), output.count("caught b\n")) == (0, 1, 1)

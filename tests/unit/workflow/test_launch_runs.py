@@ -50,9 +50,7 @@ class TestLaunch:
 
     @pytest.mark.parametrize("number", [1, 2, 3, 9, 15])
     def test_launched_step_gets_its_signal_when_its_list_ends(self, node, number):
-        body = (
-            f"trap 'echo got; exit 0' {number if number != 9 else 15}; touch started; while true; do sleep 0.02; done"
-        )
+        body = f"trap 'echo got; exit 0' {number if number != 9 else 15}; touch started; while true; do sleep 0.02; done"
         launch = {
             "launch": {
                 "signalOnParentStepExit": number,
@@ -69,7 +67,9 @@ class TestLaunch:
 
     def test_launched_steps_that_are_killed_leave_no_complaint_of_bash(self, node):
         """It would print the source of what it tells of."""
-        launches = [{"launch": {"signalOnParentStepExit": 9, "steps": steps("sleep 20")}} for _ in range(8)]
+        launches = [
+            {"launch": {"signalOnParentStepExit": 9, "steps": steps("sleep 20")}} for _ in range(8)
+        ]
 
         assert node.run(workflow(*launches, "echo here", tasks=9)) == (0, "here\n")
 
@@ -82,7 +82,9 @@ class TestLaunch:
             node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
             step["run"]["container"] = {"image": "/some.sqsh", "apptainer": True}
         launch = {"launch": {"signalOnParentStepExit": 15, "steps": steps(step)}}
-        group = {"steps": steps("touch some.sqsh", launch, "while [ ! -e ~/at ]; do sleep 0.02; done")}
+        group = {
+            "steps": steps("touch some.sqsh", launch, "while [ ! -e ~/at ]; do sleep 0.02; done")
+        }
 
         code, output = node.run(workflow(group), SLURM_STEP_ID="7")
 
@@ -99,15 +101,22 @@ class TestLaunch:
         assert text.count(" --quit-on-interrupt ") == 2
 
     def test_launched_step_without_a_signal_is_awaited(self, node):
-        launch = {"launch": {"signalOnParentStepExit": 0, "steps": steps("sleep 0.3; echo launched")}}
+        launch = {
+            "launch": {"signalOnParentStepExit": 0, "steps": steps("sleep 0.3; echo launched")}
+        }
 
-        assert node.run(workflow({"steps": steps(launch)}, "echo after")) == (0, "launched\nafter\n")
+        assert node.run(workflow({"steps": steps(launch)}, "echo after")) == (
+            0,
+            "launched\nafter\n",
+        )
 
     def test_launched_step_that_fails_by_itself_fails_the_job(self, node):
         """The reference loses it."""
         launch = {"launch": {"steps": steps("touch at; exit 8")}}
 
-        assert node.run(workflow(launch, "while [ ! -e at ]; do sleep 0.02; done; sleep 0.3"))[0] == 8
+        assert (
+            node.run(workflow(launch, "while [ ! -e at ]; do sleep 0.02; done; sleep 0.3"))[0] == 8
+        )
 
     def test_what_was_launched_ends_when_a_step_fails(self, node):
         launch = {"launch": {"steps": steps("touch at; sleep 20; echo never")}}
@@ -124,7 +133,12 @@ class TestLaunch:
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
         }
         ended = {"launch": {"steps": steps("touch on; sleep 20")}, "finally": steps("echo last")}
-        job = workflow(failing, {"dependsOn": ["a"]}, ended, "while [ ! -e on ]; do sleep 0.02; done; echo here")
+        job = workflow(
+            failing,
+            {"dependsOn": ["a"]},
+            ended,
+            "while [ ! -e on ]; do sleep 0.02; done; echo here",
+        )
 
         assert node.run(job) == (0, "5\nhere\nlast\n")
 
@@ -172,7 +186,9 @@ class TestLaunch:
     def test_cancel_reaches_all_that_was_launched_at_once(self, node, waiting):
         """None ends before all have heard of it."""
         meet = "for _ in {1..200}; do [ -e got0 -a -e got1 -a -e got2 ] && echo met && break; sleep 0.05; done"
-        body = f"trap 'touch got$A; {meet}; exit 0' TERM; touch on$A; while true; do sleep 0.02; done"
+        body = (
+            f"trap 'touch got$A; {meet}; exit 0' TERM; touch on$A; while true; do sleep 0.02; done"
+        )
         launches = [
             {
                 "launch": {
@@ -195,8 +211,16 @@ class TestLaunch:
 
     @pytest.mark.parametrize("logging", [False, True])
     def test_cancelled_job_ends_what_runs_beside_and_leaves_nothing(self, node, logging):
-        loop = {"for": {"parallel": True, "items": ["a", "b"], "steps": steps('touch "$item"; sleep 20; echo never')}}
-        launch = {"launch": {"signalOnParentStepExit": 0, "steps": steps("touch c; sleep 20; echo never")}}
+        loop = {
+            "for": {
+                "parallel": True,
+                "items": ["a", "b"],
+                "steps": steps('touch "$item"; sleep 20; echo never'),
+            }
+        }
+        launch = {
+            "launch": {"signalOnParentStepExit": 0, "steps": steps("touch c; sleep 20; echo never")}
+        }
         running = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[abc]"))) == 3)
 

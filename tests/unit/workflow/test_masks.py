@@ -70,9 +70,18 @@ def test_secrets_go_through_modules_in_modules():
 @pytest.mark.parametrize(
     ("place", "run"),
     [
-        ("container.username", "container: {image: a, registry: evil.x, username: {{ $c.Username }}, password: p}"),
-        ("container.password", "container: {image: a, registry: evil.x, username: u, password: {{ $c.Password }}}"),
-        ("container.password", "container: {image: a, registry: r, username: hush-user, password: {{ $c.Password }}}"),
+        (
+            "container.username",
+            "container: {image: a, registry: evil.x, username: {{ $c.Username }}, password: p}",
+        ),
+        (
+            "container.password",
+            "container: {image: a, registry: evil.x, username: u, password: {{ $c.Password }}}",
+        ),
+        (
+            "container.password",
+            "container: {image: a, registry: r, username: hush-user, password: {{ $c.Password }}}",
+        ),
         (
             "customNetworkInterfaces[0].bore.secret",
             "customNetworkInterfaces: [{bore: {boreAddress: 'b.x:1', targetPort: 80, secret: {{ $c.Password }}}}]",
@@ -88,7 +97,9 @@ def test_secret_is_sent_nowhere_else(place, run):
 
 
 def test_mask_in_another_kind_of_place_is_a_word_that_says_nothing():
-    job = passed(FIRST + "steps: [{run: {command: echo, env: [{key: A, value: {{ $c.Password }}}]}}]\n")
+    job = passed(
+        FIRST + "steps: [{run: {command: echo, env: [{key: A, value: {{ $c.Password }}}]}}]\n"
+    )
 
     (variable,) = job.steps[0].use.module.steps[0].run.env
     assert base64.b64decode(variable.value).split() == [b"secret", b"1", b"of", b"a", b"step"]

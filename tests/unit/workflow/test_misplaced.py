@@ -88,7 +88,9 @@ def test_it_is_told_beside_errors_only_where_it_is_one():
 
 @pytest.mark.parametrize("mapping", [WEB, STORED], ids=["web", "store"])
 def test_each_field_in_each_mapping_that_has_none_of_its_name_is_told(mapping):
-    """All of them at once in one file: as many warnings as fields, and a workflow as if none were there."""
+    """All of them at once in one file: as many warnings as fields, and a workflow as if none were
+    there.
+    """
     changed = copy.deepcopy(mapping)
     seen = set()
     for path, model, _ in mappings_in(mapping):
@@ -104,7 +106,9 @@ def test_each_field_in_each_mapping_that_has_none_of_its_name_is_told(mapping):
     assert checked.workflow == check_workflow(written(mapping), modules=text_of).workflow
     places = {warning.path.rpartition(".")[2] for warning in checked.warnings}
     assert places == NAMES
-    assert all(warning.line and warning.hint.startswith("Its place is ") for warning in checked.warnings)
+    assert all(
+        warning.line and warning.hint.startswith("Its place is ") for warning in checked.warnings
+    )
     strict = refusal(lambda: check_workflow(text, strict=True))
     assert len(strict) == 101
     assert strict[-1].reason == f"breaks {len(checked.warnings) - 100} more rules"

@@ -12,9 +12,15 @@ from gridstead.workflow.render import render, secrets_of
 
 
 def test_inputs_are_variables_and_outputs_have_their_beginning(node):
-    job = workflow(use(args=args(WHO="me"), exportEnvAs="HI"), 'echo "after: $HI_RESULT|$RESULT|$OWN|$HI_OWN|$WHO"')
+    job = workflow(
+        use(args=args(WHO="me"), exportEnvAs="HI"),
+        'echo "after: $HI_RESULT|$RESULT|$OWN|$HI_OWN|$WHO"',
+    )
 
-    assert node.run(job) == (0, "inside: Hello me 1\nafter: Hello me|||||\n".replace("|||||", "||||"))
+    assert node.run(job) == (
+        0,
+        "inside: Hello me 1\nafter: Hello me|||||\n".replace("|||||", "||||"),
+    )
     assert node.left == []
 
 
@@ -49,7 +55,8 @@ steps:
 
 
 @pytest.mark.parametrize(
-    "value", ["a b", "x'y\"$HOME`id`\\ ,;:", "$(touch owned)", "one\ntwo\n#SBATCH x", "@/etc/passwd"]
+    "value",
+    ["a b", "x'y\"$HOME`id`\\ ,;:", "$(touch owned)", "one\ntwo\n#SBATCH x", "@/etc/passwd"],
 )
 def test_arguments_reach_the_steps_as_they_are(node, value):
     text = 'inputs: [{key: A, description: x}]\nsteps:\n- run: {command: \'printf "<%s>" "$A"\'}\n'
@@ -64,7 +71,13 @@ def test_failure_in_a_module_is_that_of_the_step(node):
     job = one("steps: [{run: {command: exit 7}}, {run: {command: echo never}}]\n", "echo never")
     caught = one("steps: [{run: {command: exit 7}}]\n")
     handled = caught.model_copy(
-        update={"steps": (caught.steps[0].model_copy(update={"catch": workflow("echo $DEEPSQUARE_ERROR_CODE").steps}),)}
+        update={
+            "steps": (
+                caught.steps[0].model_copy(
+                    update={"catch": workflow("echo $DEEPSQUARE_ERROR_CODE").steps}
+                ),
+            )
+        }
     )
 
     assert node.run(job) == (7, "")
@@ -72,7 +85,13 @@ def test_failure_in_a_module_is_that_of_the_step(node):
 
 
 def test_module_in_a_loop_has_its_own_file_in_each_round(node):
-    loop = {"for": {"parallel": True, "items": ["a", "b", "c"], "steps": [use("git.x/a/m", exportEnvAs="OUT")]}}
+    loop = {
+        "for": {
+            "parallel": True,
+            "items": ["a", "b", "c"],
+            "steps": [use("git.x/a/m", exportEnvAs="OUT")],
+        }
+    }
     text = """\
 inputs: [{key: X, description: x, default: x}]
 outputs: [{key: R, description: r}]
@@ -120,7 +139,9 @@ steps:
 - use: {source: git.x/a/greet@v1, args: [{key: WHO, value: inner}], exportEnvAs: IN}
 - run: {command: 'echo "ALL=<$IN_RESULT>" >>"$DEEPSQUARE_ENV"'}
 """
-    job = workflow(use("git.x/a/m", exportEnvAs="OUT"), "echo $OUT_ALL", texts={"git.x/a/m": HEAD + middle})
+    job = workflow(
+        use("git.x/a/m", exportEnvAs="OUT"), "echo $OUT_ALL", texts={"git.x/a/m": HEAD + middle}
+    )
 
     assert node.run(job) == (0, "inside: Hello inner 1\n<Hello inner>\n")
 
@@ -144,7 +165,9 @@ steps:
 @pytest.mark.parametrize("runtime", ["apptainer", "enroot"])
 def test_container_in_a_module_finds_the_modules_file(node, runtime):
     install(node, runtime, APPTAINER if runtime == "apptainer" else ENROOT)
-    text = "steps: [{run: {command: 'echo \"$DEEPSQUARE_ENV\"', container: {image: 'debian:12'}}}]\n"
+    text = (
+        "steps: [{run: {command: 'echo \"$DEEPSQUARE_ENV\"', container: {image: 'debian:12'}}}]\n"
+    )
 
     code, output = node.run(
         one(text, {"run": {"command": "echo $DEEPSQUARE_ENV", "container": {"image": "debian:12"}}})

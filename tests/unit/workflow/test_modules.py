@@ -50,7 +50,10 @@ class TestTemplate:
     def test_environment_of_the_service_is_not_told(self, monkeypatch):
         monkeypatch.setenv("SECRET", "hush")
 
-        assert "which is not offered" in problems(lambda: one('steps: [{name: {{ env "SECRET" }}}]\n'))[0]
+        assert (
+            "which is not offered"
+            in problems(lambda: one('steps: [{name: {{ env "SECRET" }}}]\n'))[0]
+        )
 
     def test_text_of_the_user_is_no_template_and_no_yaml_of_the_module(self):
         """What a module quotes stays a text, whatever it holds."""
@@ -58,7 +61,9 @@ class TestTemplate:
         text = "steps:\n{{- range .Step.Use.Args }}\n- run: {command: {{ .Value | quote }}}\n{{- end }}\n"
         inputs = "inputs: [{key: A, description: x}]\n"
 
-        job = workflow(use("git.x/a/m", args=args(A=hostile)), texts={"git.x/a/m": HEAD + inputs + text})
+        job = workflow(
+            use("git.x/a/m", args=args(A=hostile)), texts={"git.x/a/m": HEAD + inputs + text}
+        )
 
         assert [step.run.command for step in job.steps[0].use.module.steps] == [hostile]
 
@@ -95,7 +100,10 @@ steps:
     def test_module_that_is_not_there(self):
         (problem,) = problems(lambda: workflow(use("git.x/a/none")))
 
-        assert problem == "steps[0].use.source: cannot use git.x/a/none (there is no such tag or commit)"
+        assert (
+            problem
+            == "steps[0].use.source: cannot use git.x/a/none (there is no such tag or commit)"
+        )
 
     def test_host_that_does_not_answer_is_not_the_users_fault(self):
         modules = MemoryModules(unavailable=True)
@@ -111,7 +119,8 @@ steps:
 
     def test_job_that_is_too_small(self):
         text = GREET.replace(
-            "{tasks: 1, cpusPerTask: 1, memPerCpu: 1}", "{tasks: 5, cpusPerTask: 1, memPerCpu: 1, gpus: 1}"
+            "{tasks: 1, cpusPerTask: 1, memPerCpu: 1}",
+            "{tasks: 5, cpusPerTask: 1, memPerCpu: 1, gpus: 1}",
         )
 
         assert problems(lambda: workflow(use("git.x/a/m"), texts={"git.x/a/m": text})) == [
@@ -122,13 +131,17 @@ steps:
     def test_steps_of_a_module_have_to_fit_into_the_job(self):
         problem, _ = problems(lambda: one("steps: [{run: {command: x, resources: {tasks: 5}}}]\n"))
 
-        assert problem.startswith("steps[0].use.module.steps[0].run.resources: takes 5 CPU threads, more than the 4")
+        assert problem.startswith(
+            "steps[0].use.module.steps[0].run.resources: takes 5 CPU threads, more than the 4"
+        )
 
     def test_handles_of_a_module_are_its_own(self):
         outer = {"launch": {"handleName": "h", "steps": steps("true")}}
         text = "steps: [{dependsOn: [h], run: {command: x}}]\n"
 
-        (problem,) = problems(lambda: workflow(outer, use("git.x/a/m"), texts={"git.x/a/m": HEAD + text}))
+        (problem,) = problems(
+            lambda: workflow(outer, use("git.x/a/m"), texts={"git.x/a/m": HEAD + text})
+        )
 
         assert "is the handle of no step that is launched before" in problem
 
@@ -140,8 +153,13 @@ steps:
         assert f"is a module in a module, more than {MAX_DEPTH} deep" in problem
 
     def test_modules_are_not_very_many(self):
-        asked = MemoryModules({"git.x/a/m": HEAD + "steps:\n" + "- use: {source: git.x/a/m}\n" * 200})
-        mapping = {"resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1}, "steps": [use("git.x/a/m")]}
+        asked = MemoryModules(
+            {"git.x/a/m": HEAD + "steps:\n" + "- use: {source: git.x/a/m}\n" * 200}
+        )
+        mapping = {
+            "resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1},
+            "steps": [use("git.x/a/m")],
+        }
 
         found = problems(lambda: from_graphql(mapping, modules=asked.text))
 

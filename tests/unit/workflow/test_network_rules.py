@@ -22,7 +22,11 @@ from gridstead.workflow.parse import check_workflow
         ({"dns": ["1.1.1.1"] * 4}, "dns: has more than 3 entries"),
         ({"customNetworkInterfaces": [{}]}, "needs one of wireguard, bore and vnet"),
         (
-            {"customNetworkInterfaces": [{"wireguard": TUNNEL, "bore": {"boreAddress": "a:1", "targetPort": 1}}]},
+            {
+                "customNetworkInterfaces": [
+                    {"wireguard": TUNNEL, "bore": {"boreAddress": "a:1", "targetPort": 1}}
+                ]
+            },
             "needs one of wireguard, bore and vnet",
         ),
     ],
@@ -39,7 +43,10 @@ def test_rules_of_a_network(run, expected):
         ({"privateKey": "x"}, "privateKey: is not a key of WireGuard"),
         ({"privateKey": KEY + "\n"}, "privateKey: is not a key of WireGuard"),
         ({"address": ["10.0.0.1"]}, "is not an address with the length of its network"),
-        ({"address": ["10.0.0.1/24\nPostUp = x"]}, "is not an address with the length of its network"),
+        (
+            {"address": ["10.0.0.1/24\nPostUp = x"]},
+            "is not an address with the length of its network",
+        ),
         ({"address": ["10.0.0.1/33"]}, "is not an address with the length of its network"),
         ({"peers": [{"publicKey": KEY, "endpoint": "a"}]}, "is not a host with a port"),
         ({"peers": [{"publicKey": KEY, "endpoint": "a:99999"}]}, "is not a host with a port"),
@@ -59,7 +66,10 @@ def test_rules_of_a_tunnel(fields, expected):
     [
         ({}, "needs boreAddress, or address and port"),
         ({"address": "a"}, "needs boreAddress, or address and port"),
-        ({"address": "a", "port": 1, "boreAddress": "b:2"}, "needs boreAddress, or address and port"),
+        (
+            {"address": "a", "port": 1, "boreAddress": "b:2"},
+            "needs boreAddress, or address and port",
+        ),
         ({"boreAddress": "b:2", "port": 1}, "needs boreAddress, or address and port"),
         ({"boreAddress": "-b:2"}, "is not a host with a port"),
         ({"address": "a,b", "port": 1}, "is not the name or the address of a host"),
@@ -107,6 +117,9 @@ steps:
 """
     (warning,) = check_workflow(text).warnings
 
-    assert str(warning) == "line 7: steps[0].launch.steps[0].run.dns: does nothing on the network of the host"
+    assert (
+        str(warning)
+        == "line 7: steps[0].launch.steps[0].run.dns: does nothing on the network of the host"
+    )
     with pytest.raises(InvalidWorkflow, match="does nothing on the network of the host"):
         check_workflow(text, strict=True)

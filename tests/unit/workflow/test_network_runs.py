@@ -47,26 +47,45 @@ class TestNamespaces:
         assert "net0" not in output.split("Inter-")[2]
 
     def test_step_cannot_change_its_network(self, connected):
-        code, output = connected.run(workflow(step("ip link delete net0 || echo refused", mapUid=0, mapGid=0)))
+        code, output = connected.run(
+            workflow(step("ip link delete net0 || echo refused", mapUid=0, mapGid=0))
+        )
 
         assert (code, output.splitlines()[-1]) == (0, "refused")
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_code_words_and_directory_come_through(self, connected, kind):
         text = 'printf "<%s>" "$A" "it\'s"; pwd; exit 7'
-        job = workflow(step(text, network=kind, workDir=f"{connected.root}/x y", env=[{"key": "A", "value": "$HOME'"}]))
+        job = workflow(
+            step(
+                text,
+                network=kind,
+                workDir=f"{connected.root}/x y",
+                env=[{"key": "A", "value": "$HOME'"}],
+            )
+        )
 
         assert connected.run(job) == (7, f"<$HOME'><it's>{connected.root}/x y\n")
 
-    @pytest.mark.parametrize(("ids", "expected"), [({"mapUid": 5, "mapGid": 6}, "5 6"), ({"mapUid": 0}, "0 0")])
+    @pytest.mark.parametrize(
+        ("ids", "expected"), [({"mapUid": 5, "mapGid": 6}, "5 6"), ({"mapUid": 0}, "0 0")]
+    )
     def test_user_may_seem_to_be_another(self, connected, ids, expected):
-        assert connected.run(workflow(step('echo "$(id -u) $(id -g)"', **ids))) == (0, f"{expected}\n")
+        assert connected.run(workflow(step('echo "$(id -u) $(id -g)"', **ids))) == (
+            0,
+            f"{expected}\n",
+        )
 
     def test_way_out_and_none_in(self, connected):
         connected.run(workflow(step("true"), step("true", network="pasta")))
 
         (slirp,), (pasta,) = told(connected, "slirp4netns"), told(connected, "pasta")
-        assert {"--configure", "--disable-host-loopback", "--mtu=65520", "--cidr=169.254.254.0/24"} <= set(slirp)
+        assert {
+            "--configure",
+            "--disable-host-loopback",
+            "--mtu=65520",
+            "--cidr=169.254.254.0/24",
+        } <= set(slirp)
         for option in ("--tcp-ports", "--udp-ports", "--tcp-ns", "--udp-ns"):
             assert pasta[pasta.index(option) + 1] == "none"
 
@@ -74,7 +93,9 @@ class TestNamespaces:
         """The reference keeps only the last."""
         before = Path("/etc/resolv.conf").read_text()
 
-        code, output = connected.run(workflow(step("cat /etc/resolv.conf", dns=["9.9.9.9", "1.1.1.1", "::1"])))
+        code, output = connected.run(
+            workflow(step("cat /etc/resolv.conf", dns=["9.9.9.9", "1.1.1.1", "::1"]))
+        )
 
         assert (code, output) == (0, "nameserver 9.9.9.9\nnameserver 1.1.1.1\nnameserver ::1\n")
         assert Path("/etc/resolv.conf").read_text() == before
@@ -88,7 +109,9 @@ class TestNamespaces:
     def test_container_runs_in_it(self, connected):
         install_runtime(connected, "apptainer", APPTAINER)
 
-        code, output = connected.run(workflow(step("cat /proc/net/dev", container={"image": "debian:12"})))
+        code, output = connected.run(
+            workflow(step("cat /proc/net/dev", container={"image": "debian:12"}))
+        )
 
         assert code == 0
         assert "net0" in output
@@ -113,7 +136,9 @@ class TestNamespaces:
     def test_end_by_slurm_reaches_the_step_and_leaves_nothing(self, connected, number):
         text = f"trap 'echo last; exit 9' {number}; touch started; while true; do sleep 0.05; done"
         running = connected.start(
-            workflow(step(text, {"bore": {"boreAddress": "b:1", "targetPort": 80}}, shell="/bin/bash"))
+            workflow(
+                step(text, {"bore": {"boreAddress": "b:1", "targetPort": 80}}, shell="/bin/bash")
+            )
         )
         wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
 
@@ -148,10 +173,18 @@ class TestTunnels:
     def test_several_interfaces_get_each_its_own(self, connected):
         second = {"privateKey": OTHER}
         bores = [
-            {"bore": {"boreAddress": "bore.example:2200", "targetPort": 8080, "secret": "-tok'en$(x)"}},
+            {
+                "bore": {
+                    "boreAddress": "bore.example:2200",
+                    "targetPort": 8080,
+                    "secret": "-tok'en$(x)",
+                }
+            },
             {"bore": {"address": "10.0.0.1", "port": 22, "targetPort": 90}},
         ]
-        job = workflow(step("sleep 0.3", {"wireguard": TUNNEL}, bores[0], {"wireguard": second}, bores[1]))
+        job = workflow(
+            step("sleep 0.3", {"wireguard": TUNNEL}, bores[0], {"wireguard": second}, bores[1])
+        )
 
         code, output = connected.run(job)
 
@@ -169,7 +202,10 @@ class TestTunnels:
             '"$@" 2>&3 3>&- ||', '"$@" 2>&3 3>&- <<<"$input" ||'
         ).replace("exec 3>&2", "input=$(cat); exec 3>&2"))  # fmt: skip # srun gives its input to all
 
-        assert connected.run(workflow(step("true", {"wireguard": TUNNEL}, resources={"tasks": 2})))[0] == 0
+        assert (
+            connected.run(workflow(step("true", {"wireguard": TUNNEL}, resources={"tasks": 2})))[0]
+            == 0
+        )
         assert [KEY in text for _, text in tunnels(connected)] == [True, True]
 
     def test_tunnel_that_cannot_be_opened_is_told(self, connected):
@@ -180,7 +216,9 @@ class TestTunnels:
         assert (code, output) == (3, "gridstead: could not open the tunnel wg0:\nbad key\n")
 
     def test_tunnel_on_the_hosts_network_does_nothing(self, connected):
-        assert connected.run(workflow(step("echo hello", {"wireguard": TUNNEL}, network="host"))) == (0, "hello\n")
+        assert connected.run(
+            workflow(step("echo hello", {"wireguard": TUNNEL}, network="host"))
+        ) == (0, "hello\n")
         assert tunnels(connected) == []
 
 
@@ -199,16 +237,25 @@ class TestVirtualNetworks:
         middle, other, *ends = [text for _, text in tunnels(connected)]
         assert "Address = 10.9.0.1/24\n" in middle
         assert middle.count("[Peer]") == 2
-        assert middle.index("AllowedIPs = 10.9.0.2/32\n") < middle.index("AllowedIPs = 10.9.0.3/32\n")
+        assert middle.index("AllowedIPs = 10.9.0.2/32\n") < middle.index(
+            "AllowedIPs = 10.9.0.3/32\n"
+        )
         assert "Address = 10.10.0.1/16\n" in other
         port = middle.split("ListenPort = ")[1].split()[0]
         assert any(call[call.index("--udp-ports") + 1] == port for call in told(connected, "pasta"))
-        assert [end.split("Address = ")[1].split()[0] for end in ends] == ["10.9.0.3/24", "10.9.0.2/24", "10.10.0.9/16"]
+        assert [end.split("Address = ")[1].split()[0] for end in ends] == [
+            "10.9.0.3/24",
+            "10.9.0.2/24",
+            "10.10.0.9/16",
+        ]
         middle = f"Endpoint = 192.0.2.1:{port}\n"
         assert f"{middle}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
 
     def test_middle_is_where_slurm_says_on_a_node_without_a_way_out(self, connected):
-        connected.add("ip", '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n')
+        connected.add(
+            "ip",
+            '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n',
+        )
         job = workflow(
             step("true", end("b", "10.10.0.9/16")),
             virtualNetworks=NETWORKS,
@@ -225,7 +272,9 @@ class TestVirtualNetworks:
         assert connected.run(job)[0] == 5
 
     def test_cancelled_job_leaves_no_middle(self, connected):
-        job = workflow(step("touch started; sleep 20", end("b", "10.10.0.9/16")), virtualNetworks=NETWORKS)
+        job = workflow(
+            step("touch started; sleep 20", end("b", "10.10.0.9/16")), virtualNetworks=NETWORKS
+        )
         running = connected.start(job)
         wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
 
@@ -238,7 +287,9 @@ class TestVirtualNetworks:
         connected.add("curl", "#!/bin/sh\nexit 22\n")
         place = {"http": {"url": "http://in.example/x"}}
 
-        code, output = connected.run(workflow("echo never", virtualNetworks=[NETWORKS[0]], input=place))
+        code, output = connected.run(
+            workflow("echo never", virtualNetworks=[NETWORKS[0]], input=place)
+        )
 
         assert (code, output) == (22, "gridstead: fetching the input\n")
 

@@ -36,7 +36,11 @@ def test_smallest_workflow_has_the_defaults():
     assert workflow.resources.gpus == 0
     run = workflow.steps[0].run
     assert (run.shell, run.env, run.work_dir) == ("/bin/sh", (), None)
-    assert (run.resources.tasks, run.resources.cpus_per_task, run.resources.gpus_per_task) == (1, None, 0)
+    assert (run.resources.tasks, run.resources.cpus_per_task, run.resources.gpus_per_task) == (
+        1,
+        None,
+        0,
+    )
 
 
 def test_job_may_stand_under_job():
@@ -52,7 +56,9 @@ def test_nothing_may_stand_beside_job():
 
 
 def test_field_without_a_value_is_not_there():
-    assert parse_workflow(RESOURCES + "env:\nenableLogging: ~\n" + STEPS) == parse_workflow(RESOURCES + STEPS)
+    assert parse_workflow(RESOURCES + "env:\nenableLogging: ~\n" + STEPS) == parse_workflow(
+        RESOURCES + STEPS
+    )
 
 
 def test_all_errors_come_at_once_in_the_order_of_the_file():
@@ -133,7 +139,10 @@ def test_name_of_a_megabyte_is_one_clear_error():
 
 
 def test_name_holds_what_can_be_printed():
-    assert "cannot be printed" in problems(RESOURCES + 'steps:\n- name: "a\\eb"\n  run: {command: x}\n')[0]
+    assert (
+        "cannot be printed"
+        in problems(RESOURCES + 'steps:\n- name: "a\\eb"\n  run: {command: x}\n')[0]
+    )
 
 
 def test_steps_may_not_be_empty_nor_very_many():
@@ -158,7 +167,10 @@ def test_what_was_found_is_told_but_for_secrets():
     container = "{image: A, registry: 'a b', username: 'u s', password: 'a secret'}"
     found = in_step(f"    command: x\n    mpi: pmix\n    container: {container}\n")
 
-    assert [(path, reason.partition("; ")[2]) for _, path, reason in (problem.split(": ", 2) for problem in found)] == [
+    assert [
+        (path, reason.partition("; ")[2])
+        for _, path, reason in (problem.split(": ", 2) for problem in found)
+    ] == [
         ("steps[0].run.mpi", "it is 'pmix'"),
         ("steps[0].run.container.image", "it is 'A'"),
         ("steps[0].run.container.registry", "it is 'a b'"),
@@ -178,9 +190,13 @@ def test_what_is_too_deep_on_the_wire_is_told_as_in_a_file():
 
 
 def test_half_a_character_from_the_wire_is_told_like_any_other_that_no_program_takes():
-    (problem,) = refusal(from_graphql, {**yaml.safe_load(RESOURCES), "steps": [{"name": "a\ud800"}]})
+    (problem,) = refusal(
+        from_graphql, {**yaml.safe_load(RESOURCES), "steps": [{"name": "a\ud800"}]}
+    )
 
-    assert str(problem) == "steps[0].name: holds a character that no program can be given; it is 'a�'"
+    assert (
+        str(problem) == "steps[0].name: holds a character that no program can be given; it is 'a�'"
+    )
 
 
 def test_very_many_problems_are_cut():
@@ -217,7 +233,10 @@ def test_wire_has_no_lines():
     with pytest.raises(InvalidWorkflow) as caught:
         from_graphql({"steps": []})
 
-    assert [str(problem) for problem in caught.value.problems] == ["resources: is required", "steps: must not be empty"]
+    assert [str(problem) for problem in caught.value.problems] == [
+        "resources: is required",
+        "steps: must not be empty",
+    ]
 
 
 def test_text_that_looks_like_a_number_to_yaml_1_2_only_is_read_back():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two thousand workflows at random: what they hold, what is read back, and what shells say of their scripts.
+"""Two thousand workflows at random: what they hold, what is read back, and what shells say of their
+scripts.
 
 ``make hostile`` has shellcheck read each script in full, which takes it half a second.
 """
@@ -10,7 +11,14 @@ import os
 from random import Random
 
 import pytest
-from tests.unit.workflow.at_random import MUCH, module_text, random_mapping, random_module, random_step, text_of
+from tests.unit.workflow.at_random import (
+    MUCH,
+    module_text,
+    random_mapping,
+    random_module,
+    random_step,
+    text_of,
+)
 from tests.unit.workflow.fields import fields, mappings_in
 from tests.unit.workflow.shell_checks import bash_complaints, shellcheck
 from tests.unit.workflow.yaml_file import written
@@ -70,19 +78,25 @@ def test_scripts_have_no_complaint(mappings, modules, tmp_path):
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
         workflow = from_graphql(mappings[seed], modules=lambda _, text=text: text)
-        script.write_text(render(workflow, secrets_beside=seed % 2 == 0 or bool(secrets_of(workflow))))
+        script.write_text(
+            render(workflow, secrets_beside=seed % 2 == 0 or bool(secrets_of(workflow)))
+        )
 
     assert not bash_complaints(scripts)
     assert shellcheck(*scripts[:: NUMBER // CHECKED]) == ""
 
 
 def test_two_thousand_steps_have_no_complaint(tmp_path):
-    """A hundred in a script, so that shellcheck reads what is the same in all scripts only once for each hundred."""
+    """A hundred in a script, so that shellcheck reads what is the same in all scripts only once for
+    each hundred.
+    """
     resources = {"tasks": MUCH, "cpusPerTask": 4, "memPerCpu": 64}
     scripts = []
     for first in range(0, NUMBER, IN_A_SCRIPT):
         steps = [random_step(Random(seed)) for seed in range(first, first + IN_A_SCRIPT)]
         scripts.append(tmp_path / f"{first}.sh")
-        scripts[-1].write_text(render(from_graphql({"resources": resources, "steps": steps}, modules=text_of)))
+        scripts[-1].write_text(
+            render(from_graphql({"resources": resources, "steps": steps}, modules=text_of))
+        )
 
     assert shellcheck(*scripts) == ""

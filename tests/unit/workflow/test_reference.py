@@ -16,5 +16,15 @@ def test_page_is_the_one_that_the_models_make():
 def test_every_kind_of_value_has_a_section():
     text = markdown()
 
-    for name in ("Job", "JobResources", "EnvVar", "Step", "StepRun", "StepRunResources", "StepUse", "Module", "VNet"):
+    for name in (
+        "Job",
+        "JobResources",
+        "EnvVar",
+        "Step",
+        "StepRun",
+        "StepRunResources",
+        "StepUse",
+        "Module",
+        "VNet",
+    ):
         assert f"\n## {name}\n" in text

@@ -47,7 +47,9 @@ def test_slurm_reads_no_directive_from_a_script(workflow):
     """sbatch reads directives up to the first line that is a command, and refuses DOS line ends."""
     script = render(workflow)
     lines = script.split("\n")
-    first_command = next(number for number, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    first_command = next(
+        number for number, line in enumerate(lines) if line.strip() and not line.startswith("#")
+    )
 
     assert lines[0] == "#!/bin/bash -l"
     assert lines[first_command] == "set -euo pipefail"
@@ -70,7 +72,10 @@ def test_quoted_text_is_that_text_to_bash(locale, some):
     script = "printf '%s\\0' " + " ".join(map(quote, some))
 
     result = subprocess.run(
-        ["bash", "-c", script], capture_output=True, check=True, env={"LC_ALL": locale, "HOME": "/home/x"}
+        ["bash", "-c", script],
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": locale, "HOME": "/home/x"},
     )
 
     assert result.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == some
@@ -101,7 +106,10 @@ def many_steps(**step):
 @pytest.mark.parametrize(
     ("workflow", "told"),
     [
-        ({"steps": [{"run": {"command": "'" * 90_000}}] * 3}, r"its script takes at least 1[0-9]{6} bytes"),
+        (
+            {"steps": [{"run": {"command": "'" * 90_000}}] * 3},
+            r"its script takes at least 1[0-9]{6} bytes",
+        ),
         (
             {"env": [{"key": "A", "value": "'" * 60_000}] * 4, "steps": [{}]},
             r"its script takes at least 1[0-9]{6} bytes",
@@ -116,7 +124,12 @@ def many_steps(**step):
         (
             {
                 "steps": [
-                    {"run": {"command": "a", "container": {"image": "a", "username": f"{n}", "password": "x" * 2000}}}
+                    {
+                        "run": {
+                            "command": "a",
+                            "container": {"image": "a", "username": f"{n}", "password": "x" * 2000},
+                        }
+                    }
                     for n in range(62)
                 ]
             },
@@ -144,5 +157,8 @@ def test_gpus_are_asked_for_only_where_the_job_has_them():
     )
     without = parse_workflow(Path("examples/hello-world.yaml").read_text())
 
-    assert re.findall("--gpus.*=[0-9]+", render(with_gpus)) == ["--gpus=4 --gpus-per-task=2", "--gpus=0"]
+    assert re.findall("--gpus.*=[0-9]+", render(with_gpus)) == [
+        "--gpus=4 --gpus-per-task=2",
+        "--gpus=0",
+    ]
     assert "--gpus" not in render(without)

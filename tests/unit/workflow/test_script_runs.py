@@ -52,9 +52,13 @@ class TestSteps:
     def test_every_exit_code_comes_through(self, node, status, logging):
         assert node.run(job(f"exit {status}", logging=logging))[0] == status
 
-    @pytest.mark.parametrize(("asked", "mpi"), [("none", "none"), ("pmix_v4", "pmix"), ("pmi2", "pmi2")])
+    @pytest.mark.parametrize(
+        ("asked", "mpi"), [("none", "none"), ("pmix_v4", "pmix"), ("pmi2", "pmi2")]
+    )
     def test_mpi_and_binding_are_sruns(self, node, asked, mpi):
-        """No version of PMIx is asked for: a Slurm that was built with another than 4 knows none by that name."""
+        """No version of PMIx is asked for: a Slurm that was built with another than 4 knows none by
+        that name.
+        """
         node.run(job("true", mpi=asked, disableCpuBinding=True))
         node.run(job("true"))
 
@@ -72,7 +76,10 @@ class TestSteps:
     def test_command_may_seem_to_be_another_user(self, node, tmp_path, ids, expected):
         place = str(tmp_path / "x")
 
-        assert node.run(job('echo "$(id -u) $(id -g) $(pwd)"', workDir=place, **ids))[1] == f"{expected} {place}\n"
+        assert (
+            node.run(job('echo "$(id -u) $(id -g) $(pwd)"', workDir=place, **ids))[1]
+            == f"{expected} {place}\n"
+        )
 
     def test_tasks_run_as_often_as_asked(self, node):
         _, output = node.run(job('echo "$SLURM_PROCID of $SLURM_NTASKS"', resources={"tasks": 2}))
@@ -88,7 +95,9 @@ class TestSteps:
         assert node.run(job("pwd", workDir=place))[1] == f"{place}\n"
 
     def test_step_runs_in_the_jobs_own_directory_which_is_private_and_goes(self, node):
-        _, output = node.run(job('pwd; stat -c %a .; echo "$STORAGE_PATH"; touch output/x "$DEEPSQUARE_INPUT/y"'))
+        _, output = node.run(
+            job('pwd; stat -c %a .; echo "$STORAGE_PATH"; touch output/x "$DEEPSQUARE_INPUT/y"')
+        )
 
         place = f"{node.root}/cache/shared/{os.getuid()}/{NAME}.42"
         assert output == f"{place}\n700\n{place}\n"
@@ -97,7 +106,9 @@ class TestSteps:
 
 class TestEnvironment:
     def test_resources_and_storage_are_told(self, node):
-        names = "NTASKS CPUS_PER_TASK MEM_PER_CPU GPUS CPUS MEM DEEPSQUARE_TMP DEEPSQUARE_SHARED_TMP"
+        names = (
+            "NTASKS CPUS_PER_TASK MEM_PER_CPU GPUS CPUS MEM DEEPSQUARE_TMP DEEPSQUARE_SHARED_TMP"
+        )
         _, output = node.run(job(f"for n in {names}; do eval echo \\$$n; done"))
 
         cache = f"{node.root}/cache/persistent/user-{os.getuid()}"
@@ -116,13 +127,17 @@ class TestEnvironment:
         assert node.run(workflow)[1] == "step b\njob b\n"
 
     def test_later_steps_see_what_earlier_ones_wrote(self, node):
-        first = """echo 'A=two words, $HOME' >>"$DEEPSQUARE_ENV"; printf 'B=x' >>"$DEEPSQUARE_ENV" """
+        first = (
+            """echo 'A=two words, $HOME' >>"$DEEPSQUARE_ENV"; printf 'B=x' >>"$DEEPSQUARE_ENV" """
+        )
 
         assert node.run(job(first, 'echo "$A|$B"', env=[("A", "job")]))[1] == "two words, $HOME|x\n"
 
     def test_line_that_is_no_variable_is_ignored_and_named(self, node):
         code, output = node.run(
-            job('echo \'$(touch owned)\' >"$DEEPSQUARE_ENV"; echo UID=0 >>"$DEEPSQUARE_ENV"', "true")
+            job(
+                'echo \'$(touch owned)\' >"$DEEPSQUARE_ENV"; echo UID=0 >>"$DEEPSQUARE_ENV"', "true"
+            )
         )
 
         assert code == 0
@@ -135,9 +150,20 @@ class TestEnvironment:
     def test_variables_named_as_ours_change_nothing_of_ours(self, node, tmp_path):
         precious = tmp_path / "precious"
         precious.mkdir()
-        names = ["storage", "STORAGE_PATH", "status", "writer", "private", "IFS", "gridstead_line", "SLURM_JOB_NAME"]
+        names = [
+            "storage",
+            "STORAGE_PATH",
+            "status",
+            "writer",
+            "private",
+            "IFS",
+            "gridstead_line",
+            "SLURM_JOB_NAME",
+        ]
 
-        code, _ = node.run(job("exit 5", logging=True, env=[(name, str(precious)) for name in names]))
+        code, _ = node.run(
+            job("exit 5", logging=True, env=[(name, str(precious)) for name in names])
+        )
 
         assert code == 5
         assert precious.is_dir()
@@ -146,7 +172,9 @@ class TestEnvironment:
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @example(workflow=job("0", env=[("IFS", "\x01")]))  # which takes apart what bash has quoted
     @given(workflow=workflows)
-    def test_hostile_text_reaches_the_step_as_it_is_and_does_nothing(self, tmp_path_factory, workflow):
+    def test_hostile_text_reaches_the_step_as_it_is_and_does_nothing(
+        self, tmp_path_factory, workflow
+    ):
         node = Node(tmp_path_factory.mktemp("node"))
         node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
 
@@ -158,7 +186,9 @@ class TestEnvironment:
             for number, step in enumerate(workflow.steps, 1)
         ]
         for path, step in zip(sorted(node.home.glob("env.*")), workflow.steps, strict=True):
-            environment = dict(pair.split("=", 1) for pair in path.read_bytes().decode().split("\0"))
+            environment = dict(
+                pair.split("=", 1) for pair in path.read_bytes().decode().split("\0")
+            )
             wanted = {variable.key: variable.value for variable in (*workflow.env, *step.run.env)}
             assert {key: environment.get(key) for key in wanted} == wanted
         assert not list(node.root.rglob("owned"))
@@ -174,7 +204,12 @@ class TestLogging:
         assert (node.home / "log.stderr").read_text() == "two\n"
 
     def test_output_may_be_opened_by_its_name(self, node):
-        code, _ = node.run(job("echo one >/dev/stdout; echo two >/dev/stderr; echo 3 >>/proc/self/fd/2", logging=True))
+        code, _ = node.run(
+            job(
+                "echo one >/dev/stdout; echo two >/dev/stderr; echo 3 >>/proc/self/fd/2",
+                logging=True,
+            )
+        )
 
         assert code == 0
         assert (node.home / "log").read_text() == "one\n"
@@ -202,7 +237,10 @@ class TestLogging:
         assert b"GRIDSTEAD_" not in environment
 
     def test_secrets_that_cannot_be_written_leave_nothing(self, node):
-        node.add("mktemp", '#!/bin/bash\nplace=$(/usr/bin/mktemp "$@") && mkdir "$place/logger" && echo "$place"\n')
+        node.add(
+            "mktemp",
+            '#!/bin/bash\nplace=$(/usr/bin/mktemp "$@") && mkdir "$place/logger" && echo "$place"\n',
+        )
 
         assert node.run(job("echo never", logging=True))[0] == 1
         assert node.left == []
@@ -216,14 +254,18 @@ class TestLogging:
     )  # fmt: skip
     def test_signal_before_the_job_begins_leaves_no_secret(self, node, place):
         wanted = job("echo never", logging=True)
-        signalled = render(wanted, site=node.site).replace(place, f"kill -TERM $$; exit\n{place}", 1)
+        signalled = render(wanted, site=node.site).replace(
+            place, f"kill -TERM $$; exit\n{place}", 1
+        )
 
         assert node.run(wanted, text=signalled) == (-signal.SIGTERM, "")
         assert node.left == []
 
     @pytest.mark.parametrize("variable", ["profile", "BASH_ENV"])
     def test_signal_while_the_customers_profile_is_read_leaves_no_secret(self, node, variable):
-        """Nothing of the customer's runs between the writing of the secrets and the trap that removes them."""
+        """Nothing of the customer's runs between the writing of the secrets and the trap that
+        removes them.
+        """
         slow = f"if [[ $0 == */script && -n $(ls {node.root}/tmp) ]]; then kill -TERM $$; fi\n"
         if variable == "BASH_ENV":
             (node.home / "each").write_text(slow)
@@ -275,7 +317,9 @@ class TestSignals:
     @pytest.mark.parametrize("logging", [False, True])
     def test_end_by_slurm_leaves_nothing_and_keeps_the_last_line(self, node, logging):
         """Slurm signals every process of the job."""
-        command = "trap 'echo last; exit 9' TERM; echo started >started; while true; do sleep 0.05; done"
+        command = (
+            "trap 'echo last; exit 9' TERM; echo started >started; while true; do sleep 0.05; done"
+        )
         running = node.start(job(command, logging=logging))
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that Slurm did not make, as the rendered script asks for them again: one that was made never runs twice."""
+"""Steps that Slurm did not make, as the rendered script asks for them again: one that was made
+never runs twice.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def refuse(node, times, *, code=1, first=""):
 
 def begin(node, ago):
     """Play a slurmctld that began some seconds ago."""
-    node.add("scontrol", f'#!/bin/bash\necho "BOOT_TIME               = $((EPOCHSECONDS - {ago}))"\n')
+    node.add(
+        "scontrol", f'#!/bin/bash\necho "BOOT_TIME               = $((EPOCHSECONDS - {ago}))"\n'
+    )
 
 
 def asked(node):
@@ -44,7 +48,9 @@ def asked(node):
 
 @pytest.fixture
 def node(node):
-    node.add("sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n')  # no pause between two tries
+    node.add(
+        "sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n'
+    )  # no pause between two tries
     return node
 
 
@@ -69,7 +75,9 @@ class TestOnceMore:
         node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
         begin(node, ago=1)
         refuse(node, 1)
-        step = {"run": {"command": "echo ran", "container": {"image": "/some.sqsh", "apptainer": True}}}
+        step = {
+            "run": {"command": "echo ran", "container": {"image": "/some.sqsh", "apptainer": True}}
+        }
 
         code, output = node.run(workflow("touch some.sqsh", step))
 
@@ -173,7 +181,9 @@ class TestNotAgain:
 
 class TestSignals:
     def test_cancelled_step_ends_in_its_own_way(self, node):
-        command = "trap 'sleep 0.3; echo last; exit 9' TERM; echo >~/at; while :; do sleep 0.05; done"
+        command = (
+            "trap 'sleep 0.3; echo last; exit 9' TERM; echo >~/at; while :; do sleep 0.05; done"
+        )
         running = node.start(workflow(command))
         wait_for((node.home / "at").exists)
 
@@ -205,6 +215,8 @@ class TestSignals:
         launch = {"launch": {"steps": steps("echo never")}}
         free = {"name": "free", "run": {"command": "while [ ! -e ~/paused ]; do :; done"}}
 
-        code, output = node.run(workflow({"steps": steps(launch, free)}, {"name": "free", "run": {"command": "true"}}))
+        code, output = node.run(
+            workflow({"steps": steps(launch, free)}, {"name": "free", "run": {"command": "true"}})
+        )
 
         assert (code, "never" in output, asked(node), node.left) == (0, False, 3, [])

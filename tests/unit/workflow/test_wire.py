@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GraphQL types of ``submit`` and ``validate`` agree with the models, so that none hides our messages."""
+"""The GraphQL types of ``submit`` and ``validate`` agree with the models, so that none hides our
+messages.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,16 @@ def test_type_has_the_fields_of_its_model(model):
 
 
 def test_every_input_type_is_a_model():
-    kinds = {name for name, kind in SCHEMA.type_map.items() if isinstance(kind, GraphQLInputObjectType)}
+    kinds = {
+        name for name, kind in SCHEMA.type_map.items() if isinstance(kind, GraphQLInputObjectType)
+    }
 
     assert kinds == {"Job" if model is Workflow else model.__name__ for model in MODELS}
 
 
-@pytest.mark.parametrize("path", sorted(Path("examples").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(Path("examples").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_example_passes_through_graphql(path):
     mapping = yaml.safe_load(path.read_text())
 

@@ -7,13 +7,17 @@ import yaml
 
 
 class _Quoting(yaml.CSafeDumper):
-    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2 it is a number."""
+    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2
+    it is a number.
+    """
 
     def ignore_aliases(self, _data):
         return True
 
 
-_Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+_Quoting.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+)
 
 
 def written(value):

@@ -45,14 +45,20 @@ def to_event(told: Mapping[str, Any]) -> PlaybookEvent | None:
     if kind in OUTCOMES:
         return _finished(OUTCOMES[kind], data)
     if kind == "playbook_on_stats":
-        return RunEnded(failed=frozenset(data.get("failures", {})) | frozenset(data.get("dark", {})))
+        return RunEnded(
+            failed=frozenset(data.get("failures", {})) | frozenset(data.get("dark", {}))
+        )
     text = str(told.get("stdout", "")).strip()
     return PrintedText(text=text) if text and not data.get("task_uuid") else None
 
 
 def to_task(data: Mapping[str, Any]) -> Task:
     """Return the task that an event is about."""
-    return Task(name=data.get("task", ""), role=data.get("role") or "", is_handler=bool(data.get("is_conditional")))
+    return Task(
+        name=data.get("task", ""),
+        role=data.get("role") or "",
+        is_handler=bool(data.get("is_conditional")),
+    )
 
 
 def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
@@ -65,10 +71,16 @@ def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
         host=data["host"],
         task=to_task(data),
         outcome=outcome,
-        targets=tuple(sorted({target for one in changed for target in targets(one) or _words(data, one)})),
+        targets=tuple(
+            sorted({target for one in changed for target in targets(one) or _words(data, one)})
+        ),
         unit_state=_unit_state(data, changed),
-        diff="".join(difference(diff, targets(one)) for one in changed for diff in _listed(one.get("diff"))),
-        message=message(whole, results) if outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE} else "",
+        diff="".join(
+            difference(diff, targets(one)) for one in changed for diff in _listed(one.get("diff"))
+        ),
+        message=message(whole, results)
+        if outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
+        else "",
     )
 
 
@@ -76,7 +88,9 @@ def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
     if str(data.get("task_action", "")).rpartition(".")[2] not in UNIT_MODULES:
         return ""
     # Of module daemon nobody asks for a state: it tells one.
-    return next((str(_arguments(one).get("state") or one.get("state") or "") for one in changed), "")
+    return next(
+        (str(_arguments(one).get("state") or one.get("state") or "") for one in changed), ""
+    )
 
 
 def _words(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
@@ -114,10 +128,14 @@ def difference(diff: Any, of: tuple[str, ...] = ()) -> str:  # noqa: ANN401 - mo
         return ""
     if diff.get("prepared"):
         return str(diff["prepared"])
-    name = of[0] if len(of) == 1 else str(diff.get("before_header") or diff.get("after_header") or "")
+    name = (
+        of[0] if len(of) == 1 else str(diff.get("before_header") or diff.get("after_header") or "")
+    )
     before, after = (_lines(diff.get(side)) for side in ("before", "after"))
     lines = list(difflib.unified_diff(before, after, f"{name} now", f"{name} then", lineterm=""))
-    cut = [f"... and {len(lines) - DIFF_LINES_MAX} lines more"] if len(lines) > DIFF_LINES_MAX else []
+    cut = (
+        [f"... and {len(lines) - DIFF_LINES_MAX} lines more"] if len(lines) > DIFF_LINES_MAX else []
+    )
     return "".join(f"{line}\n" for line in lines[:DIFF_LINES_MAX] + cut)
 
 

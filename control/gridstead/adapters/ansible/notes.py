@@ -35,7 +35,9 @@ def read_notes(path: Path, *, check: bool) -> Notes:
 
 
 def to_notes(told: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
-    """Return notes in the order in which they were written as one; ``check`` says whether the run was in check mode."""
+    """Return notes in the order in which they were written as one; ``check`` says whether the run
+    was in check mode.
+    """
     changed, would_run = set[TaskLocation](), set[TaskLocation]()
     waiting: dict[str, set[str]] = {}
     for note in told:
@@ -48,4 +50,6 @@ def to_notes(told: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
         elif check and (not note["why"] or IN_CHECK_MODE in note["why"]):
             would_run.add((host, note["task"]))
     left = {host: tuple(sorted(names)) for host, names in sorted(waiting.items()) if names}
-    return Notes(changed=frozenset(changed), would_run=frozenset(would_run), waiting={} if check else left)
+    return Notes(
+        changed=frozenset(changed), would_run=frozenset(would_run), waiting={} if check else left
+    )

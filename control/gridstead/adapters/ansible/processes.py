@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of a run: found by an entry of their environment, ended through pidfds.
 
-Ansible's workers and Mitogen's are groups and sessions of their own and outlive what started them: neither a group nor
-a parent leads to all. Rule: what makes a process ours is looked at again once its pidfd is open, so a pid that was used
-anew meanwhile is never signalled.
+Ansible's workers and Mitogen's are groups and sessions of their own and outlive what started them:
+neither a group nor a parent leads to all. Rule: what makes a process ours is looked at again once
+its pidfd is open, so a pid that was used anew meanwhile is never signalled.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def _with_entry(entry: str) -> Iterator[int]:
 
 
 def _has(pid: int, entry: str) -> bool:
-    """Return whether a process has the entry; one that is dead or another user's has none that we see."""
+    """Return whether a process has the entry; one that is dead or another user's has none that we
+    see.
+    """
     try:
         return entry.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:

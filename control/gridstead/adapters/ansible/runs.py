@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a playbook and tells how it goes.
 
-Rule 1: what ansible-runner keeps (environment, events) lies in a folder of the run's own that only its owner reads, and
-goes with it. Rule 2: host keys are checked, which ansible-runner would switch off.
+Rule 1: what ansible-runner keeps (environment, events) lies in a folder of the run's own that only
+its owner reads, and goes with it. Rule 2: host keys are checked, which ansible-runner would switch
+off.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class AnsiblePlaybooks:
     def __init__(self, checkout: Path) -> None:
         self._checkout = checkout
 
-    def run(self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop) -> PlaybookRun:
+    def run(
+        self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop
+    ) -> PlaybookRun:
         """Run a playbook to its end and return what came of it."""
         with tempfile.TemporaryDirectory(prefix="gridstead-run-") as folder:
             return _Running(self._checkout, order, Path(folder), tell, stop).run()
@@ -63,7 +66,12 @@ class _Running:
     """One run, while it lasts."""
 
     def __init__(
-        self, checkout: Path, order: PlaybookRequest, folder: Path, tell: Callable[[PlaybookEvent], None], stop: Stop
+        self,
+        checkout: Path,
+        order: PlaybookRequest,
+        folder: Path,
+        tell: Callable[[PlaybookEvent], None],
+        stop: Stop,
     ) -> None:
         self._checkout, self._order, self._folder = checkout, order, folder
         self._tell, self._stop = tell, stop
@@ -96,8 +104,12 @@ class _Running:
             self._end_what_is_left()
         notes = read_notes(self._notes, check=order.check)
         events = tuple(_corrected(task, event, notes) for task, event in self._told)
-        report = json.loads(self._report.read_text(encoding="utf-8")) if self._report.exists() else None
-        return PlaybookRun(outcome=self._outcome(runner.rc), events=events, waiting=notes.waiting, report=report)
+        report = (
+            json.loads(self._report.read_text(encoding="utf-8")) if self._report.exists() else None
+        )
+        return PlaybookRun(
+            outcome=self._outcome(runner.rc), events=events, waiting=notes.waiting, report=report
+        )
 
     @property
     def _report(self) -> Path:
@@ -112,7 +124,9 @@ class _Running:
         return self._folder / "stop"
 
     def _environment(self) -> dict[str, str]:
-        """Return what Ansible needs beside our own environment; its programs stand beside our Python."""
+        """Return what Ansible needs beside our own environment; its programs stand beside our
+        Python.
+        """
         beside = str(Path(sys.executable).parent)
         plugins = filter(None, (os.environ.get("ANSIBLE_CALLBACK_PLUGINS"), str(CALLBACKS)))
         return {
@@ -147,7 +161,9 @@ class _Running:
             self._kill_at = time.monotonic() + KILL_AFTER_S
             if self._ansible is not None:
                 with suppress(ProcessLookupError):
-                    os.kill(self._ansible, signal.SIGINT)  # Ansible ends its workers, which are groups of their own
+                    os.kill(
+                        self._ansible, signal.SIGINT
+                    )  # Ansible ends its workers, which are groups of their own
         return self._kill_at is not None and time.monotonic() > self._kill_at
 
     def _end_what_is_left(self) -> None:
@@ -162,7 +178,9 @@ class _Running:
 
 
 def _corrected(task: str, event: PlaybookEvent, notes: Notes) -> PlaybookEvent:
-    """Return an event with what only the notes know: that a secret task changed something, that a handler would run."""
+    """Return an event with what only the notes know: that a secret task changed something, that a
+    handler would run.
+    """
     if not isinstance(event, HostFinished):
         return event
     place = (event.host, task)

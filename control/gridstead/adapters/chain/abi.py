@@ -17,7 +17,14 @@ from eth_utils.crypto import keccak
 from gridstead.adapters.chain.node import RpcError
 from gridstead.errors import TransactionReverted, UnexpectedOutput
 
-CONTRACTS = ("MetaScheduler", "JobRepository", "ProviderManager", "ProviderJobQueues", "Constants", "Credit")
+CONTRACTS = (
+    "MetaScheduler",
+    "JobRepository",
+    "ProviderManager",
+    "ProviderJobQueues",
+    "Constants",
+    "Credit",
+)
 
 _ERROR_STRING = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
@@ -58,12 +65,18 @@ class EventType:
     def decode(self, log: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a log entry by name; texts as bytes."""
         topics = iter(log["topics"][1:])
-        plain = [_as_bytes(kind) for kind, indexed in zip(self.types, self.indexed, strict=True) if not indexed]
+        plain = [
+            _as_bytes(kind)
+            for kind, indexed in zip(self.types, self.indexed, strict=True)
+            if not indexed
+        ]
         try:
             values = iter(decode(plain, bytes.fromhex(log["data"][2:])))
             fields = {}
             for name, kind, indexed in zip(self.names, self.types, self.indexed, strict=True):
-                fields[name] = decode([kind], bytes.fromhex(next(topics)[2:]))[0] if indexed else next(values)
+                fields[name] = (
+                    decode([kind], bytes.fromhex(next(topics)[2:]))[0] if indexed else next(values)
+                )
         except (DecodingError, StopIteration) as err:
             raise UnexpectedOutput(self.name, str(log)) from err
         return fields
@@ -104,12 +117,16 @@ def artifact(name: str) -> Artifact:
 
 def reverted(call: str, error: RpcError) -> TransactionReverted:
     """Return our error for a contract's refusal."""
-    name, arguments = reason(bytes.fromhex(error.data[2:])) if error.data else ("unknown", (error.message,))
+    name, arguments = (
+        reason(bytes.fromhex(error.data[2:])) if error.data else ("unknown", (error.message,))
+    )
     return TransactionReverted(call, name, arguments)
 
 
 def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return name and arguments of the error that revert data hold, decoded over the errors of all our contracts."""
+    """Return name and arguments of the error that revert data hold, decoded over the errors of all
+    our contracts.
+    """
     selector, arguments = data[:4], data[4:]
     try:
         if selector == _ERROR_STRING:
@@ -130,14 +147,20 @@ def text(data: bytes) -> str:
 
 
 def _as_bytes(kind: str) -> str:
-    # The encodings are the same, but a text that is not UTF-8 would make the decoder refuse the whole answer.
+    # The encodings are the same, but a text that is not UTF-8 would make the decoder refuse the
+    # whole answer.
     return kind.replace("string", "bytes")
 
 
 @cache
 def _errors() -> dict[bytes, Function]:
-    ours = {selector: error for name in CONTRACTS for selector, error in artifact(name).errors.items()}
-    return ours | {(error := _function({"name": name, "inputs": ()})).selector: error for name in _OF_PLAIN_QUEUES}
+    ours = {
+        selector: error for name in CONTRACTS for selector, error in artifact(name).errors.items()
+    }
+    return ours | {
+        (error := _function({"name": name, "inputs": ()})).selector: error
+        for name in _OF_PLAIN_QUEUES
+    }
 
 
 def _function(entry: Mapping[str, Any]) -> Function:
@@ -163,4 +186,6 @@ def _type(parameter: Mapping[str, Any]) -> str:
     kind: str = parameter["type"]
     if not kind.startswith("tuple"):
         return kind
-    return f"({','.join(_type(one) for one in parameter['components'])}){kind.removeprefix('tuple')}"
+    return (
+        f"({','.join(_type(one) for one in parameter['components'])}){kind.removeprefix('tuple')}"
+    )

@@ -21,7 +21,13 @@ REQUEST_BYTES = 500_000  # of transactions that are given to the node at once; s
 WORDS = 500  # characters that are kept of a node's own words
 LEAST_TIP = 1_000_000  # wei per gas: below, some nodes take no transaction
 
-_KNOWN = ("already known", "already imported", "alreadyknown", "known transaction", "already exists")
+_KNOWN = (
+    "already known",
+    "already imported",
+    "alreadyknown",
+    "known transaction",
+    "already exists",
+)
 _UNDERPRICED = (
     "underpriced",
     "fee too low",
@@ -69,8 +75,12 @@ class ChainAccount:
         return int(self._node.ask("eth_getTransactionCount", self.address, pin), 16)
 
     def fees(self) -> Fees:
-        """Return what a transaction should offer: twice the base fee, so that six full blocks do not outrun it."""
-        block, tip = self._node.batch([("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])])
+        """Return what a transaction should offer: twice the base fee, so that six full blocks do
+        not outrun it.
+        """
+        block, tip = self._node.batch(
+            [("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])]
+        )
         for answer in (block, tip):
             if isinstance(answer, RpcError):
                 raise unavailable(answer, "a question for the fees")
@@ -89,9 +99,13 @@ class ChainAccount:
                 found[one] = self._receipt(answer)
         return found
 
-    def gas(self, batches: Sequence[Sequence[Call]], *, room: int) -> tuple[int | TransactionReverted, ...]:
+    def gas(
+        self, batches: Sequence[Sequence[Call]], *, room: int
+    ) -> tuple[int | TransactionReverted, ...]:
         """Return gas limits; the node is asked about what has no known bound, all at once."""
-        payloads = [encode(calls, self._contracts, room=room) if calls else None for calls in batches]
+        payloads = [
+            encode(calls, self._contracts, room=room) if calls else None for calls in batches
+        ]
         known = [TRANSFER_GAS if payload is None else payload.gas for payload in payloads]
         unknown = [
             (payload, type(calls[0]).__name__)
@@ -109,10 +123,18 @@ class ChainAccount:
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
         """Return a signed transaction; without calls, a transfer of nothing to ourselves."""
-        payload = encode(calls, self._contracts, room=gas) if calls else Payload(to=self.address, data="0x", gas=None)
-        fields = to_fields(payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees)
+        payload = (
+            encode(calls, self._contracts, room=gas)
+            if calls
+            else Payload(to=self.address, data="0x", gas=None)
+        )
+        fields = to_fields(
+            payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees
+        )
         signed = self._wallet.sign_transaction(fields)
-        return Transaction(hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees)
+        return Transaction(
+            hash=signed.hash, nonce=nonce, raw=signed.raw, entry_ids=entry_ids, fees=fees
+        )
 
     def gas_limit(self, *, at_block: Block) -> int:
         """Return how much gas that block could hold.
@@ -122,7 +144,9 @@ class ChainAccount:
         """
         block = self._node.ask("eth_getBlockByHash", at_block.hash, False)
         if block is None:
-            raise ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
+            raise ChainUnavailable(
+                "could not read the chain", detail="it was reorganised meanwhile"
+            )
         return int(block["gasLimit"], 16)
 
     def gas_of(self, call: Call) -> int:
@@ -169,10 +193,15 @@ def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
     return gas
 
 
-def estimate_all(node: Node, sender: str, asked: Sequence[tuple[Payload, str]]) -> list[int | TransactionReverted]:
-    """Return for each payload, with its name, a gas limit or why the contract would refuse it as the chain stands."""
+def estimate_all(
+    node: Node, sender: str, asked: Sequence[tuple[Payload, str]]
+) -> list[int | TransactionReverted]:
+    """Return for each payload, with its name, a gas limit or why the contract would refuse it as
+    the chain stands.
+    """
     requests = [
-        {"from": sender, "data": payload.data, "value": hex(payload.value)} | ({"to": payload.to} if payload.to else {})
+        {"from": sender, "data": payload.data, "value": hex(payload.value)}
+        | ({"to": payload.to} if payload.to else {})
         for payload, _ in asked
     ]
     answers = node.batch([("eth_estimateGas", [one]) for one in requests])
@@ -187,7 +216,9 @@ def estimate_all(node: Node, sender: str, asked: Sequence[tuple[Payload, str]]) 
     return found
 
 
-def to_fields(payload: Payload, *, chain_id: int, nonce: int, gas: int, fees: Fees) -> dict[str, Any]:
+def to_fields(
+    payload: Payload, *, chain_id: int, nonce: int, gas: int, fees: Fees
+) -> dict[str, Any]:
     """Return the fields of a transaction of type 2."""
     fields: dict[str, Any] = {
         "type": 2,
@@ -214,14 +245,20 @@ def send_raw(node: Node, raw: str, sender: str) -> Taken:
     (reply,) = _give(node, [raw])
     if reply.taken is Taken.POOR:
         hint = "Send coins of the chain to the wallet."
-        raise ConfigError(f"cannot pay for transactions of {sender}", detail=f'"{reply.words}"', hint=hint)
+        raise ConfigError(
+            f"cannot pay for transactions of {sender}", detail=f'"{reply.words}"', hint=hint
+        )
     if reply.taken in {Taken.REFUSED, Taken.LATER}:
-        raise ChainUnavailable("could not send a transaction", detail=f'the node refused it: "{reply.words}"')
+        raise ChainUnavailable(
+            "could not send a transaction", detail=f'the node refused it: "{reply.words}"'
+        )
     return reply.taken
 
 
 def _give(node: Node, raws: Sequence[str]) -> list[Reply]:
-    return [_reply(answer) for answer in node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])]
+    return [
+        _reply(answer) for answer in node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])
+    ]
 
 
 def _reply(answer: Any) -> Reply:  # noqa: ANN401

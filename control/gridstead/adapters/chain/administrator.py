@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes a set of contracts as its administrator wishes: look, plan, send what is missing, look again."""
+"""Changes a set of contracts as its administrator wishes: look, plan, send what is missing, look
+again.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ class Administrator:
         self._tell = tell
         self._first_block = first_block
 
-    def carry_out(self, plan: Plan, *, accounts: tuple[str, ...] = (), dry_run: bool = False) -> AdministrationResult:
+    def carry_out(
+        self, plan: Plan, *, accounts: tuple[str, ...] = (), dry_run: bool = False
+    ) -> AdministrationResult:
         """Send what a plan says is missing, and see that nothing is missing any more.
 
         Args:
@@ -88,7 +92,8 @@ class Administrator:
         Raises:
             NotAllowed: A contract refuses; what came before it is done.
             ConfigError: The wallet cannot pay.
-            ChainUnavailable: It is not known whether a transaction was mined; doing it again goes on from there.
+            ChainUnavailable: It is not known whether a transaction was mined; doing it again goes
+                on from there.
         """
         if not dry_run:
             self._direct.wait_for_own()
@@ -98,16 +103,25 @@ class Administrator:
         if dry_run or not steps:
             return AdministrationResult(steps=steps, done=(), before=before, after=before)
         self._wallet.open()
-        done = tuple(self._send(step, f"[{place}/{len(steps)}]") for place, step in enumerate(steps, 1))
+        done = tuple(
+            self._send(step, f"[{place}/{len(steps)}]") for place, step in enumerate(steps, 1)
+        )
         after = self._see(plan, accounts, done[-1].block)
         return AdministrationResult(steps=steps, done=done, before=before, after=after)
 
     def _inspect(self, accounts: tuple[str, ...]) -> GridState:
-        return self._inspector.inspect(accounts=(self._wallet.address, *accounts), first_block=self._first_block)
+        return self._inspector.inspect(
+            accounts=(self._wallet.address, *accounts), first_block=self._first_block
+        )
 
     def _estimated(self, step: TransactionStep) -> TransactionStep:
         try:
-            gas = estimate(self._node, self._wallet.address, Payload(to=step.to, data=step.data, gas=None), step.title)
+            gas = estimate(
+                self._node,
+                self._wallet.address,
+                Payload(to=step.to, data=step.data, gas=None),
+                step.title,
+            )
         except TransactionReverted as err:
             raise _refused(step, err) from err
         return replace(step, gas=gas)
@@ -130,10 +144,14 @@ class Administrator:
             if after.block >= block:
                 left = plan(after)
                 if left:
-                    raise ChainUnavailable(f"could not see that {left[0].title}", detail="somebody else undid it")
+                    raise ChainUnavailable(
+                        f"could not see that {left[0].title}", detail="somebody else undid it"
+                    )
                 return after
             time.sleep(POLL_S)
-        raise ChainUnavailable("could not see what was done", detail=f"the node does not reach block {block}")
+        raise ChainUnavailable(
+            "could not see what was done", detail=f"the node does not reach block {block}"
+        )
 
 
 def _refused(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
@@ -141,4 +159,6 @@ def _refused(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
     meaning = next((text for start, text in _WORDS.items() if words.startswith(start)), None)
     call = f"{step.function}({', '.join(step.arguments)})"
     hint = f"It means: {meaning}." if meaning else None
-    return NotAllowed(f"{step.contract} refuses {call}", detail=f'{error.error_name}: "{words}"', hint=hint)
+    return NotAllowed(
+        f"{step.contract} refuses {call}", detail=f'{error.error_name}: "{words}"', hint=hint
+    )

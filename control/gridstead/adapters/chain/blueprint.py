@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a set of contracts is made of: constructors in their order, roles, and the code that results."""
+"""What a set of contracts is made of: constructors in their order, roles, and the code that
+results.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from gridstead.domain.job import Block
 
 SUPPLY = "supply"
 RENUNCIATION = "renounceRole"
-SOMEBODY = "0x" + "11" * 20  # who runs a constructor to see its code; nobody would not do: Credit mints to its creator
+SOMEBODY = (
+    "0x" + "11" * 20
+)  # who runs a constructor to see its code; nobody would not do: Credit mints to its creator
 
 # What is created in which order; an argument is the name of an earlier contract, or the supply.
 BLUEPRINT: dict[str, tuple[str, ...]] = {
@@ -24,11 +28,19 @@ BLUEPRINT: dict[str, tuple[str, ...]] = {
     "ProviderManager": (),
     "JobRepository": (),
     "ProviderJobQueues": ("JobRepository",),
-    "MetaScheduler": ("Credit", "Constants", "ProviderManager", "ProviderJobQueues", "JobRepository"),
+    "MetaScheduler": (
+        "Credit",
+        "Constants",
+        "ProviderManager",
+        "ProviderJobQueues",
+        "JobRepository",
+    ),
 }
 
 
-def arguments_of(contract: str, addresses: Mapping[str, str], *, supply: int = 0) -> list[str | int]:
+def arguments_of(
+    contract: str, addresses: Mapping[str, str], *, supply: int = 0
+) -> list[str | int]:
     """Return the constructor's arguments; a contract without an address is nobody."""
     return [supply if one == SUPPLY else addresses.get(one, NOBODY) for one in BLUEPRINT[contract]]
 
@@ -54,28 +66,38 @@ def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[
         for (contract, role), account in members
     )
     title = f"ProviderJobQueues belongs to {grid}"
-    queues = Change(contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title)
+    queues = Change(
+        contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title
+    )
     role = SEATS[SEALABLE, Role.ADMIN]
     seal = Change(contract=SEALABLE, function=RENUNCIATION, arguments=(role, admin), title=SEALED)
     return (queues, *grants, seal)
 
 
-def code_of_release(node: Node, contract: str, addresses: Mapping[str, str], *, at_block: Block) -> str | None:
-    """Return the code that this release would put on the chain, None if the node will not compute it.
+def code_of_release(
+    node: Node, contract: str, addresses: Mapping[str, str], *, at_block: Block
+) -> str | None:
+    """Return the code that this release would put on the chain, None if the node will not compute
+    it.
 
-    The node runs the constructor without keeping anything, so what it fixes in the code is in it: other contracts'
-    addresses, and nothing that depends on the supply or the sender.
+    The node runs the constructor without keeping anything, so what it fixes in the code is in it:
+    other contracts' addresses, and nothing that depends on the supply or the sender.
     """
-    creation = {"from": SOMEBODY, "data": artifact(contract).creation(*arguments_of(contract, addresses))}
+    creation = {
+        "from": SOMEBODY,
+        "data": artifact(contract).creation(*arguments_of(contract, addresses)),
+    }
     pin = {"blockHash": at_block.hash, "requireCanonical": True}
     (answer,) = node.batch([("eth_call", [creation, pin])])
     return None if isinstance(answer, RpcError) else str(answer)
 
 
 def address_of(sender: str, nonce: int) -> str:
-    """Return the address of the contract that a sender's transaction of this nonce creates, lower case.
+    """Return the address of the contract that a sender's transaction of this nonce creates, lower
+    case.
 
-    Source: the Ethereum yellow paper, part 7: the end of the hash of both, in the encoding of lists (RLP).
+    Source: the Ethereum yellow paper, part 7: the end of the hash of both, in the encoding of lists
+        (RLP).
     """
     digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
     place = digits if 0 < nonce < 0x80 else bytes([0x80 + len(digits)]) + digits

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A contract at an address: what can be asked of it and what can be sent to it.
 
-The classes of the single contracts, one module each, give both names and types. Calls that only one generation of the
-contracts has say so; which generation a grid is of, ``contracts.py`` finds out.
+The classes of the single contracts, one module each, give both names and types. Calls that only one
+generation of the contracts has say so; which generation a grid is of, ``contracts.py`` finds out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a transaction does: contract address and data, the gas it can use (None: ask), coins to send along (wei).
+    """What a transaction does: contract address and data, the gas it can use (None: ask), coins to
+    send along (wei).
 
     What is asked for gets ``least_gas`` at least.
     """
@@ -42,7 +43,9 @@ class Contract:
 
     def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
         """Return the read of a view."""
-        return EthCall(to=self.address, data=artifact(self.name).functions[function].encode(*arguments))
+        return EthCall(
+            to=self.address, data=artifact(self.name).functions[function].encode(*arguments)
+        )
 
     def data(self, function: str, *arguments: Any) -> str:  # noqa: ANN401
         """Return the data of a transaction that calls a function."""
@@ -52,16 +55,21 @@ class Contract:
         """Return what a view answered: the value, or a tuple if there are several.
 
         Raises:
-            ChainUnavailable: If nothing answered, as on a fresh chain before its contracts are there.
+            ChainUnavailable: If nothing answered, as on a fresh chain before its contracts are
+                there.
         """
         if not answer:
-            raise ChainUnavailable(f"could not read {function}", detail=f"there is no contract at {self.address}")
+            raise ChainUnavailable(
+                f"could not read {function}", detail=f"there is no contract at {self.address}"
+            )
         values = artifact(self.name).functions[function].decode(answer)
         return values[0] if len(values) == 1 else values
 
     def view(self, kind: Callable[[Any], T], function: str, *arguments: Any) -> ViewCall[T]:  # noqa: ANN401
         """Return a question and what makes a value of its answer."""
-        return ViewCall(contract=self, function=function, read=self.read(function, *arguments), kind=kind)
+        return ViewCall(
+            contract=self, function=function, read=self.read(function, *arguments), kind=kind
+        )
 
     def call(self, function: str, *arguments: Any, gas: int | None = None) -> Payload:  # noqa: ANN401
         """Return what a transaction that calls a function does."""
@@ -86,13 +94,16 @@ def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]
     """Return what views say at a block that never revert on a chain that is whole.
 
     Raises:
-        ChainUnavailable: One did revert, there was no answer, or the block is not in the chain any more.
+        ChainUnavailable: One did revert, there was no answer, or the block is not in the chain any
+            more.
     """
     answers = node.read([view.read for view in views], at_block=at_block)
     values = []
     for view, answer in zip(views, answers, strict=True):
         if isinstance(answer, RpcError):
-            raise ChainUnavailable(f"could not read {view.function}", detail=str(reverted(view.function, answer)))
+            raise ChainUnavailable(
+                f"could not read {view.function}", detail=str(reverted(view.function, answer))
+            )
         values.append(view.value(answer))
     return values
 

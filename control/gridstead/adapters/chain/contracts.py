@@ -39,10 +39,12 @@ class Contracts:
 
     @property
     def has_batches(self) -> bool:
-        """Whether these are ours: batches, bills in seconds, start times, fixed prices, events of our own.
+        """Whether these are ours: batches, bills in seconds, start times, fixed prices, events of
+        our own.
 
-        Plain DeepSquare has none of them: a call each, whole minutes, starts at the time of the call, the price that
-        the provider has when it settles, and events that cannot be searched by job.
+        Plain DeepSquare has none of them: a call each, whole minutes, starts at the time of the
+        call, the price that the provider has when it settles, and events that cannot be searched by
+        job.
         """
         return bool(self.version)
 
@@ -51,7 +53,8 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     """Return a grid's contracts, which its MetaScheduler names.
 
     Raises:
-        ConfigError: If there is no MetaScheduler at the address, or one of a generation that we do not know.
+        ConfigError: If there is no MetaScheduler at the address, or one of a generation that we do
+            not know.
         ChainUnavailable: If the chain does not answer.
     """
     chain_id = int(node.ask("eth_chainId"), 16)
@@ -68,7 +71,9 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     told = _value(found.version(), version)
     if told and told.split(".")[0] != COMPATIBLE_VERSION:
         hint = "Install a release that was made for them."
-        raise ConfigError("cannot use the grid's contracts", detail=f"they have version {told}", hint=hint)
+        raise ConfigError(
+            "cannot use the grid's contracts", detail=f"they have version {told}", hint=hint
+        )
     return Contracts(
         chain_id=chain_id,
         version=told,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask of the contracts: customers, and administrators of a grid. Each write is sent and waited for."""
+"""What people ask of the contracts: customers, and administrators of a grid. Each write is sent and
+waited for.
+"""
 
 from __future__ import annotations
 
@@ -61,21 +63,32 @@ class JobRequest:
         if asked.cpus > MAX_CPUS or asked.memory_mb > MAX_MEMORY_MB or asked.gpus > MAX_GPUS:
             detail = f"{asked.cpus} CPU threads, {asked.memory_mb} MB, {asked.gpus} GPUs"
             hint = f"The grid takes at most {MAX_CPUS} CPU threads, {MAX_MEMORY_MB} MB and {MAX_GPUS} GPUs."
-            raise InvalidInput("job asks for more than the grid can count", detail=detail, hint=hint)
+            raise InvalidInput(
+                "job asks for more than the grid can count", detail=detail, hint=hint
+            )
 
     def _check_texts(self) -> None:
         labels = [text for one in self.uses for text in (one.key, one.value)]
         labels += [text for one in self.affinity for text in (one.key, one.value)]
         if len(labels) > 2 * MAX_LABELS:
-            raise InvalidInput("job has too many labels", detail=f"{len(labels) // 2} of {MAX_LABELS}")
-        texts = [("job name", self.name, NAME_BYTES), ("id of a script", self.batch_location_hash, MAX_HASH_BYTES)]
+            raise InvalidInput(
+                "job has too many labels", detail=f"{len(labels) // 2} of {MAX_LABELS}"
+            )
+        texts = [
+            ("job name", self.name, NAME_BYTES),
+            ("id of a script", self.batch_location_hash, MAX_HASH_BYTES),
+        ]
         for what, text, most in [*texts, *(("label", text, MAX_LABEL_BYTES) for text in labels)]:
             try:
                 size = len(text.encode())
             except UnicodeEncodeError as err:
-                raise InvalidInput(f"invalid {what} {text[:80]!r}", detail="it is not UTF-8") from err
+                raise InvalidInput(
+                    f"invalid {what} {text[:80]!r}", detail="it is not UTF-8"
+                ) from err
             if size > most:
-                raise InvalidInput(f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {most}")
+                raise InvalidInput(
+                    f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {most}"
+                )
 
 
 class Customer:
@@ -88,7 +101,9 @@ class Customer:
         first_block: Events before it are not looked for.
     """
 
-    def __init__(self, node: Node, contracts: Contracts, wallet: Wallet, *, first_block: int = 0) -> None:
+    def __init__(
+        self, node: Node, contracts: Contracts, wallet: Wallet, *, first_block: int = 0
+    ) -> None:
         self._node = node
         self._contracts = contracts
         self._first_block = first_block
@@ -123,7 +138,10 @@ class Customer:
 
     def allow(self, amount: int) -> None:
         """Let the grid lock so many of our credits from now on."""
-        self._transact("approve", self._contracts.credit.approve(self._contracts.meta_scheduler.address, amount))
+        self._transact(
+            "approve",
+            self._contracts.credit.approve(self._contracts.meta_scheduler.address, amount),
+        )
 
     def mint(self, address: str, amount: int) -> None:
         """Make new credits for a wallet; for the owner of Credit."""
@@ -157,9 +175,11 @@ class Customer:
         return tuple(_number(receipt) for receipt in receipts)
 
     def submit_job(self, request: JobRequest) -> int:
-        """Let the grid lock what the job needs, if it may not yet, ask for the job and return its number.
+        """Let the grid lock what the job needs, if it may not yet, ask for the job and return its
+        number.
 
-        On our contracts both are one transaction, or none: the leave to lock is a signature beside the request.
+        On our contracts both are one transaction, or none: the leave to lock is a signature beside
+        the request.
 
         Raises:
             TransactionReverted: If the grid refuses, as for a lack of credits.
@@ -171,8 +191,12 @@ class Customer:
             return self.request_job(request)
         definition, escrow, name, delegate = to_arguments(request)
         grid = self._contracts.meta_scheduler
-        payload = grid.request_new_job_with_permit(definition, escrow, name, self._permit(escrow), delegate=delegate)
-        return _number(self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit"))
+        payload = grid.request_new_job_with_permit(
+            definition, escrow, name, self._permit(escrow), delegate=delegate
+        )
+        return _number(
+            self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit")
+        )
 
     def cancel_job(self, number: int) -> None:
         """End a job of ours, or have its provider end it."""
@@ -199,7 +223,9 @@ class Customer:
         return tuple(dict.fromkeys(str(event.decode(log)["addr"]).lower() for log in logs))
 
     def approve_provider(self, address: str) -> None:
-        """Put the record of a provider that waits for approval in force; for the grid's administrators."""
+        """Put the record of a provider that waits for approval in force; for the grid's
+        administrators.
+        """
         self._transact("approve", self._contracts.providers.approve(address))
 
     def remove_provider(self, address: str) -> None:
@@ -208,15 +234,21 @@ class Customer:
 
     def _permit(self, amount: int) -> CreditPermit:
         credit, grid = self._contracts.credit, self._contracts
-        deadline = to_block(self._node.ask("eth_getBlockByNumber", "latest", False)).timestamp + PERMIT_S
+        deadline = (
+            to_block(self._node.ask("eth_getBlockByNumber", "latest", False)).timestamp + PERMIT_S
+        )
         nonce = self._value(credit.nonce(self.address))
         spender = grid.meta_scheduler.address
-        document = credit.permit_document(grid.chain_id, self.address, spender, amount, nonce=nonce, deadline=deadline)
+        document = credit.permit_document(
+            grid.chain_id, self.address, spender, amount, nonce=nonce, deadline=deadline
+        )
         v, r, s = self._wallet.sign_typed(document)
         return CreditPermit(deadline=deadline, v=v, r=r, s=s)
 
     def _value(self, view: ViewCall[T]) -> T:
-        (answer,) = self._node.batch([("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])])
+        (answer,) = self._node.batch(
+            [("eth_call", [{"to": view.read.to, "data": view.read.data}, "latest"])]
+        )
         if isinstance(answer, RpcError):
             if answer.is_revert:
                 raise reverted(view.function, answer)
@@ -240,7 +272,12 @@ def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool
         [(label.key, label.value) for label in request.uses],
         [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
     )
-    return definition, request.escrow, request.name.encode().ljust(NAME_BYTES, b"\0"), request.delegate
+    return (
+        definition,
+        request.escrow,
+        request.name.encode().ljust(NAME_BYTES, b"\0"),
+        request.delegate,
+    )
 
 
 def _number(receipt: Mapping[str, Any]) -> int:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the contracts of a new grid on a chain.
 
-The plan is made from what the chain and the deployment file say, one transaction is sent, and the plan is made again:
-a deployment that was cut short anywhere goes on with the rest. Nothing is created twice, see deployment_file.py.
+The plan is made from what the chain and the deployment file say, one transaction is sent, and the
+plan is made again: a deployment that was cut short anywhere goes on with the rest. Nothing is
+created twice, see deployment_file.py.
 """
 
 from __future__ import annotations
@@ -13,9 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.blueprint import BLUEPRINT, RENUNCIATION, address_of, arguments_of, wiring
+from gridstead.adapters.chain.blueprint import (
+    BLUEPRINT,
+    RENUNCIATION,
+    address_of,
+    arguments_of,
+    wiring,
+)
 from gridstead.adapters.chain.contracts import Contract
-from gridstead.adapters.chain.deployment_file import Intent, Origin, Record, alone, last_aside, read, set_aside, write
+from gridstead.adapters.chain.deployment_file import (
+    Intent,
+    Origin,
+    Record,
+    alone,
+    last_aside,
+    read,
+    set_aside,
+    write,
+)
 from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import Node, RpcError
@@ -29,7 +45,9 @@ from gridstead.domain.job import Block
 from gridstead.domain.sending import Taken
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-WIRING_GAS = 100_000  # more than a grant takes; a node cannot estimate a call of what is not there yet
+WIRING_GAS = (
+    100_000  # more than a grant takes; a node cannot estimate a call of what is not there yet
+)
 ATTEMPTS = 10  # transactions in a row that get lost: other programs use the wallet
 TIMEOUT_S = 300.0
 
@@ -42,15 +60,22 @@ class Deployment:
         admin: Pays, and owns the contracts afterwards.
         path: The deployment file.
         tell: Called with a line per transaction that is sent, and one per step that is done.
-        renew: On another chain than the file's, or with another admin: keep the file under another name and deploy
-            anew, as is right for a development chain, instead of refusing. A chain that is back gets its file back.
+        renew: On another chain than the file's, or with another admin: keep the file under another
+            name and deploy anew, as is right for a development chain, instead of refusing. A chain
+            that is back gets its file back.
 
     Raises:
         ConfigError: The file cannot be read or is of another chain or admin.
     """
 
     def __init__(
-        self, node: Node, admin: Wallet, path: Path, *, tell: Callable[[str], None], renew: bool = False
+        self,
+        node: Node,
+        admin: Wallet,
+        path: Path,
+        *,
+        tell: Callable[[str], None],
+        renew: bool = False,
     ) -> None:
         self._node = node
         self._direct = DirectSender(node, admin, timeout_s=TIMEOUT_S)
@@ -70,11 +95,13 @@ class Deployment:
         """Return what is still to be sent; nothing is written or sent.
 
         Args:
-            operator: The wallet of the meta-scheduler service: may match jobs and approve providers.
+            operator: The wallet of the meta-scheduler service: may match jobs and approve
+                providers.
             supply: Credits that the admin gets when Credit is created, wei.
 
         Raises:
-            ConfigError: Some contracts are there and are another release's, so a whole set cannot be made of them.
+            ConfigError: Some contracts are there and are another release's, so a whole set cannot
+                be made of them.
         """
         found = survey(self._node, self._record)
         creations, addresses = self._creations(found, supply)
@@ -82,7 +109,11 @@ class Deployment:
             check_release(self._node, found)
         wanted = wiring(addresses, operator=operator, admin=self._admin.address)
         missing = [one for one in wanted if not self._is_so(one, found)]
-        if missing and missing[-1].function == RENUNCIATION and not self._may_seal(addresses, found):
+        if (
+            missing
+            and missing[-1].function == RENUNCIATION
+            and not self._may_seal(addresses, found)
+        ):
             del missing[-1]
         return tuple(self._placed((*creations, *to_steps(missing, addresses, nonce=0)), found))
 
@@ -90,14 +121,19 @@ class Deployment:
         """Return steps with the gas that the node thinks they take, where it can know that."""
         told = []
         for step in steps:
-            transaction = {"from": self._admin.address, "data": step.data} | ({"to": step.to} if step.to else {})
+            transaction = {"from": self._admin.address, "data": step.data} | (
+                {"to": step.to} if step.to else {}
+            )
             asked = not step.to or step.contract in self._record.contracts
-            (answer,) = self._node.batch([("eth_estimateGas", [transaction])] if asked else []) or (None,)
+            (answer,) = self._node.batch([("eth_estimateGas", [transaction])] if asked else []) or (
+                None,
+            )
             told.append(replace(step, gas=int(answer, 16)) if isinstance(answer, str) else step)
         return tuple(told)
 
     def run(self, *, operator: str, supply: int) -> dict[str, str]:
-        """Send what is missing, one after the other, and return the addresses by contract name, lower case.
+        """Send what is missing, one after the other, and return the addresses by contract name,
+        lower case.
 
         Arguments and errors are those of ``plan``; besides:
 
@@ -118,7 +154,9 @@ class Deployment:
                 lost = 0 if self._perform(steps[0]) else lost + 1
                 if lost == ATTEMPTS:
                     detail = "another program uses the same wallet, or the node is behind"
-                    raise ChainUnavailable(f"could not see the end of {steps[0].title}", detail=detail)
+                    raise ChainUnavailable(
+                        f"could not see the end of {steps[0].title}", detail=detail
+                    )
                 steps = self.plan(operator=operator, supply=supply)
                 total = max(total, len(steps))
             self._finish(supply)
@@ -133,12 +171,20 @@ class Deployment:
         if self._renew:
             self._old = found
             return last_aside(self._path, origin) or Record(origin=origin, contracts={}, intents=[])
-        wrong = [key for key in ("chain_id", "genesis", "admin") if getattr(found.origin, key) != getattr(origin, key)]
-        detail = ", ".join(f"its {k} is {getattr(found.origin, k)}, here it is {getattr(origin, k)}" for k in wrong)
+        wrong = [
+            key
+            for key in ("chain_id", "genesis", "admin")
+            if getattr(found.origin, key) != getattr(origin, key)
+        ]
+        detail = ", ".join(
+            f"its {k} is {getattr(found.origin, k)}, here it is {getattr(origin, k)}" for k in wrong
+        )
         hint = "Use the chain and the wallet that it was begun with, or another file to deploy a new set."
         raise ConfigError(f"the deployment {self._path} is another one", detail=detail, hint=hint)
 
-    def _creations(self, found: Survey, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
+    def _creations(
+        self, found: Survey, supply: int
+    ) -> tuple[list[TransactionStep], dict[str, str]]:
         addresses, free, steps = dict(found.known), found.free, []
         for name in BLUEPRINT:
             if name in addresses:
@@ -162,17 +208,23 @@ class Deployment:
         return steps, {name: addresses[name] for name in BLUEPRINT}
 
     def _placed(self, steps: Iterable[TransactionStep], found: Survey) -> Iterable[TransactionStep]:
-        """Yield steps with the nonces that were meant for them, or else free ones, and before them what fills gaps.
+        """Yield steps with the nonces that were meant for them, or else free ones, and before them
+        what fills gaps.
 
-        Another program's transaction may be gone from the pool after ours was signed with the next nonce. Ours keeps
-        its nonce: with a lower one it could be mined twice. A call that does not wait goes after those before it, which
-        may be new: another wallet is to be the meta-scheduler's, and the seal was only written down.
+        Another program's transaction may be gone from the pool after ours was signed with the next
+        nonce. Ours keeps its nonce: with a lower one it could be mined twice. A call that does not
+        wait goes after those before it, which may be new: another wallet is to be the
+        meta-scheduler's, and the seal was only written down.
         """
         placed: list[TransactionStep] = []
         free = found.free
         for step in steps:
             nonce = self._reserved(step.title, found)
-            is_early = nonce in found.gaps and not step.creates and any(one.nonce > nonce for one in placed)
+            is_early = (
+                nonce in found.gaps
+                and not step.creates
+                and any(one.nonce > nonce for one in placed)
+            )
             if nonce is None or is_early:
                 nonce, free = free, free + 1
             placed.append(replace(step, nonce=nonce))
@@ -198,9 +250,11 @@ class Deployment:
         return str(self._ask(contract, found.head, "owner")).lower() == change.arguments[0]
 
     def _may_seal(self, addresses: dict[str, str], found: Survey) -> bool:
-        """Return whether events tell that nobody but MetaScheduler was ever given a role in JobRepository.
+        """Return whether events tell that nobody but MetaScheduler was ever given a role in
+        JobRepository.
 
-        Its creator is admin from the beginning. A seal over anybody else would be for good, or would be none.
+        Its creator is admin from the beginning. A seal over anybody else would be for good, or
+        would be none.
         """
         if SEALABLE not in found.known:
             return True
@@ -219,7 +273,9 @@ class Deployment:
     def _ask(self, contract: Contract, head: Block, function: str, *arguments: Any) -> Any:  # noqa: ANN401
         (answer,) = self._node.read([contract.read(function, *arguments)], at_block=head)
         if isinstance(answer, RpcError):
-            raise ConfigError(f"cannot use {contract.name} at {contract.address}", detail=f"it has no {function}")
+            raise ConfigError(
+                f"cannot use {contract.name} at {contract.address}", detail=f"it has no {function}"
+            )
         return contract.decode(function, answer)
 
     def _check_coins(self, steps: tuple[TransactionStep, ...]) -> None:
@@ -229,10 +285,14 @@ class Deployment:
         if has < needed:
             detail = f"{len(steps)} transactions take up to {needed} wei at {price} wei per gas, it has {has} wei"
             hint = "Send coins of the chain to the wallet."
-            raise ConfigError(f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint)
+            raise ConfigError(
+                f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint
+            )
 
     def _perform(self, step: TransactionStep) -> bool:
-        """Send a step and wait for it; return whether it was mined, else its nonce was used for something else."""
+        """Send a step and wait for it; return whether it was mined, else its nonce was used for
+        something else.
+        """
         earlier = self._record.intent(step.title)
         same = earlier if earlier is not None and earlier.nonce == step.nonce else None
         payload = Payload(to=step.to, data=step.data, gas=None)
@@ -241,7 +301,12 @@ class Deployment:
         hashes = tuple(dict.fromkeys([*(same.hashes if same else ()), draft.hash]))
         fees = draft.fees
         intent = Intent(
-            step=step.title, nonce=step.nonce, hashes=hashes, gas=draft.gas, max_fee=fees.max_fee, tip=fees.tip
+            step=step.title,
+            nonce=step.nonce,
+            hashes=hashes,
+            gas=draft.gas,
+            max_fee=fees.max_fee,
+            tip=fees.tip,
         )
         self._keep(intent)
         if self._direct.give(draft) is Taken.STALE:
@@ -251,37 +316,53 @@ class Deployment:
             return False
         block = int(receipt["blockNumber"], 16)
         self._keep(replace(intent, block=block), done=step)
-        self._tell(f"{step.title}: done in block {block}{f', at {step.creates}' if step.creates else ''}")
+        self._tell(
+            f"{step.title}: done in block {block}{f', at {step.creates}' if step.creates else ''}"
+        )
         return True
 
     def _receipt(self, intent: Intent) -> dict[str, Any] | None:
         try:
             return self._direct.wait(intent.hashes, intent.nonce, name=intent.step)
         except TransactionReverted:
-            self._record.intents = [one for one in self._record.intents if one.nonce != intent.nonce]
+            self._record.intents = [
+                one for one in self._record.intents if one.nonce != intent.nonce
+            ]
             self._write()
             raise
 
     def _keep(self, intent: Intent, *, done: TransactionStep | None = None) -> None:
-        others = [one for one in self._record.intents if (one.step, one.nonce) != (intent.step, intent.nonce)]
+        others = [
+            one
+            for one in self._record.intents
+            if (one.step, one.nonce) != (intent.step, intent.nonce)
+        ]
         self._record.intents = [*others, intent]
         if done is not None and done.creates:
             self._record.contracts[done.contract] = done.creates
         self._write()
 
     def _finish(self, supply: int) -> None:
-        """Write what was found without being sent by this run, and tell if an earlier one gave the admin other credits.
+        """Write what was found without being sent by this run, and tell if an earlier one gave the
+        admin other credits.
 
-        It may have sent the creation of Credit, whose place another one can take only if it is not mined first.
+        It may have sent the creation of Credit, whose place another one can take only if it is not
+        mined first.
         """
         if read(self._path) != self._record:
             self._write()
         created = self._record.intent(creation_of("Credit"))
         asked = [("eth_getTransactionByHash", [one]) for one in (created.hashes if created else ())]
         for answer in self._node.batch(asked):
-            if isinstance(answer, dict) and answer.get("blockNumber") and int(answer["input"][-64:], 16) != supply:
+            if (
+                isinstance(answer, dict)
+                and answer.get("blockNumber")
+                and int(answer["input"][-64:], 16) != supply
+            ):
                 given = int(answer["input"][-64:], 16)
-                self._tell(f"Credit was created with {given} wei before, so a supply of {supply} wei changes nothing")
+                self._tell(
+                    f"Credit was created with {given} wei before, so a supply of {supply} wei changes nothing"
+                )
 
     def _write(self) -> None:
         if self._old is not None:

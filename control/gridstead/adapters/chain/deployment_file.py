@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file in which a deployment writes down what it is about to send, and what has come of it.
 
-Rule 1: an intent is on the disk before its transaction is sent. It holds the nonce, and sender and nonce make the
-address of a contract, so the next run finds what this one has sent, even if it was killed right after.
-Rule 2: a step whose nonce is not used up keeps that nonce; whatever is mined of it is then the same contract.
+Rule 1: an intent is on the disk before its transaction is sent. It holds the nonce, and sender and
+nonce make the address of a contract, so the next run finds what this one has sent, even if it was
+killed right after.
+Rule 2: a step whose nonce is not used up keeps that nonce; whatever is mined of it is then the same
+contract.
 """
 
 from __future__ import annotations
@@ -92,8 +94,13 @@ def read(path: Path) -> Record | None:
     try:
         document = json.loads(path.read_text())
         origin = Origin(**{key: document[key] for key in ("chain_id", "genesis", "admin")})
-        contracts = {str(name): parse_address(address) for name, address in document["contracts"].items()}
-        intents = [Intent(**(one | {"hashes": tuple(one["hashes"])})) for one in document.get("transactions", ())]
+        contracts = {
+            str(name): parse_address(address) for name, address in document["contracts"].items()
+        }
+        intents = [
+            Intent(**(one | {"hashes": tuple(one["hashes"])}))
+            for one in document.get("transactions", ())
+        ]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, AttributeError, TypeError, InvalidInput) as err:
@@ -126,7 +133,9 @@ def write(path: Path, record: Record) -> None:
 
 
 def set_aside(path: Path, record: Record) -> Path:
-    """Keep the file of another chain or admin under a name that tells both and is new, and return that name."""
+    """Keep the file of another chain or admin under a name that tells both and is new, and return
+    that name.
+    """
     aside = next(one for one in _asides(path, record.origin) if not one.exists())
     try:
         path.replace(aside)
@@ -142,7 +151,9 @@ def last_aside(path: Path, origin: Origin) -> Record | None:
         ConfigError: It cannot be read, or is no deployment file.
     """
     there = itertools.takewhile(Path.exists, _asides(path, origin))
-    found = [record for record in map(read, there) if record is not None and record.origin == origin]
+    found = [
+        record for record in map(read, there) if record is not None and record.origin == origin
+    ]
     return found[-1] if found else None
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions of a person at a terminal: sent at once and waited for. Services use an outbox and its sender."""
+"""Transactions of a person at a terminal: sent at once and waited for. Services use an outbox and
+its sender.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ class DirectSender:
         return receipt
 
     def transact_all(self, to: str, data: Sequence[str], *, name: str) -> list[dict[str, Any]]:
-        """Send transactions to one contract, all before the first is waited for, and return their receipts in order.
+        """Send transactions to one contract, all before the first is waited for, and return their
+        receipts in order.
 
         Raises:
             TransactionReverted: The contract refused one; those beside it may have been mined.
@@ -76,19 +79,23 @@ class DirectSender:
         """Give a wallet some of our coins, wei."""
         self._send([Payload(to=to, data="0x", gas=None, value=value)], "transfer of coins")
 
-    def draft(self, payload: Payload, *, nonce: int, name: str, earlier: tuple[int, Fees] | None = None) -> Draft:
+    def draft(
+        self, payload: Payload, *, nonce: int, name: str, earlier: tuple[int, Fees] | None = None
+    ) -> Draft:
         """Return a signed transaction that may be sent later, or never.
 
         Args:
             payload: What it does; its gas is asked of the node.
             nonce: Its place.
             name: Of what it does, for errors.
-            earlier: Gas limit and fees of an earlier one of this nonce. This one is then the same, if that still
-                does, or offers so much more that nodes take it in the other's place. The contract may refuse it now
-                because the earlier one waits in the pool or was just mined, so its gas limit is kept then.
+            earlier: Gas limit and fees of an earlier one of this nonce. This one is then the same,
+                if that still does, or offers so much more that nodes take it in the other's place.
+                The contract may refuse it now because the earlier one waits in the pool or was just
+                mined, so its gas limit is kept then.
 
         Raises:
-            TransactionReverted: The contract would refuse it as the chain stands, and there is no earlier one.
+            TransactionReverted: The contract would refuse it as the chain stands, and there is no
+                earlier one.
         """
         try:
             gas = estimate(self._node, self.address, payload, name)
@@ -114,8 +121,8 @@ class DirectSender:
         """Return the receipt of the one of these transactions that was mined; all have this nonce.
 
         Returns:
-            None if the nonce is used up and the node knows no receipt: another transaction has used it, or the node
-            keeps no receipts for so long.
+            None if the nonce is used up and the node knows no receipt: another transaction has used
+            it, or the node keeps no receipts for so long.
 
         Raises:
             TransactionReverted: It was mined and the contract refused it.
@@ -145,7 +152,8 @@ class DirectSender:
         raise ChainUnavailable(f"could not see the end of {name}", detail=detail)
 
     def wait_for_own(self) -> None:
-        """Return when nothing of this wallet waits to be mined, so that what the chain says is what was last asked.
+        """Return when nothing of this wallet waits to be mined, so that what the chain says is what
+        was last asked.
 
         Raises:
             ChainUnavailable: Something still waits.
@@ -153,7 +161,9 @@ class DirectSender:
         end = time.monotonic() + self._timeout_s
         while self.next_nonce() > self.used_nonces():
             if time.monotonic() > end:
-                detail = f"transactions of {self.address} are in no block after {self._timeout_s:g} s"
+                detail = (
+                    f"transactions of {self.address} are in no block after {self._timeout_s:g} s"
+                )
                 raise ChainUnavailable("could not begin", detail=detail)
             time.sleep(POLL_S)
 
@@ -188,7 +198,9 @@ class DirectSender:
             if self.give(draft) is Taken.TAKEN:
                 return draft
             nonce = self.next_nonce()
-        raise ChainUnavailable(f"could not send {name}", detail="another program uses the same wallet")
+        raise ChainUnavailable(
+            f"could not send {name}", detail="another program uses the same wallet"
+        )
 
     def _sign(self, payload: Payload, gas: int, fees: Fees, nonce: int) -> Draft:
         fields = to_fields(payload, chain_id=self._chain(), nonce=nonce, gas=gas, fees=fees)
@@ -209,10 +221,14 @@ class DirectSender:
 
 
 def _replacing(old: Fees, now: Fees) -> Fees:
-    """Return the old fees while they do, else fees that nodes take in their place: an eighth more of both.
+    """Return the old fees while they do, else fees that nodes take in their place: an eighth more
+    of both.
 
-    What is offered now is twice the base fee and the tip, so the mean of both is what a block asks for at least.
+    What is offered now is twice the base fee and the tip, so the mean of both is what a block asks
+    for at least.
     """
     if (now.max_fee + now.tip) // 2 <= old.max_fee:
         return old
-    return Fees(max_fee=max(now.max_fee, old.max_fee * 9 // 8 + 1), tip=max(now.tip, old.tip * 9 // 8 + 1))
+    return Fees(
+        max_fee=max(now.max_fee, old.max_fee * 9 // 8 + 1), tip=max(now.tip, old.tip * 9 // 8 + 1)
+    )

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Domain calls as data of transactions.
 
-Calls of one kind about jobs go into one batch, even a single one: an element that the contract refuses is then told by
-an event, with the reason, and harms no other. Only what a provider left lying is ended one by one.
+Calls of one kind about jobs go into one batch, even a single one: an element that the contract
+refuses is then told by an event, with the reason, and harms no other. Only what a provider left
+lying is ended one by one.
 
-Plain DeepSquare has no batches, seconds, start times, evidence or highest prices: each call goes alone, and of what it
-says only that is sent which the old call can take.
+Plain DeepSquare has no batches, seconds, start times, evidence or highest prices: each call goes
+alone, and of what it says only that is sent which the old call can take.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ QUEUE_ENTRIES = 50
 ERROR_BYTES = 500
 
 # A claim takes what waits when it is mined, which may be more than when its gas was estimated.
-# Source: contracts/gas.md, line "claim": 99,042 for a job alone, 57,582 for each of 50 together; above both.
+# Source: contracts/gas.md, line "claim": 99,042 for a job alone, 57,582 for each of 50 together;
+# above both.
 CLAIM_GAS_BASE = 210_000
 CLAIM_GAS_PER_JOB = 60_000
 
-# Ceilings of what a batch can use, measured on our contracts and held by a test; what is not used is not paid.
+# Ceilings of what a batch can use, measured on our contracts and held by a test; what is not used
+# is not paid.
 GAS_BASE = 80_000
 GAS_PER_ERROR_BYTE = 850
 GAS_PER_CALL: dict[type[Call], int] = {
@@ -75,21 +78,33 @@ def _batch(calls: Sequence[Call], contracts: Contracts, *, room: int | None) -> 
         case Register() as call:
             return contracts.providers.register(call.hardware, call.prices, call.labels)
         case ClaimJobs(limit=limit):
-            jobs = limit if room is None else max(1, min(limit, (room - CLAIM_GAS_BASE) // CLAIM_GAS_PER_JOB))
-            return replace(grid.claim_jobs(jobs), least_gas=CLAIM_GAS_BASE + CLAIM_GAS_PER_JOB * jobs)
+            jobs = (
+                limit
+                if room is None
+                else max(1, min(limit, (room - CLAIM_GAS_BASE) // CLAIM_GAS_PER_JOB))
+            )
+            return replace(
+                grid.claim_jobs(jobs), least_gas=CLAIM_GAS_BASE + CLAIM_GAS_PER_JOB * jobs
+            )
         case ClaimCancelling():
             return grid.claim_cancellations(QUEUE_ENTRIES)
         case ClaimTopUp():
             return grid.claim_top_ups(QUEUE_ENTRIES)
         case Match():
-            return grid.meta_schedule_many((_match(c) for c in calls if isinstance(c, Match)), gas=gas)
+            return grid.meta_schedule_many(
+                (_match(c) for c in calls if isinstance(c, Match)), gas=gas
+            )
         case SetRunning():
-            starts = ((job_id(_number(c)), c.started_at) for c in calls if isinstance(c, SetRunning))
+            starts = (
+                (job_id(_number(c)), c.started_at) for c in calls if isinstance(c, SetRunning)
+            )
             return grid.set_running_many(starts, gas=gas)
         case Refuse():
             return grid.refuse_many((_number(c) for c in calls if isinstance(c, Refuse)), gas=gas)
         case Settle():
-            return grid.settle_many((_settlement(c) for c in calls if isinstance(c, Settle)), gas=gas)
+            return grid.settle_many(
+                (_settlement(c) for c in calls if isinstance(c, Settle)), gas=gas
+            )
         case Expire() as call:
             return grid.expire_job(_number(call))
 

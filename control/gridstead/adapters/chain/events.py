@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contracts' events as domain events.
 
-Read are those of the published ABI, so both generations answer. A provider that wants to hear of its own claims alone
-gets them from our contracts by an event of their own, which can be searched by provider; the published one cannot.
+Read are those of the published ABI, so both generations answer. A provider that wants to hear of
+its own claims alone gets them from our contracts by an event of their own, which can be searched by
+provider; the published one cannot.
 """
 
 from __future__ import annotations
@@ -31,15 +32,30 @@ _FIELDS: Fields = {
         ChainEventKind.JOB_REFUSED,
         {"_jobId": "job_number", "_customerAddr": "customer", "_providerAddr": "provider"},
     ),
-    ("JobRepository", "JobTransitionEvent"): (ChainEventKind.JOB_TRANSITION, {"_jobId": "job_number"}),
-    ("ProviderManager", "ProviderWaitingForApproval"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
-    ("ProviderManager", "ProviderApproved"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
+    ("JobRepository", "JobTransitionEvent"): (
+        ChainEventKind.JOB_TRANSITION,
+        {"_jobId": "job_number"},
+    ),
+    ("ProviderManager", "ProviderWaitingForApproval"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"addr": "provider"},
+    ),
+    ("ProviderManager", "ProviderApproved"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"addr": "provider"},
+    ),
     ("ProviderManager", "ProviderRemoved"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
-    ("ProviderManager", "ProviderBanChanged"): (ChainEventKind.PROVIDER_CHANGED, {"addr": "provider"}),
+    ("ProviderManager", "ProviderBanChanged"): (
+        ChainEventKind.PROVIDER_CHANGED,
+        {"addr": "provider"},
+    ),
 }
 _CLAIMS: Fields = {("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]}
 _OWN_CLAIMS: Fields = {
-    ("MetaScheduler", "JobClaimed"): (ChainEventKind.JOB_CLAIMED, {"jobId": "job_number", "provider": "provider"})
+    ("MetaScheduler", "JobClaimed"): (
+        ChainEventKind.JOB_CLAIMED,
+        {"jobId": "job_number", "provider": "provider"},
+    )
 }
 
 
@@ -48,7 +64,8 @@ class EventReader:
 
     Args:
         contracts: The grid.
-        claims_of: Read only the claims of this provider, or on plain DeepSquare all claims; empty: read all events.
+        claims_of: Read only the claims of this provider, or on plain DeepSquare all claims; empty:
+            read all events.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:
@@ -59,7 +76,9 @@ class EventReader:
         }
         is_own = bool(claims_of) and contracts.has_batches
         fields = _OWN_CLAIMS if is_own else _CLAIMS if claims_of else _FIELDS
-        self._indexed: list[Any] = [None, f"0x{claims_of.removeprefix('0x'):0>64}"] if is_own else []
+        self._indexed: list[Any] = (
+            [None, f"0x{claims_of.removeprefix('0x'):0>64}"] if is_own else []
+        )
         self._known: dict[tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]] = {}
         for (contract, name), (kind, names) in fields.items():
             event = artifact(contract).events[name]

@@ -48,17 +48,25 @@ class Inspector:
         self._ledger = ChainLedger(node, contracts)
         self._tell = tell
         set_ = (contracts.meta_scheduler, contracts.jobs, contracts.providers)
-        self._all = {one.name: one for one in (*set_, contracts.queues, contracts.constants, contracts.credit)}
+        self._all = {
+            one.name: one
+            for one in (*set_, contracts.queues, contracts.constants, contracts.credit)
+        }
 
     def inspect(
-        self, *, accounts: Iterable[str] = (), first_block: int | None = None, count_escrow: bool = False
+        self,
+        *,
+        accounts: Iterable[str] = (),
+        first_block: int | None = None,
+        count_escrow: bool = False,
     ) -> GridState:
         """Return the set as the newest block has it.
 
         Args:
             accounts: Those whose roles matter, whatever events tell.
             first_block: Where the set begins; None to let the node search all blocks.
-            count_escrow: Add up the locks of all jobs, which takes a second per some thousand of them.
+            count_escrow: Add up the locks of all jobs, which takes a second per some thousand of
+                them.
 
         Raises:
             ChainUnavailable: The node did not answer.
@@ -100,7 +108,9 @@ class Inspector:
             return Placed(contract=name, address=contract.address, code=Code.MISSING)
         expected = code_of_release(self._node, name, addresses, at_block=head)
         if expected is None:
-            return Placed(contract=name, address=contract.address, code=Code.UNKNOWN, code_hash=_hash(code))
+            return Placed(
+                contract=name, address=contract.address, code=Code.UNKNOWN, code_hash=_hash(code)
+            )
         return Placed(
             contract=name,
             address=contract.address,
@@ -109,8 +119,12 @@ class Inspector:
             expected_hash=_hash(expected),
         )
 
-    def _holders(self, grants: Iterable[RoleGrant], accounts: Iterable[str], head: Block) -> tuple[Holder, ...]:
-        """Return who holds a role now: of those who were ever given it, and of the accounts that matter."""
+    def _holders(
+        self, grants: Iterable[RoleGrant], accounts: Iterable[str], head: Block
+    ) -> tuple[Holder, ...]:
+        """Return who holds a role now: of those who were ever given it, and of the accounts that
+        matter.
+        """
         givers: dict[Any, str] = {}
         for grant in grants:
             key = (grant.contract, grant.role, grant.account)
@@ -125,12 +139,18 @@ class Inspector:
         ]
         return tuple(
             Holder(contract=contract, role=role, account=account, given_by=giver)
-            for ((contract, role, account), giver), holds in zip(givers.items(), self._values(asked, head), strict=True)
+            for ((contract, role, account), giver), holds in zip(
+                givers.items(), self._values(asked, head), strict=True
+            )
             if holds
         )
 
     def _owners(self, head: Block) -> tuple[Ownership, ...]:
-        asked = [(self._all[name], function, ()) for name in OWNED_CONTRACTS for function in ("owner", "pendingOwner")]
+        asked = [
+            (self._all[name], function, ())
+            for name in OWNED_CONTRACTS
+            for function in ("owner", "pendingOwner")
+        ]
         answers = self._values(asked, head)
         return tuple(
             Ownership(
@@ -138,31 +158,49 @@ class Inspector:
                 owner=str(owner or NOBODY).lower(),
                 offered_to=None if offered is None else str(offered).lower().replace(NOBODY, ""),
             )
-            for name, owner, offered in zip(OWNED_CONTRACTS, answers[::2], answers[1::2], strict=True)
+            for name, owner, offered in zip(
+                OWNED_CONTRACTS, answers[::2], answers[1::2], strict=True
+            )
         )
 
     def _constants(self, head: Block) -> Mapping[str, int]:
-        values = self._values([(self._contracts.constants, one.name, ()) for one in CONSTANTS], head)
-        return {one.name: int(value) for one, value in zip(CONSTANTS, values, strict=True) if value is not None}
+        values = self._values(
+            [(self._contracts.constants, one.name, ()) for one in CONSTANTS], head
+        )
+        return {
+            one.name: int(value)
+            for one, value in zip(CONSTANTS, values, strict=True)
+            if value is not None
+        }
 
     def _escrow(self, balance: int, fees: int, head: Block) -> Escrow:
         (count,) = self._values([(self._contracts.jobs, "jobIdCounter", ())], head)
         total, escrowed, hot = int(count or 0), 0, 0
         for start in range(1, total + 1, JOBS_AT_ONCE):
             numbers = range(start, min(start + JOBS_AT_ONCE, total + 1))
-            alive = [job for job in self._ledger.jobs(numbers, at_block=head).values() if job.state not in COLD]
+            alive = [
+                job
+                for job in self._ledger.jobs(numbers, at_block=head).values()
+                if job.state not in COLD
+            ]
             escrowed += sum(job.escrow for job in alive)
             hot += len(alive)
             if numbers[-1] % (10 * JOBS_AT_ONCE) == 0:
                 self._tell(f"{numbers[-1]} of {total} jobs counted")
         return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot)
 
-    def _values(self, asked: Iterable[tuple[Contract, str, tuple[Any, ...]]], head: Block) -> list[Any]:
-        """Return what views answer; None where a contract does not have the view, as one of another generation."""
+    def _values(
+        self, asked: Iterable[tuple[Contract, str, tuple[Any, ...]]], head: Block
+    ) -> list[Any]:
+        """Return what views answer; None where a contract does not have the view, as one of another
+        generation.
+        """
         views = list(asked)
         reads = [contract.read(name, *arguments) for contract, name, arguments in views]
         values: list[Any] = []
-        for (contract, name, _), answer in zip(views, self._node.read(reads, at_block=head), strict=True):
+        for (contract, name, _), answer in zip(
+            views, self._node.read(reads, at_block=head), strict=True
+        ):
             if isinstance(answer, RpcError):
                 values.append(None)
                 continue

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happened to a job, from the contracts' events.
 
-Our contracts have events that can be searched by job. Those of plain DeepSquare cannot: there all changes of state of
-all jobs are read and ours picked out, and told under the same names.
+Our contracts have events that can be searched by job. Those of plain DeepSquare cannot: there all
+changes of state of all jobs are read and ours picked out, and told under the same names.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ class HistoryEvent:
     """Something that happened to a job, as its event tells.
 
     Attributes:
-        event: Name of the contracts' event: JobRequested, JobMatched, JobUnmatched, JobClaimed, JobStarted,
-            JobCancelRequested, JobToppedUp, JobSettled or JobRefunded.
+        event: Name of the contracts' event: JobRequested, JobMatched, JobUnmatched, JobClaimed,
+            JobStarted, JobCancelRequested, JobToppedUp, JobSettled or JobRefunded.
         block: Height.
         at: The block's time, Unix seconds.
-        numbers: Its numbers by name: locked, pricePerMinute, startTime, status, cost, fee, billedSeconds, amount. Of
-            these plain DeepSquare tells startTime, status, cost and amount.
-        evidence: Of a settlement, the hash of the accounting record behind it, 0x and 64 hexadecimal digits.
+        numbers: Its numbers by name: locked, pricePerMinute, startTime, status, cost, fee,
+            billedSeconds, amount. Of these plain DeepSquare tells startTime, status, cost and
+            amount.
+        evidence: Of a settlement, the hash of the accounting record behind it, 0x and 64
+            hexadecimal digits.
     """
 
     event: str
@@ -59,12 +61,19 @@ class HistoryEvent:
     evidence: str = ""
 
 
-def read_job_history(node: Node, contracts: Contracts, number: int, *, first: int) -> tuple[HistoryEvent, ...]:
+def read_job_history(
+    node: Node, contracts: Contracts, number: int, *, first: int
+) -> tuple[HistoryEvent, ...]:
     """Return what happened to a job since a block, oldest first."""
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     if contracts.has_batches:
-        events = {e.topic: e for name, e in artifact("MetaScheduler").events.items() if name in _OURS}
-        wanted = {"address": contracts.meta_scheduler.address, "topics": [sorted(events), f"0x{number:064x}"]}
+        events = {
+            e.topic: e for name, e in artifact("MetaScheduler").events.items() if name in _OURS
+        }
+        wanted = {
+            "address": contracts.meta_scheduler.address,
+            "topics": [sorted(events), f"0x{number:064x}"],
+        }
         logs = read_logs(node, wanted, first=first, end=head)
         times = _times(node, logs)
         return tuple(_told(events[log["topics"][0]], log, times) for log in logs)
@@ -72,9 +81,15 @@ def read_job_history(node: Node, contracts: Contracts, number: int, *, first: in
     moved = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
     wanted = {"address": addresses, "topics": [[requested.topic, moved.topic]]}
-    found = [log for log in read_logs(node, wanted, first=first, end=head) if log["data"][2:66] == job_id(number).hex()]
+    found = [
+        log
+        for log in read_logs(node, wanted, first=first, end=head)
+        if log["data"][2:66] == job_id(number).hex()
+    ]
     (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)
-    return tuple(_concluded(moved, found, _times(node, found), escrow=record.escrow, cost=record.final_cost))
+    return tuple(
+        _concluded(moved, found, _times(node, found), escrow=record.escrow, cost=record.final_cost)
+    )
 
 
 def _told(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEvent:
@@ -87,7 +102,9 @@ def _told(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEvent:
 def _concluded(
     moved: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
 ) -> Iterator[HistoryEvent]:
-    """Yield what changes of state say under the names of our events; a job ends once, so its record has the cost."""
+    """Yield what changes of state say under the names of our events; a job ends once, so its record
+    has the cost.
+    """
     for log in logs:
         if log["topics"][0] != moved.topic:
             yield _history_event("JobRequested", log, times, {})
@@ -104,11 +121,20 @@ def _concluded(
 
 
 def _history_event(
-    event: str, log: Log, times: Mapping[str, int], numbers: Mapping[str, int], *, evidence: str = ""
+    event: str,
+    log: Log,
+    times: Mapping[str, int],
+    numbers: Mapping[str, int],
+    *,
+    evidence: str = "",
 ) -> HistoryEvent:
     height = log["blockNumber"]
     return HistoryEvent(
-        event=event, block=int(height, 16), occurred_at=times[height], numbers=numbers, evidence=evidence
+        event=event,
+        block=int(height, 16),
+        occurred_at=times[height],
+        numbers=numbers,
+        evidence=evidence,
     )
 
 

@@ -28,7 +28,8 @@ class ChainLedger:
     Args:
         node: The chain.
         contracts: The grid.
-        claims_of: A provider whose claims are all the events that are wanted; empty: all events are.
+        claims_of: A provider whose claims are all the events that are wanted; empty: all events
+            are.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:
@@ -47,7 +48,9 @@ class ChainLedger:
         return to_block(answer) if answer else None
 
     def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
-        """Return jobs by number; what a block holds never changes, so the jobs of the last one asked are kept."""
+        """Return jobs by number; what a block holds never changes, so the jobs of the last one
+        asked are kept.
+        """
         wanted = sorted({number for number in numbers if 0 < number < 1 << 256})
         block, known = self._kept
         known = dict(known) if block == at_block.hash else {}
@@ -85,7 +88,9 @@ class ChainLedger:
         """Return providers: the record that is in force, or else the one that waits for approval."""
         wanted = sorted(set(addresses))
         found: dict[str, Provider] = {}
-        for address, (active, waiting) in zip(wanted, self._provider_records(wanted, at_block), strict=True):
+        for address, (active, waiting) in zip(
+            wanted, self._provider_records(wanted, at_block), strict=True
+        ):
             record = active or waiting
             if record is not None:
                 found[address] = record
@@ -97,7 +102,9 @@ class ChainLedger:
         return waiting
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
-        """Return how long the grid waits for its providers; plain DeepSquare has an end for unclaimed matches only."""
+        """Return how long the grid waits for its providers; plain DeepSquare has an end for
+        unclaimed matches only.
+        """
         constants = self._contracts.constants
         views = [constants.claim_timeout_blocks()]
         if self._contracts.has_batches:
@@ -111,7 +118,9 @@ class ChainLedger:
     ) -> list[tuple[Provider | None, Provider | None]]:
         manager = self._contracts.providers
         records = ask(
-            self._node, [view(a) for a in addresses for view in (manager.active, manager.waiting)], at_block=at_block
+            self._node,
+            [view(a) for a in addresses for view in (manager.active, manager.waiting)],
+            at_block=at_block,
         )
         kinds = (manager.is_valid_for_scheduling, manager.is_waiting, manager.is_banned)
         flags = ask(self._node, [view(a) for a in addresses for view in kinds], at_block=at_block)
@@ -119,16 +128,28 @@ class ChainLedger:
         for place in range(len(addresses)):
             active, waiting = records[2 * place : 2 * place + 2]
             joined, waits, banned = flags[3 * place : 3 * place + 3]
-            requested = waiting.to_provider(joined=False, waiting=True, banned=banned) if waits else None
-            found.append((active.to_provider(joined=joined, waiting=waits, banned=banned), requested))
+            requested = (
+                waiting.to_provider(joined=False, waiting=True, banned=banned) if waits else None
+            )
+            found.append(
+                (active.to_provider(joined=joined, waiting=waits, banned=banned), requested)
+            )
         return found
 
     def _jobs_by_page(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
         """Return jobs of our contracts, many with one call."""
         repository = self._contracts.jobs
-        pages = [numbers[start : start + JOBS_PER_READ] for start in range(0, len(numbers), JOBS_PER_READ)]
-        records, prices = [repository.get_many(p) for p in pages], [repository.prices_of_many(p) for p in pages]
-        answers = self._node.read([one.read for one in records] + [one.read for one in prices], at_block=at_block)
+        pages = [
+            numbers[start : start + JOBS_PER_READ]
+            for start in range(0, len(numbers), JOBS_PER_READ)
+        ]
+        records, prices = (
+            [repository.get_many(p) for p in pages],
+            [repository.prices_of_many(p) for p in pages],
+        )
+        answers = self._node.read(
+            [one.read for one in records] + [one.read for one in prices], at_block=at_block
+        )
         found: list[Job] = []
         for place, page in enumerate(pages):
             told, priced = answers[place], answers[len(pages) + place]
@@ -141,8 +162,13 @@ class ChainLedger:
 
     def _jobs_one_by_one(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
         views = [self._contracts.jobs.get(number) for number in numbers]
-        records = self._known(views, self._node.read([view.read for view in views], at_block=at_block))
-        return [self._job(r, price) for r, price in zip(records, self._prices(records, at_block), strict=True)]
+        records = self._known(
+            views, self._node.read([view.read for view in views], at_block=at_block)
+        )
+        return [
+            self._job(r, price)
+            for r, price in zip(records, self._prices(records, at_block), strict=True)
+        ]
 
     def _known(
         self, views: Sequence[ViewCall[ChainJobRecord]], answers: Sequence[bytes | RpcError]
@@ -158,24 +184,32 @@ class ChainLedger:
         return found
 
     def _prices(self, records: Sequence[ChainJobRecord], at_block: Block) -> list[int]:
-        """Return what a minute of jobs costs; plain DeepSquare does not fix it at the match, so it is today's there."""
+        """Return what a minute of jobs costs; plain DeepSquare does not fix it at the match, so it
+        is today's there.
+        """
         if self._contracts.has_batches:
             return ask(
-                self._node, [self._contracts.jobs.price_per_minute(one.number) for one in records], at_block=at_block
+                self._node,
+                [self._contracts.jobs.price_per_minute(one.number) for one in records],
+                at_block=at_block,
             )
-        providers = self.providers({one.provider for one in records if one.provider}, at_block=at_block)
+        providers = self.providers(
+            {one.provider for one in records if one.provider}, at_block=at_block
+        )
         return [_price_now(one, providers.get(one.provider)) for one in records]
 
     def _job(self, record: ChainJobRecord, price: int) -> Job:
         grid = self._contracts
-        return record.to_job(chain_id=grid.chain_id, contract=grid.meta_scheduler.address, price_per_min=price)
+        return record.to_job(
+            chain_id=grid.chain_id, contract=grid.meta_scheduler.address, price_per_min=price
+        )
 
 
 def _price_now(job: ChainJobRecord, provider: Provider | None) -> int:
     """Return what a minute of the job costs at its provider's prices.
 
-    The prices of one that was removed are gone. Then no minute is known to be paid: the job gets no more time for it,
-    where a price of 0 would give it any.
+    The prices of one that was removed are gone. Then no minute is known to be paid: the job gets no
+    more time for it, where a price of 0 would give it any.
     """
     if not job.provider:
         return 0

@@ -13,7 +13,9 @@ from gridstead.domain.lifecycle import JobState
 
 Match = tuple[bytes, str, int]  # job id, provider, highest price of the whole job per minute
 Start = tuple[bytes, int]  # job id, Unix seconds
-Settlement = tuple[bytes, int, int, int, str, bytes]  # job id, state, seconds, exit code, error, evidence
+Settlement = tuple[
+    bytes, int, int, int, str, bytes
+]  # job id, state, seconds, exit code, error, evidence
 
 
 class MetaSchedulerContract(Contract):
@@ -34,12 +36,20 @@ class MetaSchedulerContract(Contract):
 
     # For customers.
 
-    def request_new_job(self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate: bool) -> Payload:
+    def request_new_job(
+        self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate: bool
+    ) -> Payload:
         """Lock the sender's credits and ask for a job."""
         return self.call("requestNewJob", definition, escrow, name, delegate)
 
     def request_new_job_with_permit(
-        self, definition: tuple[Any, ...], escrow: int, name: bytes, permit: CreditPermit, *, delegate: bool
+        self,
+        definition: tuple[Any, ...],
+        escrow: int,
+        name: bytes,
+        permit: CreditPermit,
+        *,
+        delegate: bool,
     ) -> Payload:
         """Do the same with credits that a signature allows to lock; ours only."""
         signed = (permit.deadline, permit.v, permit.r, permit.s)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credit, the token of account, and Constants, the numbers that a grid's owner sets. Amounts are wei."""
+"""Credit, the token of account, and Constants, the numbers that a grid's owner sets. Amounts are
+wei.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,19 @@ _PERMIT = (
     ("nonce", "uint256"),
     ("deadline", "uint256"),
 )
-_DOMAIN = ("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address")
+_DOMAIN = (
+    ("name", "string"),
+    ("version", "string"),
+    ("chainId", "uint256"),
+    ("verifyingContract", "address"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditPermit:
-    """An owner's signature that lets another take credits until a time, Unix seconds. Source: ERC-2612."""
+    """An owner's signature that lets another take credits until a time, Unix seconds. Source:
+    ERC-2612.
+    """
 
     deadline: int
     v: int
@@ -58,8 +67,19 @@ class Credit(Contract):
         return {
             "types": {"EIP712Domain": _typed(_DOMAIN), "Permit": _typed(_PERMIT)},
             "primaryType": "Permit",
-            "domain": {"name": NAME, "version": "1", "chainId": chain_id, "verifyingContract": self.address},
-            "message": {"owner": owner, "spender": spender, "value": value, "nonce": nonce, "deadline": deadline},
+            "domain": {
+                "name": NAME,
+                "version": "1",
+                "chainId": chain_id,
+                "verifyingContract": self.address,
+            },
+            "message": {
+                "owner": owner,
+                "spender": spender,
+                "value": value,
+                "nonce": nonce,
+                "deadline": deadline,
+            },
         }
 
     def approve(self, spender: str, amount: int) -> Payload:
@@ -88,7 +108,9 @@ class Constants(Contract):
         return self.view(int, "minimumAmount")
 
     def slack_minutes(self) -> ViewCall[int]:
-        """Ask by how much a bill may exceed the time since the start; without meaning on our contracts."""
+        """Ask by how much a bill may exceed the time since the start; without meaning on our
+        contracts.
+        """
         return self.view(int, "billDurationDeltaMinute")
 
     def fee_percent(self) -> ViewCall[int]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON-RPC to a node of the chain, over HTTP.
 
-Reads go in batches, and each is pinned to a block by its hash, so an answer can only be of the history it was asked of.
-Nothing of HTTP or JSON-RPC leaves this module but ``RpcError``, which other modules of the adapter interpret.
+Reads go in batches, and each is pinned to a block by its hash, so an answer can only be of the
+history it was asked of. Nothing of HTTP or JSON-RPC leaves this module but ``RpcError``, which
+other modules of the adapter interpret.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class RpcError:
     def is_revert(self) -> bool:
         """Whether the contract refused, and not the node."""
         words = self.message.lower().replace(" ", "")
-        return bool(self.data) or any(text in words for text in ("revert", "outofgas", "gasrequiredexceeds"))
+        return bool(self.data) or any(
+            text in words for text in ("revert", "outofgas", "gasrequiredexceeds")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Node:
         return answer
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
-        """Return the answers to several requests, in their order; an ``RpcError`` where the node refused.
+        """Return the answers to several requests, in their order; an ``RpcError`` where the node
+        refused.
 
         Raises:
             ChainUnavailable: There was no answer.
@@ -99,7 +103,9 @@ class Node:
             ChainUnavailable: There was no answer, or the block is not in the chain any more.
         """
         pin = {"blockHash": at_block.hash, "requireCanonical": True}
-        answers = self.batch([("eth_call", [{"to": read.to, "data": read.data}, pin]) for read in reads])
+        answers = self.batch(
+            [("eth_call", [{"to": read.to, "data": read.data}, pin]) for read in reads]
+        )
         results: list[bytes | RpcError] = []
         for answer in answers:
             if isinstance(answer, RpcError):
@@ -112,7 +118,8 @@ class Node:
 
     def _post(self, requests: Iterable[Request]) -> list[Any]:
         body = [
-            {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params} for method, params in requests
+            {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+            for method, params in requests
         ]
         try:
             response = self._send(body)
@@ -123,16 +130,24 @@ class Node:
             told = f"the node answers {err.response.status_code} {err.response.reason_phrase}"
             raise ChainUnavailable("could not reach the chain", detail=told) from err
         except (httpx.HTTPError, ValueError) as err:
-            raise ChainUnavailable("could not reach the chain", detail=f"{type(err).__name__}: {err}") from err
+            raise ChainUnavailable(
+                "could not reach the chain", detail=f"{type(err).__name__}: {err}"
+            ) from err
         if not isinstance(answers, list):
-            raise ChainUnavailable("could not reach the chain", detail=f"not a batch answer: {str(answers)[:200]}")
+            raise ChainUnavailable(
+                "could not reach the chain", detail=f"not a batch answer: {str(answers)[:200]}"
+            )
         by_id = {answer.get("id"): answer for answer in answers}
         if any(request["id"] not in by_id for request in body):
-            raise ChainUnavailable("could not reach the chain", detail="an answer is missing from the batch")
+            raise ChainUnavailable(
+                "could not reach the chain", detail="an answer is missing from the batch"
+            )
         return [_result(by_id[request["id"]]) for request in body]
 
     def _send(self, body: list[dict[str, Any]]) -> httpx.Response:
-        """Return the answer, on a new connection if the server had just closed the kept one; no request harms twice."""
+        """Return the answer, on a new connection if the server had just closed the kept one; no
+        request harms twice.
+        """
         try:
             return self._client.post(self._url, json=body)
         except httpx.RemoteProtocolError:
@@ -141,12 +156,18 @@ class Node:
 
 def unavailable(error: RpcError, what: str) -> ChainUnavailable:
     """Return our error for a refusal that is not a contract's."""
-    return ChainUnavailable(f"could not get an answer to {what}", detail=f'{error.code}: "{error.message}"')
+    return ChainUnavailable(
+        f"could not get an answer to {what}", detail=f'{error.code}: "{error.message}"'
+    )
 
 
 def to_block(answer: dict[str, Any]) -> Block:
     """Return a block as a node tells it."""
-    return Block(number=int(answer["number"], 16), hash=answer["hash"], timestamp=int(answer["timestamp"], 16))
+    return Block(
+        number=int(answer["number"], 16),
+        hash=answer["hash"],
+        timestamp=int(answer["timestamp"], 16),
+    )
 
 
 def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -157,4 +178,6 @@ def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
     if isinstance(data, dict):
         data = data.get("data")
     text = data if isinstance(data, str) and data.startswith("0x") and len(data) > 2 else ""
-    return RpcError(code=int(error.get("code", 0)), message=str(error.get("message", "")), data=text)
+    return RpcError(
+        code=int(error.get("code", 0)), message=str(error.get("message", "")), data=text
+    )

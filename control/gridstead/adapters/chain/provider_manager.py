@@ -39,7 +39,12 @@ class ProviderManager(Contract):
 
     def register(self, hardware: Hardware, prices: Prices, labels: tuple[Label, ...]) -> Payload:
         """Have the sender's record wait for approval."""
-        nodes = (hardware.nodes, hardware.gpus_per_node, hardware.cpus_per_node, hardware.memory_per_node_mb)
+        nodes = (
+            hardware.nodes,
+            hardware.gpus_per_node,
+            hardware.cpus_per_node,
+            hardware.memory_per_node_mb,
+        )
         asked = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
         return self.call("register", nodes, asked, [(label.key, label.value) for label in labels])
 

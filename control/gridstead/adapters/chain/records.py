@@ -28,7 +28,9 @@ def to_name(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChainJobRecord:
-    """The struct ``Job``, decoded; the two generations share it. Addresses are lower case, empty for none."""
+    """The struct ``Job``, decoded; the two generations share it. Addresses are lower case, empty
+    for none.
+    """
 
     number: int
     customer: str
@@ -47,7 +49,9 @@ class ChainJobRecord:
             number=int.from_bytes(struct[0]),
             customer=to_address(struct[2]),
             provider=to_address(struct[3]),
-            resources=Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory),
+            resources=Resources(
+                gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory
+            ),
             state=JobState(struct[1]),
             escrow=struct[5][0],
             final_cost=struct[5][1],
@@ -103,8 +107,14 @@ class ProviderRecord:
         address, (_, gpus, cpus, memory), (gpu_price, cpu_price, memory_price), labels, _ = struct
         return cls(
             address=to_address(address),
-            hardware=Hardware(gpus_per_node=tuple(gpus), cpus_per_node=tuple(cpus), memory_per_node_mb=tuple(memory)),
-            prices=Prices(gpu_per_min=gpu_price, cpu_per_min=cpu_price, memory_mb_per_min=memory_price),
+            hardware=Hardware(
+                gpus_per_node=tuple(gpus),
+                cpus_per_node=tuple(cpus),
+                memory_per_node_mb=tuple(memory),
+            ),
+            prices=Prices(
+                gpu_per_min=gpu_price, cpu_per_min=cpu_price, memory_mb_per_min=memory_price
+            ),
             labels=tuple(sorted(_labels(labels), key=lambda label: label.key)),
         )
 

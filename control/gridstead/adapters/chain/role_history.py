@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who was ever given a role in a set of contracts, and where the set begins, from the events of its contracts.
+"""Who was ever given a role in a set of contracts, and where the set begins, from the events of its
+contracts.
 
-A node may refuse to search many blocks at once, and may have thrown away old states. Then the range is halved, and the
-beginning is looked for in the code at earlier blocks; what still cannot be had is said to be unknown, never guessed.
+A node may refuse to search many blocks at once, and may have thrown away old states. Then the range
+is halved, and the beginning is looked for in the code at earlier blocks; what still cannot be had
+is said to be unknown, never guessed.
 """
 
 from __future__ import annotations
@@ -44,16 +46,22 @@ class RoleHistory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it goes back to the creation of each contract with roles, where its creator becomes admin."""
+        """Whether it goes back to the creation of each contract with roles, where its creator
+        becomes admin.
+        """
         return all(map(self.is_whole_of, ROLE_CONTRACTS))
 
     def is_whole_of(self, contract: str) -> bool:
         """Whether it goes back to the creation of a contract with roles."""
-        first = next((one for one in self.grants if (one.contract, one.role) == (contract, Role.ADMIN)), None)
+        first = next(
+            (one for one in self.grants if (one.contract, one.role) == (contract, Role.ADMIN)), None
+        )
         return first is not None and first.account == first.given_by
 
 
-def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None) -> RoleHistory | None:
+def search(
+    node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None
+) -> RoleHistory | None:
     """Return what the events of a set tell, None if the node will not search them.
 
     Args:
@@ -68,7 +76,11 @@ def search(node: Node, contracts: Iterable[Contract], *, head: Block, first: int
     logs = _logs(node, wanted, first or 0, head.number)
     if logs is None and first is None:
         begin = _first_code(node, next(iter(named)), head)
-        logs = None if begin is None else _logs(node, wanted, max(0, begin - SMALLEST_RANGE), head.number)
+        logs = (
+            None
+            if begin is None
+            else _logs(node, wanted, max(0, begin - SMALLEST_RANGE), head.number)
+        )
     if not logs:
         return None
     grants = tuple(grant for log in logs for grant in _grant(log, named[log["address"].lower()]))
@@ -100,7 +112,9 @@ def _logs(node: Node, wanted: dict[str, Any], first: int, last: int) -> list[dic
 
 
 def _first_code(node: Node, address: str, head: Block) -> int | None:
-    """Return the first block at whose end the contract was there, None if the node has thrown away such states."""
+    """Return the first block at whose end the contract was there, None if the node has thrown away
+    such states.
+    """
     low, high = 0, head.number
     while low < high:
         middle = (low + high) // 2

@@ -57,7 +57,9 @@ def encode_change(change: Change) -> str:
     return function.encode(*values)
 
 
-def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: int) -> tuple[TransactionStep, ...]:
+def to_steps(
+    changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: int
+) -> tuple[TransactionStep, ...]:
     """Return the transactions of changes, from a nonce on.
 
     Args:
@@ -80,18 +82,37 @@ def to_steps(changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: 
 
 
 def filling(nonce: int, sender: str) -> TransactionStep:
-    """Return a transaction that does nothing but use a nonce up: a transfer of no coins to the sender itself."""
+    """Return a transaction that does nothing but use a nonce up: a transfer of no coins to the
+    sender itself.
+    """
     title = f"nonce {nonce} is used, which nothing else waits with"
     return TransactionStep(
-        title=title, contract="", to=sender, function="transfer", arguments=(), data="0x", nonce=nonce
+        title=title,
+        contract="",
+        to=sender,
+        function="transfer",
+        arguments=(),
+        data="0x",
+        nonce=nonce,
     )
 
 
 def to_json(step: TransactionStep) -> dict[str, Any]:
-    """Return a step for machines; the code of a creation is told by its hash, it is in this release."""
+    """Return a step for machines; the code of a creation is told by its hash, it is in this
+    release.
+    """
     told: dict[str, Any] = {"title": step.title, "contract": step.contract, "to": step.to or None}
-    told |= {"function": step.function, "arguments": list(step.arguments), "nonce": step.nonce, "gas": step.gas}
+    told |= {
+        "function": step.function,
+        "arguments": list(step.arguments),
+        "nonce": step.nonce,
+        "gas": step.gas,
+    }
     if step.creates:
         data = bytes.fromhex(step.data[2:])
-        return told | {"creates": step.creates, "data_bytes": len(data), "data_hash": "0x" + keccak(data).hex()}
+        return told | {
+            "creates": step.creates,
+            "data_bytes": len(data),
+            "data_hash": "0x" + keccak(data).hex(),
+        }
     return told | {"data": step.data}

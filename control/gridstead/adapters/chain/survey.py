@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a deployment is there at one block: its contracts, and which of the intents in its file came true."""
+"""What of a deployment is there at one block: its contracts, and which of the intents in its file
+came true.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Survey:
         known: Addresses of the contracts that are there, by name.
         used: How many nonces the admin has used up.
         free: The first nonce that nothing was sent with or meant for.
-        gaps: Nonces before it with which nothing waits at the node, so that nothing after them is ever mined.
+        gaps: Nonces before it with which nothing waits at the node, so that nothing after them is
+            ever mined.
     """
 
     head: Block
@@ -39,8 +42,9 @@ def creation_of(contract: str) -> str:
 def survey(node: Node, record: Record) -> Survey:
     """Return what is there, and correct the record by it.
 
-    Nonce and code are asked of the same block: a nonce that is used up without a contract at its address was used for
-    something else, and a contract that is not there may still come as long as its nonce is not.
+    Nonce and code are asked of the same block: a nonce that is used up without a contract at its
+    address was used for something else, and a contract that is not there may still come as long as
+    its nonce is not.
     """
     admin = record.origin.admin
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
@@ -84,7 +88,9 @@ def _confirm(node: Node, record: Record, used: int) -> None:
             mined = [one for one in answers if isinstance(one, dict) and one.get("blockNumber")]
             if mined and int(mined[0]["status"], 16) != 1:
                 continue
-            kept.append(replace(intent, block=int(mined[0]["blockNumber"], 16)) if mined else intent)
+            kept.append(
+                replace(intent, block=int(mined[0]["blockNumber"], 16)) if mined else intent
+            )
         else:
             kept.append(intent)
     record.intents = kept
@@ -93,12 +99,20 @@ def _confirm(node: Node, record: Record, used: int) -> None:
 def _waits(node: Node, record: Record, nonce: int) -> bool:
     """Return whether the node has a transaction that was meant for a nonce."""
     hashes = [one for intent in record.intents if intent.nonce == nonce for one in intent.hashes]
-    return any(isinstance(one, dict) for one in node.batch([("eth_getTransactionByHash", [one]) for one in hashes]))
+    return any(
+        isinstance(one, dict)
+        for one in node.batch([("eth_getTransactionByHash", [one]) for one in hashes])
+    )
 
 
 def _candidates(record: Record) -> list[tuple[str, str, bool]]:
     """Return where contracts may be, and whether code there is surely ours, the surest first."""
-    intents = [(name, one) for name in BLUEPRINT for one in record.intents if one.step == creation_of(name)]
+    intents = [
+        (name, one) for name in BLUEPRINT for one in record.intents if one.step == creation_of(name)
+    ]
     recorded = [(name, address, True) for name, address in record.contracts.items()]
-    meant = [(name, address_of(record.origin.admin, one.nonce), one.block is not None) for name, one in intents]
+    meant = [
+        (name, address_of(record.origin.admin, one.nonce), one.block is not None)
+        for name, one in intents
+    ]
     return [*recorded, *sorted(meant, key=lambda one: not one[2])]

@@ -65,7 +65,9 @@ class Wallet:
     def sign_transaction(self, fields: dict[str, Any]) -> Signed:
         """Return a signed transaction of type 2."""
         signed = self._open_account().sign_transaction(fields)
-        return Signed(hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex())
+        return Signed(
+            hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex()
+        )
 
     def sign_text(self, text: str | bytes) -> bytes:
         """Return an EIP-191 signature of a text: r, s and v (27 or 28), 65 bytes."""
@@ -85,17 +87,22 @@ def wallet_of(key: bytes) -> Wallet:
 
 
 def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
-    """Return a wallet whose key file is opened when something must be signed: that takes most of a second, on purpose.
+    """Return a wallet whose key file is opened when something must be signed: that takes most of a
+    second, on purpose.
 
     Raises:
-        ConfigError: If the key file cannot be read or names no address; and, when it is opened, as ``load_wallet``.
+        ConfigError: If the key file cannot be read or names no address; and, when it is opened, as
+            ``load_wallet``.
     """
     address = keystore_address(keystore)
 
     def open_account() -> LocalAccount:
         account: LocalAccount = Keys.from_key(_key(keystore, password_file))
         if account.address.lower() != address:
-            raise ConfigError(f"cannot open wallet {keystore}", detail=f"its key is that of {account.address.lower()}")
+            raise ConfigError(
+                f"cannot open wallet {keystore}",
+                detail=f"its key is that of {account.address.lower()}",
+            )
         return account
 
     return Wallet(address, open_account)
@@ -108,7 +115,9 @@ def keystore_address(keystore: Path) -> str:
         ConfigError: If it cannot be read or names none.
     """
     try:
-        return parse_address("0x" + str(json.loads(keystore.read_text())["address"]).removeprefix("0x"))
+        return parse_address(
+            "0x" + str(json.loads(keystore.read_text())["address"]).removeprefix("0x")
+        )
     except (OSError, ValueError, KeyError, TypeError, InvalidInput) as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
 
@@ -131,16 +140,19 @@ def _key(keystore: Path, password_file: Path) -> bytes:
     except OSError as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
     except (ValueError, TypeError, KeyError) as err:
-        hint = "The password file must hold the password that the key file was made with, on one line."
+        hint = (
+            "The password file must hold the password that the key file was made with, on one line."
+        )
         raise ConfigError(f"cannot open wallet {keystore}", detail=str(err), hint=hint) from err
     return key
 
 
 def _check_form(document: object) -> None:
-    """Refuse what the library does not know: a version, and a cipher, as it takes every one for CIPHER.
+    """Refuse what the library does not know: a version, and a cipher, as it takes every one for
+    CIPHER.
 
-    With another cipher it returns a key that is none of ours. The password does not tell: what is checked with it is
-    what was enciphered, not the key.
+    With another cipher it returns a key that is none of ours. The password does not tell: what is
+    checked with it is what was enciphered, not the key.
 
     Raises:
         ValueError: It is another, or the file does not say.
@@ -149,14 +161,18 @@ def _check_form(document: object) -> None:
     if version not in VERSIONS:
         raise ValueError(f"its version is {version!r}, not one of {', '.join(map(str, VERSIONS))}")
     cipher = _lowered(_lowered(document).get("crypto")).get("cipher")
-    name = _lowered(cipher).get("function") if isinstance(cipher, dict) else cipher  # version 4 has a table
+    name = (
+        _lowered(cipher).get("function") if isinstance(cipher, dict) else cipher
+    )  # version 4 has a table
     if str(name).lower() != CIPHER:
         raise ValueError(f"its cipher is {name!r}, not {CIPHER}")
 
 
 def _lowered(table: object) -> dict[str, object]:
     """Return a table of a key file, its keys in lower case, as the library reads them."""
-    return {str(key).lower(): value for key, value in table.items()} if isinstance(table, dict) else {}
+    return (
+        {str(key).lower(): value for key, value in table.items()} if isinstance(table, dict) else {}
+    )
 
 
 def create_wallet(
@@ -184,7 +200,8 @@ def create_wallet(
 
 
 def write_once(path: Path, text: str) -> None:
-    """Write a file that only its owner reads: whole from its first moment, and never in place of another.
+    """Write a file that only its owner reads: whole from its first moment, and never in place of
+    another.
 
     Raises:
         OSError: It exists, or could not be written.
@@ -210,10 +227,14 @@ def recover(text: str | bytes, signature: bytes) -> str:
         InvalidInput: If it is no signature.
     """
     if len(signature) != SIGNATURE_BYTES:
-        raise InvalidInput("invalid signature", detail=f"{len(signature)} bytes instead of {SIGNATURE_BYTES}")
+        raise InvalidInput(
+            "invalid signature", detail=f"{len(signature)} bytes instead of {SIGNATURE_BYTES}"
+        )
     v = signature[-1]
     if v not in _RECOVERY_IDS:
-        raise InvalidInput("invalid signature", detail=f"v is {v} instead of one of {_RECOVERY_IDS}")
+        raise InvalidInput(
+            "invalid signature", detail=f"v is {v} instead of one of {_RECOVERY_IDS}"
+        )
     plain = signature[:-1] + bytes([v + _RECOVERY_BASE if v < _RECOVERY_BASE else v])
     data = text.encode() if isinstance(text, str) else text
     try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client's cache: objects on the local disk, unpacked, under their names, until there are too many."""
+"""A client's cache: objects on the local disk, unpacked, under their names, until there are too
+many.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ class DiskCache:
         os.utime(descriptor)
         return DiskContent(descriptor)
 
-    def put(self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int) -> DiskContent:
+    def put(
+        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+    ) -> DiskContent:
         """Keep an object."""
         right = verified(name, pieces)
         content = inflated(name, right, limit=limit) if packed else limited(name, right, limit)
@@ -92,7 +96,8 @@ class DiskCache:
         return self._folder / name.path.removeprefix("data/")
 
     def _make_room(self, part: Path) -> None:
-        """Count a file that is about to come, and remove what was not used for longest if that is too much.
+        """Count a file that is about to come, and remove what was not used for longest if that is
+        too much.
 
         Raises:
             StorageFull: It alone is more than may be here; it is removed.
@@ -101,14 +106,19 @@ class DiskCache:
         if size > self._max_bytes:
             part.unlink()
             detail = f"it has {size} bytes, the cache {self._max_bytes}"
-            raise StorageFull(f"no room for an object in {self._folder}", detail=detail, hint="Raise cache_mib.")
+            raise StorageFull(
+                f"no room for an object in {self._folder}", detail=detail, hint="Raise cache_mib."
+            )
         with self._lock:
             self._bytes += size
             if self._bytes > self._max_bytes:
                 self._evict(down_to=max(0, int(self._max_bytes * KEEP) - size), coming=size)
 
     def _evict(self, *, down_to: int, coming: int) -> None:
-        files = sorted(self._files(), key=lambda file: (file[2].name.endswith(ObjectKind.CATALOG.value), file[0]))
+        files = sorted(
+            self._files(),
+            key=lambda file: (file[2].name.endswith(ObjectKind.CATALOG.value), file[0]),
+        )
         left = sum(size for _, size, _ in files)
         for _, size, path in files:
             if left <= down_to:

@@ -10,13 +10,24 @@ from pathlib import Path
 
 from gridstead.adapters.cvmfs.databases import bound, connect, judged, nested_catalogs, require
 from gridstead.domain.cvmfs.objects import ObjectName
-from gridstead.domain.cvmfs.tree import Piece, Row, TreeEntry, chunks_of, parent_of, parse_entry, path_key, whole_of
+from gridstead.domain.cvmfs.tree import (
+    Piece,
+    Row,
+    TreeEntry,
+    chunks_of,
+    parent_of,
+    parse_entry,
+    path_key,
+    whole_of,
+)
 
 PAGES = "PRAGMA cache_size = -256"  # KiB: many catalogs are open at a time
 _COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
 _ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608 - a constant
 _ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608 - a constant
-_CHUNKS = "SELECT offset, size, hash FROM chunks WHERE md5path_1 = ? AND md5path_2 = ? ORDER BY offset"
+_CHUNKS = (
+    "SELECT offset, size, hash FROM chunks WHERE md5path_1 = ? AND md5path_2 = ? ORDER BY offset"
+)
 
 
 class SqliteTreeCatalog:
@@ -74,5 +85,7 @@ class SqliteTreeCatalog:
             yield self._database
 
     def _parsed(self, row: tuple[object, ...], path: str) -> TreeEntry:
-        """Return an entry; the root of a nested catalog may or may not know the name that its parent gives it."""
+        """Return an entry; the root of a nested catalog may or may not know the name that its
+        parent gives it.
+        """
         return parse_entry(Row(*row)._replace(name=path.rpartition("/")[2]), parent_of(path))

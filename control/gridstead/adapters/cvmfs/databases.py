@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catalogs and histories: SQLite files, compressed. They come from a publisher who may have been deceived.
+"""Catalogs and histories: SQLite files, compressed. They come from a publisher who may have been
+deceived.
 
-Rule 1: a file is decompressed up to a limit. Rule 2: only tables are read, never views. Rule 3: a query may take so
-many steps and no more.
+Rule 1: a file is decompressed up to a limit. Rule 2: only tables are read, never views. Rule 3: a
+query may take so many steps and no more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ STEPS = 1_000_000  # of SQLite's machine between two counts
 MAX_COUNTS = 5_000  # some minutes
 MAX_TAGS = 100_000
 
-# Flags of a catalog's row: 4 a file, 128 one whose content is elsewhere; bits 8 to 10 are the hash algorithm.
+# Flags of a catalog's row: 4 a file, 128 one whose content is elsewhere; bits 8 to 10 are the hash
+# algorithm.
 _FILES = "SELECT hash, (flags >> 8) & 7 FROM catalog WHERE hash IS NOT NULL AND flags & 4 AND NOT flags & 128"
 _CHUNKS = """SELECT chunks.hash, (catalog.flags >> 8) & 7 FROM chunks JOIN catalog
              USING (md5path_1, md5path_2) WHERE NOT catalog.flags & 128"""
@@ -52,7 +54,9 @@ class CompressedDatabases:
         """Return the root catalogs that a history names."""
         with self._open(name) as database, judged(name):
             require(database, name, "tags")
-            rows = database.execute("SELECT DISTINCT hash FROM tags LIMIT ?", (MAX_TAGS,)).fetchall()
+            rows = database.execute(
+                "SELECT DISTINCT hash FROM tags LIMIT ?", (MAX_TAGS,)
+            ).fetchall()
             return tuple(parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows)
 
     @contextmanager
@@ -70,8 +74,12 @@ class CompressedDatabases:
         try:
             yield from blocks(self._objects.content(name))
         except OSError as error:
-            hint = "Run `gridstead cvmfs snapshot --check`, which fetches what is missing or broken."
-            raise RepositoryIncomplete(f"cannot read object {name} here", detail=str(error), hint=hint) from error
+            hint = (
+                "Run `gridstead cvmfs snapshot --check`, which fetches what is missing or broken."
+            )
+            raise RepositoryIncomplete(
+                f"cannot read object {name} here", detail=str(error), hint=hint
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,9 @@ def bound(database: sqlite3.Connection) -> None:
     database.set_progress_handler(lambda: next(counts, None) is None, STEPS)
 
 
-def nested_catalogs(database: sqlite3.Connection, name: ObjectName) -> tuple[tuple[str, ObjectName], ...]:
+def nested_catalogs(
+    database: sqlite3.Connection, name: ObjectName
+) -> tuple[tuple[str, ObjectName], ...]:
     """Return the catalogs below one, with the paths where they are shown.
 
     Raises:
@@ -129,11 +139,15 @@ def nested_catalogs(database: sqlite3.Connection, name: ObjectName) -> tuple[tup
     with judged(name):
         require(database, name, "nested_catalogs")
         rows = database.execute("SELECT path, sha1 FROM nested_catalogs").fetchall()
-        return tuple((str(path), parse_hash(str(digest), ObjectKind.CATALOG)) for path, digest in rows)
+        return tuple(
+            (str(path), parse_hash(str(digest), ObjectKind.CATALOG)) for path, digest in rows
+        )
 
 
 def _has(database: sqlite3.Connection, table: str) -> bool:
-    found = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+    found = database.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
+    )
     return found.fetchone() is not None
 
 
@@ -145,7 +159,9 @@ def require(database: sqlite3.Connection, name: ObjectName, *tables: str) -> Non
     """
     missing = [table for table in tables if not _has(database, table)]
     if missing:
-        raise RepositoryUntrusted(f"object {name} is not a database of its kind", detail=f"no table {missing[0]}")
+        raise RepositoryUntrusted(
+            f"object {name} is not a database of its kind", detail=f"no table {missing[0]}"
+        )
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def write_part(folder: Path, pieces: Iterable[bytes]) -> Path:
-    """Write a new file that is only the writer's, on the disk when this returns; it is removed when a piece fails."""
+    """Write a new file that is only the writer's, on the disk when this returns; it is removed when
+    a piece fails.
+    """
     fd, name = tempfile.mkstemp(suffix=PART, dir=folder)
     try:
         with os.fdopen(fd, "wb") as file:

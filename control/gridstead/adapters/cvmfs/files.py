@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica's files that are not objects: letters and status files in its folder, and beside it what is not served."""
+"""A replica's files that are not objects: letters and status files in its folder, and beside it
+what is not served.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,11 @@ class DiskFiles:
         status: dict[str, str] = {}
         if state.last_snapshot is not None:
             status["last_snapshot"] = _date(state.last_snapshot)
-            replace(self._folder / LAST_SNAPSHOT, f"{_date(state.last_snapshot)}\n".encode(), folder=self._txn)
+            replace(
+                self._folder / LAST_SNAPSHOT,
+                f"{_date(state.last_snapshot)}\n".encode(),
+                folder=self._txn,
+            )
         if state.last_sweep is not None:
             status["last_gc"] = _date(state.last_sweep)
         replace(self._folder / STATUS, json.dumps(status).encode(), folder=self._txn)
@@ -128,7 +134,10 @@ def _encode(state: ReplicaState) -> dict[str, Any]:
 def _decode(told: dict[str, Any]) -> ReplicaState:
     if told.pop("version") != VERSION:
         raise ValueError("it is of another version")
-    revisions = tuple(Revision(**{**one, "roots": tuple(map(_root, one["roots"]))}) for one in told.pop("revisions"))
+    revisions = tuple(
+        Revision(**{**one, "roots": tuple(map(_root, one["roots"]))})
+        for one in told.pop("revisions")
+    )
     return ReplicaState(**told, revisions=revisions)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A repository's objects on disk, where any web server finds them: ``data/<2 digits>/<38 digits and more>``."""
+"""A repository's objects on disk, where any web server finds them: ``data/<2 digits>/<38 digits and
+more>``.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ class DiskObjects:
             with closing(sqlite3.connect(marks)) as database:
                 database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
                 database.execute("CREATE TABLE kept (path TEXT PRIMARY KEY) WITHOUT ROWID")
-                database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((name.path,) for name in keep))
+                database.executemany(
+                    "INSERT OR IGNORE INTO kept VALUES (?)", ((name.path,) for name in keep)
+                )
                 return self._sweep(database, dry_run=dry_run)
         except sqlite3.OperationalError as error:
             raise StorageFull(f"no room for {marks}", detail=str(error)) from error
@@ -100,7 +104,9 @@ class DiskObjects:
     def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> Swept:
         stay = gone = size = 0
         for path in self._files():
-            if kept.execute("SELECT 1 FROM kept WHERE path = ?", (str(path.relative_to(self._root)),)).fetchone():
+            if kept.execute(
+                "SELECT 1 FROM kept WHERE path = ?", (str(path.relative_to(self._root)),)
+            ).fetchone():
                 stay += 1
                 continue
             gone += 1
@@ -114,7 +120,9 @@ class DiskObjects:
         """Return all objects, the staged ones too, which no revision keeps."""
         for folder in sorted((self._root / "data").iterdir()):
             for path in folder.iterdir():
-                if (folder == self.txn and path.suffix != PART) or parse_path(str(path.relative_to(self._root))):
+                if (folder == self.txn and path.suffix != PART) or parse_path(
+                    str(path.relative_to(self._root))
+                ):
                     yield path
 
     def _staged(self, name: ObjectName) -> Path:
@@ -129,8 +137,14 @@ class DiskObjects:
 
     def _check_room(self) -> None:
         if shutil.disk_usage(self.txn).free < self._min_free_bytes:
-            detail = f"less than {self._min_free_bytes // 2**20} MiB are free, which the settings keep"
-            raise StorageFull(f"no room for {self._root}", detail=detail, hint="Make room; what was fetched is kept.")
+            detail = (
+                f"less than {self._min_free_bytes // 2**20} MiB are free, which the settings keep"
+            )
+            raise StorageFull(
+                f"no room for {self._root}",
+                detail=detail,
+                hint="Make room; what was fetched is kept.",
+            )
 
     def _move(self, part: Path, name: ObjectName) -> None:
         path = self._root / name.path

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several servers of one repository, in the order in which they are asked.
 
-Rule: one that did not answer is not asked again for a while, so that readers do not wait for it one by one.
+Rule: one that did not answer is not asked again for a while, so that readers do not wait for it one
+    by one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import TypeVar
 
 from gridstead.adapters.cvmfs.upstream import HttpUpstream
 from gridstead.domain.cvmfs.objects import ObjectName
-from gridstead.errors import GridsteadError, RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
+from gridstead.errors import (
+    GridsteadError,
+    RepositoryIncomplete,
+    RepositoryUnavailable,
+    RepositoryUntrusted,
+)
 
 REST_S = 5.0
 
@@ -46,7 +52,9 @@ class Servers:
         return self._ask(lambda server: server.file(path))
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Give an object's bytes to what takes them, from the first server that has it as it should be."""
+        """Give an object's bytes to what takes them, from the first server that has it as it should
+        be.
+        """
         return self._ask(lambda server: server.fetch(name, take))
 
     def _ask(self, question: Callable[[HttpUpstream], T]) -> T:
@@ -62,7 +70,9 @@ class Servers:
                 failures.append(error)
         if failures:
             raise failures[-1]
-        raise RepositoryUnavailable("no server of the repository answers", detail=f"none did in the last {REST_S:g} s")
+        raise RepositoryUnavailable(
+            "no server of the repository answers", detail=f"none did in the last {REST_S:g} s"
+        )
 
     def _awake(self) -> tuple[HttpUpstream, ...]:
         now = self._monotonic()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """RSA, as CVMFS has it.
 
-The master key signs the whitelist's hash itself, as text, in PKCS#1 type 1 padding, with no name of a hash algorithm
-around it. A certificate's key signs the manifest's hash, as text, the usual way, with SHA-1.
+The master key signs the whitelist's hash itself, as text, in PKCS#1 type 1 padding, with no name of
+a hash algorithm around it. A certificate's key signs the manifest's hash, as text, the usual way,
+with SHA-1.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class RsaSignatures:
 
     def is_of_master(self, signed_file: SignedFile) -> bool:
         """Return whether a letter's signature is of one of the master keys."""
-        return any(_recovered(key, signed_file.signature) == signed_file.signed for key in self._keys)
+        return any(
+            _recovered(key, signed_file.signature) == signed_file.signed for key in self._keys
+        )
 
     def certificate(self, pem: bytes) -> RsaCertificate:
         """Return a certificate."""
@@ -40,9 +43,13 @@ class RsaSignatures:
             certificate = x509.load_pem_x509_certificate(pem)
             key = certificate.public_key()
         except (ValueError, UnsupportedAlgorithm) as error:
-            raise RepositoryUntrusted("what should have signed the manifest is no certificate") from error
+            raise RepositoryUntrusted(
+                "what should have signed the manifest is no certificate"
+            ) from error
         if not isinstance(key, rsa.RSAPublicKey):
-            raise RepositoryUntrusted("certificate has a key that is not RSA", detail=type(key).__name__)
+            raise RepositoryUntrusted(
+                "certificate has a key that is not RSA", detail=type(key).__name__
+            )
         return RsaCertificate(certificate, key)
 
 
@@ -62,7 +69,9 @@ class RsaCertificate:
     def has_signed(self, signed_file: SignedFile) -> bool:
         """Return whether a letter's signature is of this certificate's key."""
         try:
-            self._key.verify(signed_file.signature, signed_file.signed, padding.PKCS1v15(), hashes.SHA1())  # noqa: S303 - the format's choice
+            self._key.verify(
+                signed_file.signature, signed_file.signed, padding.PKCS1v15(), hashes.SHA1()
+            )  # noqa: S303 - the format's choice
         except InvalidSignature:
             return False
         return True

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client keeps of a repository's letters, shown as a server shows them, for when none answers."""
+"""What a client keeps of a repository's letters, shown as a server shows them, for when none
+answers.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Stratum 0 over HTTP.
 
-Rule 1: no answer may be larger, or take longer, than its limits. Rule 2: no redirect is followed and no proxy of the
-environment is used. Rule 3: what an answer is worth is not judged here.
+Rule 1: no answer may be larger, or take longer, than its limits. Rule 2: no redirect is followed
+and no proxy of the environment is used. Rule 3: what an answer is worth is not judged here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ class HttpUpstream:
     """
 
     def __init__(
-        self, url: str, limits: FetchLimits, *, tls: ssl.SSLContext, wait: Callable[[float], object] = time.sleep
+        self,
+        url: str,
+        limits: FetchLimits,
+        *,
+        tls: ssl.SSLContext,
+        wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self._url = url.rstrip("/")
         self._limits = limits
@@ -85,7 +90,9 @@ class HttpUpstream:
         except RepositoryUntrusted:
             return self._attempt(name.path, take, limit=limit, fresh=True)
 
-    def _attempt(self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool) -> T:
+    def _attempt(
+        self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool
+    ) -> T:
         for attempt in range(1, self._limits.attempts):
             try:
                 return self._once(path, take, limit=limit, fresh=fresh)
@@ -93,14 +100,20 @@ class HttpUpstream:
                 self._wait(FIRST_WAIT_S * 2**attempt)
         return self._once(path, take, limit=limit, fresh=fresh)
 
-    def _once(self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool) -> T:
+    def _once(
+        self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool
+    ) -> T:
         headers = {"Cache-Control": "no-cache", "Pragma": "no-cache"} if fresh else {}
         url = f"{self._url}/{path}"
         with _translated(url), self._client.stream("GET", url, headers=headers) as response:
             if response.status_code in NOT_THERE:
-                raise RepositoryIncomplete(f"{url} is not there", detail=f"it answered {response.status_code}")
+                raise RepositoryIncomplete(
+                    f"{url} is not there", detail=f"it answered {response.status_code}"
+                )
             if response.status_code != httpx.codes.OK:
-                raise RepositoryUnavailable(f"could not fetch {url}", detail=f"it answered {response.status_code}")
+                raise RepositoryUnavailable(
+                    f"could not fetch {url}", detail=f"it answered {response.status_code}"
+                )
             return take(self._bounded(response, url, limit))
 
     def _bounded(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
@@ -111,7 +124,9 @@ class HttpUpstream:
             if size > limit:
                 raise RepositoryUntrusted(f"{url} is too large", detail=f"more than {limit} bytes")
             if time.monotonic() - started > self._limits.timeout_s + size / SLOWEST_BYTES_PER_S:
-                raise RepositoryUnavailable(f"could not fetch {url} in time", detail=f"{size} bytes came")
+                raise RepositoryUnavailable(
+                    f"could not fetch {url} in time", detail=f"{size} bytes came"
+                )
             yield piece
 
 

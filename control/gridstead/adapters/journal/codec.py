@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values as text that every database keeps: calls, job keys and keys.
 
-A job key ends with text that a customer chose, so nothing is expected of it. What is no printable ASCII is escaped as in
-URLs (PostgreSQL keeps no NUL), and what is too long for an index is cut and made unique again by its hash.
+A job key ends with text that a customer chose, so nothing is expected of it. What is no printable
+ASCII is escaped as in URLs (PostgreSQL keeps no NUL), and what is too long for an index is cut and
+made unique again by its hash.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from gridstead.errors import UnexpectedOutput
 LONGEST = 256  # characters of a key, before escapes; PostgreSQL indexes at most 2704 bytes
 _AS_IT_IS = "".join(sorted(set(string.printable) - set(string.whitespace) - {"%"})) + " "
 
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for kind, name in CALL_NAMES.items()}
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(kind) for kind, name in CALL_NAMES.items()
+}
 
 
 def to_text(call: Call) -> str:

@@ -32,11 +32,22 @@ class SqlCursor:
     def save(self, block: Block) -> None:
         """Store the block."""
         mine = CURSOR.c.name == self._name
-        row = {"name": self._name, "number": block.number, "hash": block.hash, "timestamp": block.timestamp}
+        row = {
+            "name": self._name,
+            "number": block.number,
+            "hash": block.hash,
+            "timestamp": block.timestamp,
+        }
         with self._database.begin() as connection:
             connection.execute(delete(CURSOR).where(mine, CURSOR.c.number >= block.number))
             connection.execute(insert(CURSOR), row)
-            oldest = select(CURSOR.c.number).where(mine).order_by(CURSOR.c.number.desc()).offset(KEPT - 1).limit(1)
+            oldest = (
+                select(CURSOR.c.number)
+                .where(mine)
+                .order_by(CURSOR.c.number.desc())
+                .offset(KEPT - 1)
+                .limit(1)
+            )
             number = connection.execute(oldest).scalar()
             if number is not None:
                 connection.execute(delete(CURSOR).where(mine, CURSOR.c.number < number))
@@ -46,11 +57,15 @@ class SqlCursor:
         query = select(CURSOR).where(CURSOR.c.name == self._name).order_by(CURSOR.c.number.desc())
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(Block(number=row.number, hash=row.hash, timestamp=row.timestamp) for row in rows)
+        return tuple(
+            Block(number=row.number, hash=row.hash, timestamp=row.timestamp) for row in rows
+        )
 
 
 class VolatileCursor:
-    """Port Cursor for a reader that keeps what it reads in memory and so begins again at each start."""
+    """Port Cursor for a reader that keeps what it reads in memory and so begins again at each
+    start.
+    """
 
     def __init__(self) -> None:
         self._history: tuple[Block, ...] = ()

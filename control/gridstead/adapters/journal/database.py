@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of one process: a SQLite file, or a PostgreSQL database by URL.
 
-Rule 1: what begin() committed survives a power cut. Rule 2: one process at a time; a second one is turned away, unless
-both said that they share it and it is PostgreSQL. Rule 3: any thread may use it; writers wait for each other.
+Rule 1: what begin() committed survives a power cut. Rule 2: one process at a time; a second one is
+turned away, unless both said that they share it and it is PostgreSQL. Rule 3: any thread may use
+it; writers wait for each other.
 """
 
 from __future__ import annotations
@@ -40,12 +41,19 @@ _ALONE_KEY = _LOCK_KEY + 2
 _LOCK_NOT_AVAILABLE, _SILENT_TOO_LONG = "55P03", "25P03"  # PostgreSQL's names of errors
 
 # A peer whose host has vanished is given up after a minute, by us and by the server.
-_CLIENT = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_CLIENT = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 _SERVER = {f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT.items()}
 
 
 class StoreLost(Exception):
-    """The store is not known to be this process's any more: the process must end, and begin again from the store."""
+    """The store is not known to be this process's any more: the process must end, and begin again
+    from the store.
+    """
 
 
 class Database:
@@ -53,10 +61,12 @@ class Database:
 
     Args:
         url: ``sqlite:////path/to/file`` or ``postgresql+psycopg://…``.
-        shared: Whether other processes that share it too may have it open; a SQLite file is never shared.
+        shared: Whether other processes that share it too may have it open; a SQLite file is never
+            shared.
 
     Raises:
-        ConfigError: If the URL is wrong, the store is newer than this release or another process has it open.
+        ConfigError: If the URL is wrong, the store is newer than this release or another process
+            has it open.
         Transient: If the server does not answer.
     """
 
@@ -65,7 +75,8 @@ class Database:
         self._shared = shared
         self._is_closed = False
         self._alone = threading.Lock()
-        # SQLite lets a writer that must wait sleep, ever longer; a thread that waits here is woken at once.
+        # SQLite lets a writer that must wait sleep, ever longer; a thread that waits here is woken
+        # at once.
         self._turn: AbstractContextManager[Any] = (
             threading.Lock() if self._engine.dialect.name == "sqlite" else nullcontext()
         )
@@ -85,10 +96,12 @@ class Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction that is committed at the end, or rolled back if an error leaves it.
+        """Yield a connection in a transaction that is committed at the end, or rolled back if an
+        error leaves it.
 
         Raises:
-            StoreLost: The lock is gone, or the store was closed; no expected error, so it ends the process.
+            StoreLost: The lock is gone, or the store was closed; no expected error, so it ends the
+                process.
             Transient: The server does not answer.
         """
         self._check_lock()
@@ -103,9 +116,11 @@ class Database:
         """Wait until no thread of any process that shares the store is in here.
 
         Raises:
-            Transient: One stays there, or has been silent for so long that the server let others in.
+            Transient: One stays there, or has been silent for so long that the server let others
+                in.
         """
-        # One thread of ours at a time: those that wait for the server would need all connections there are.
+        # One thread of ours at a time: those that wait for the server would need all connections
+        # there are.
         if not self._alone.acquire(timeout=LOCK_WAIT_S):
             raise _locked()
         try:
@@ -124,11 +139,14 @@ class Database:
             yield
 
     def close(self) -> None:
-        """Let go of the store, for good: a thread that still works must not write what another process has by then."""
+        """Let go of the store, for good: a thread that still works must not write what another
+        process has by then.
+        """
         with self._turn:
             self._is_closed = True
         if self._lock_connection is not None:
-            # The server sees the end of a connection some time later; what is let go by name can be had at once.
+            # The server sees the end of a connection some time later; what is let go by name can be
+            # had at once.
             with suppress(SQLAlchemyError):
                 self._lock_connection.execute(text("SELECT pg_advisory_unlock_all()"))
             self._lock_connection.close()
@@ -180,7 +198,9 @@ class Database:
         return True
 
     def _lock_server(self) -> bool:
-        self._lock_connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        self._lock_connection = self._engine.connect().execution_options(
+            isolation_level="AUTOCOMMIT"
+        )
         query = text(f"SELECT pg_try_advisory_lock{'_shared' if self._shared else ''}(:key)")
         return bool(self._lock_connection.execute(query, {"key": _LOCK_KEY}).scalar())
 
@@ -194,10 +214,14 @@ def _engine(text_url: str) -> Engine:
     except (ArgumentError, NoSuchModuleError, ImportError) as err:
         raise ConfigError("cannot use the state store's URL", detail=str(err)) from err
     if engine.dialect.name not in {"sqlite", "postgresql"}:
-        raise ConfigError("cannot use the state store's URL", detail=f"dialect {engine.dialect.name!r}")
+        raise ConfigError(
+            "cannot use the state store's URL", detail=f"dialect {engine.dialect.name!r}"
+        )
     if engine.dialect.name == "sqlite":
         if url.database and not Path(url.database).parent.is_dir():
-            raise ConfigError(f"cannot open the state store {url.database}", detail="its directory does not exist")
+            raise ConfigError(
+                f"cannot open the state store {url.database}", detail="its directory does not exist"
+            )
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_immediate)
     else:
@@ -207,19 +231,27 @@ def _engine(text_url: str) -> Engine:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # noqa: ANN401
     connection.isolation_level = None  # the driver must not begin transactions of its own
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {_BUSY_TIMEOUT_MS}"):
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        f"busy_timeout = {_BUSY_TIMEOUT_MS}",
+    ):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # its driver's
-    waits = {"lock_timeout": f"{LOCK_WAIT_S}s", "idle_in_transaction_session_timeout": f"{SILENCE_S}s"}
+    waits = {
+        "lock_timeout": f"{LOCK_WAIT_S}s",
+        "idle_in_transaction_session_timeout": f"{SILENCE_S}s",
+    }
     for name, value in {**_SERVER, **waits}.items():
         connection.execute(f"SET {name} = '{value}'")
     connection.commit()
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # A transaction that reads first and writes later cannot wait for another writer; one that begins as a writer can.
+    # A transaction that reads first and writes later cannot wait for another writer; one that
+    # begins as a writer can.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -235,7 +267,9 @@ def _translated() -> Iterator[None]:
             raise Transient("could not reach the state store", detail=str(err.orig)) from err
         raise
     except NoConnectionLeft as err:
-        raise Transient("could not reach the state store", detail="all connections are busy") from err
+        raise Transient(
+            "could not reach the state store", detail="all connections are busy"
+        ) from err
 
 
 def _locked() -> Transient:

@@ -14,7 +14,9 @@ from gridstead.domain.journal import EntryKind, JournalEntry
 
 
 class SqlJournal:
-    """Port Journal. Entries of a job after its closing entry begin its next life and are open again."""
+    """Port Journal. Entries of a job after its closing entry begin its next life and are open
+    again.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

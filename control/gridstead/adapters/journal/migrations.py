@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, as an ordered list of changes. A change that has been released is never edited: add another.
+"""The tables, as an ordered list of changes. A change that has been released is never edited: add
+another.
 
-Each change and the record that it was made are one transaction, so a store is always at exactly one version.
-``{id}`` stands for the dialect's way to number rows, ``{bytes}`` for its type of bytes.
+Each change and the record that it was made are one transaction, so a store is always at exactly one
+version. ``{id}`` stands for the dialect's way to number rows, ``{bytes}`` for its type of bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("CREATE TABLE scripts (id TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",),
     ("CREATE INDEX outbox_open ON outbox (id) WHERE state IN ('queued', 'sent', 'mined')",),
     (
-        # The same call under the same nonce is the same transaction on a fresh chain: hashes are unique per account.
+        # The same call under the same nonce is the same transaction on a fresh chain: hashes are
+        # unique per account.
         "DROP INDEX transactions_open",
         "ALTER TABLE transactions RENAME TO transactions_before",
         """CREATE TABLE transactions (
@@ -54,7 +56,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
     ),
     (
-        # Scripts lay here in clear, and a change of tables has no keys: what was not fetched is forgotten.
+        # Scripts lay here in clear, and a change of tables has no keys: what was not fetched is
+        # forgotten.
         "DROP TABLE scripts",
         """CREATE TABLE definitions (
             id TEXT NOT NULL PRIMARY KEY, key_name TEXT NOT NULL, sealed {bytes} NOT NULL, owner TEXT NOT NULL,
@@ -87,7 +90,9 @@ def migrate(connection: Connection, version: int) -> None:
         known = statement.replace("{id}", _ROW_ID[dialect]).replace("{bytes}", _BYTES[dialect])
         connection.execute(text(known))
     connection.execute(text("DELETE FROM schema_version"))
-    connection.execute(text("INSERT INTO schema_version (version) VALUES (:version)"), {"version": version + 1})
+    connection.execute(
+        text("INSERT INTO schema_version (version) VALUES (:version)"), {"version": version + 1}
+    )
 
 
 def version_of(connection: Connection) -> int:

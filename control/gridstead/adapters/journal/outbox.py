@@ -7,7 +7,17 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gridstead.adapters.journal.codec import from_key, from_text, to_key, to_reason, to_text
@@ -18,8 +28,11 @@ from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, SendState, 
 from gridstead.ports import Clock
 
 _STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
-# Spelled out in the query, as in the partial indexes: a database takes those only when it can see that they serve.
-_OPEN = OUTBOX.c.state.in_(bindparam("open", [state.value for state in _STATES], expanding=True, literal_execute=True))
+# Spelled out in the query, as in the partial indexes: a database takes those only when it can see
+# that they serve.
+_OPEN = OUTBOX.c.state.in_(
+    bindparam("open", [state.value for state in _STATES], expanding=True, literal_execute=True)
+)
 _NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
 KEPT_S = 30 * 86_400
 _SWEPT = 100  # rows looked at in one go
@@ -49,7 +62,9 @@ class SqlOutbox:
         if not rows:
             return
         with self._database.begin() as connection:
-            connection.execute(_INSERT[connection.dialect.name](OUTBOX).on_conflict_do_nothing(), rows)
+            connection.execute(
+                _INSERT[connection.dialect.name](OUTBOX).on_conflict_do_nothing(), rows
+            )
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
         """Return the entries that are not final."""
@@ -61,7 +76,12 @@ class SqlOutbox:
     def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
         """Return what is on its way and the oldest of what waits for that."""
         state = OUTBOX.c.state
-        queued = select(OUTBOX).where(_OPEN, state == SendState.QUEUED.value).order_by(OUTBOX.c.id).limit(most)
+        queued = (
+            select(OUTBOX)
+            .where(_OPEN, state == SendState.QUEUED.value)
+            .order_by(OUTBOX.c.id)
+            .limit(most)
+        )
         on_its_way = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
             rows = [*connection.execute(queued).all(), *connection.execute(on_its_way).all()]
@@ -85,8 +105,8 @@ class SqlOutbox:
     def add(self, account: str, *transactions: Transaction) -> None:
         """Store transactions that are about to be sent.
 
-        After a chain went back by more than the confirmations, the same call under the same nonce may be signed to
-        the same bytes as in a closed row: that row makes room.
+        After a chain went back by more than the confirmations, the same call under the same nonce
+        may be signed to the same bytes as in a closed row: that row makes room.
         """
         rows = [
             {
@@ -118,18 +138,31 @@ class SqlOutbox:
             connection.execute(update(TRANSACTIONS).where(*mine).values(sent_at=sent_at))
 
     def record(
-        self, account: str, *, changes: Iterable[EntryChange], withdrawn: Iterable[int], closed: Iterable[int]
+        self,
+        account: str,
+        *,
+        changes: Iterable[EntryChange],
+        withdrawn: Iterable[int],
+        closed: Iterable[int],
     ) -> None:
         """Store new states of entries and nonces."""
         with self._database.begin() as connection:
             if rows := [_change(one) for one in changes]:
                 row = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry"))
-                connection.execute(row.values(state=bindparam("now"), reason=bindparam("words")), rows)
+                connection.execute(
+                    row.values(state=bindparam("now"), reason=bindparam("words")), rows
+                )
             mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
-            connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1))
+            connection.execute(
+                mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1)
+            )
             # A crash may have kept from us when it was sent; it is kept as long as if that was now.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
-            connection.execute(mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1, sent_at=sent_at))
+            connection.execute(
+                mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(
+                    closed=1, sent_at=sent_at
+                )
+            )
             self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
@@ -139,7 +172,10 @@ class SqlOutbox:
         """
         before = self._clock.now() - KEPT_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
-        for table, is_done, at in ((OUTBOX, ~_OPEN, OUTBOX.c.created_at), (TRANSACTIONS, ~_NOT_CLOSED, sent_at)):
+        for table, is_done, at in (
+            (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
+            (TRANSACTIONS, ~_NOT_CLOSED, sent_at),
+        ):
             oldest = select(table.c.id).where(is_done).order_by(table.c.id).limit(_SWEPT)
             connection.execute(delete(table).where(table.c.id.in_(oldest), at < before))
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm through the cluster agent: gRPC with mutual TLS. Implements ports ``Scheduler`` and ``Reports``."""
+"""Slurm through the cluster agent: gRPC with mutual TLS. Implements ports ``Scheduler`` and
+``Reports``.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class AgentClient:
 
     def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
         """Raise the limit of an attempt that carries this job key."""
-        request = pb.ExtendRequest(slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=time_limit_min)
+        request = pb.ExtendRequest(
+            slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=time_limit_min
+        )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
     def live(self) -> LiveSample:
@@ -83,12 +87,16 @@ class AgentClient:
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not look into accounting")
         return AccountingSample(
-            taken_at=answer.taken_at, complete=answer.complete, attempts=tuple(map(_attempt, answer.attempts))
+            taken_at=answer.taken_at,
+            complete=answer.complete,
+            attempts=tuple(map(_attempt, answer.attempts)),
         )
 
     def gate(self, address: str) -> Gate:
         """Return whether a customer can run here."""
-        answer = self._call(self._stub.Gate, pb.GateRequest(address=address), f"could not ask for {address}")
+        answer = self._call(
+            self._stub.Gate, pb.GateRequest(address=address), f"could not ask for {address}"
+        )
         user = GridUser(address=address, uid=answer.uid, gid=answer.gid) if answer.uid else None
         return Gate(user=user, missing=tuple(answer.missing))
 
@@ -104,16 +112,27 @@ class AgentClient:
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         """Return reports with a greater sequence."""
         request = pb.PullReportsRequest(after=after, wait_s=wait_s)
-        answer = self._call(self._stub.PullReports, request, "could not pull reports", timeout_s=wait_s + _SLACK_S)
+        answer = self._call(
+            self._stub.PullReports, request, "could not pull reports", timeout_s=wait_s + _SLACK_S
+        )
         return tuple(
             NodeReport(
-                sequence=r.sequence, event=r.event, slurm_job_id=r.slurm_job_id, uid=r.uid, occurred_at=r.occurred_at
+                sequence=r.sequence,
+                event=r.event,
+                slurm_job_id=r.slurm_job_id,
+                uid=r.uid,
+                occurred_at=r.occurred_at,
             )
             for r in answer.reports
         )
 
     def _call(
-        self, method: Callable[..., Answer], request: object, what: str, *, timeout_s: float = _TIMEOUT_S
+        self,
+        method: Callable[..., Answer],
+        request: object,
+        what: str,
+        *,
+        timeout_s: float = _TIMEOUT_S,
     ) -> Answer:
         try:
             return method(request, timeout=timeout_s)
@@ -130,7 +149,9 @@ def _error(what: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no
             return SubmitRejected(what, detail=detail)
         case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
             return NotAllowed(
-                what, detail=detail, hint="The agent's allowed_client names the certificate that may call."
+                what,
+                detail=detail,
+                hint="The agent's allowed_client names the certificate that may call.",
             )
         case grpc.StatusCode.INTERNAL:
             return UnexpectedOutput(_SOURCE, err.details() or "")

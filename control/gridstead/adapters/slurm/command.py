@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is common to all ways of running a program next to Slurm: a command, its outcome, and who judges it."""
+"""What is common to all ways of running a program next to Slurm: a command, its outcome, and who
+judges it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm, users and directories of the host we run on: for the agent, which runs as SlurmUser on the controller."""
+"""Slurm, users and directories of the host we run on: for the agent, which runs as SlurmUser on the
+controller.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,9 @@ class LocalAccounts:
                 self._associated.add(address)
 
     def reassociate(self, address: str) -> None:
-        """Make sure again, and have slurmctld read all associations anew, which costs no job anything."""
+        """Make sure again, and have slurmctld read all associations anew, which costs no job
+        anything.
+        """
         with self._lock:
             self._associated.discard(address)
         self.associate(address)

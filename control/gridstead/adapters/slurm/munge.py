@@ -27,7 +27,9 @@ class Munge:
             library = ctypes.CDLL(_LIBRARY)
             self._free = ctypes.CDLL(None).free
         except OSError as err:
-            raise ConfigError("could not load MUNGE", detail=str(err), hint="Install libmunge2.") from err
+            raise ConfigError(
+                "could not load MUNGE", detail=str(err), hint="Install libmunge2."
+            ) from err
         self._free.argtypes, self._free.restype = [ctypes.c_void_p], None
         library.munge_ctx_create.restype = ctypes.c_void_p
         library.munge_strerror.restype = ctypes.c_char_p
@@ -52,7 +54,12 @@ class Munge:
         payload, length = ctypes.c_void_p(), ctypes.c_int()
         uid, gid, life_s = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int()
         status = self._library.munge_decode(
-            sealed, context, ctypes.byref(payload), ctypes.byref(length), ctypes.byref(uid), ctypes.byref(gid)
+            sealed,
+            context,
+            ctypes.byref(payload),
+            ctypes.byref(length),
+            ctypes.byref(uid),
+            ctypes.byref(gid),
         )
         try:
             content = ctypes.string_at(payload.value, length.value) if payload.value else b""

@@ -30,22 +30,29 @@ def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
     if outcome.exit_status != 0 and _UNKNOWN_JOB in outcome.stderr:
         return None
     if outcome.exit_status != 0 or "error:" in outcome.stderr:
-        raise SchedulerUnavailable(f"could not look up {slurm_job_id}", detail=outcome.stderr.strip()[:500])
+        raise SchedulerUnavailable(
+            f"could not look up {slurm_job_id}", detail=outcome.stderr.strip()[:500]
+        )
     found = [job for job in text.parse_squeue(outcome.stdout) if job.slurm_job_id == slurm_job_id]
     return found[0] if found else None
 
 
-def accounting(runner: Runner, clock: Clock, names: Iterable[str], *, since: int) -> AccountingSample:
+def accounting(
+    runner: Runner, clock: Clock, names: Iterable[str], *, since: int
+) -> AccountingSample:
     """Return what slurmdbd has under these names.
 
-    The queue is looked at first: what was in the database when the queue was empty cannot be missed afterwards.
+    The queue is looked at first: what was in the database when the queue was empty cannot be missed
+    afterwards.
     """
     taken_at = clock.now()
     complete = _queue_is_empty(runner)
     rows: list[Attempt] = []
     for chunk in _chunks(sorted(set(names)), text.NAMES_PER_COMMAND):
         rows += text.parse_sacct(answer(runner, text.sacct(chunk, since=since)))
-    attempts = _mend_exit_codes(runner, [row for row in rows if row.submitted_at >= since], since=since)
+    attempts = _mend_exit_codes(
+        runner, [row for row in rows if row.submitted_at >= since], since=since
+    )
     return AccountingSample(taken_at=taken_at, complete=complete, attempts=tuple(attempts))
 
 
@@ -76,14 +83,20 @@ def _queue_is_empty(runner: Runner) -> bool:
 
 
 def _mend_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
-    """Yield the rows with their true exit codes: sacct's text takes 128 off the large ones, so any failure may lie."""
-    doubtful = {row.slurm_job_id for row in rows if row.state == "FAILED" and row.exit_code & 0xFF == 0}
+    """Yield the rows with their true exit codes: sacct's text takes 128 off the large ones, so any
+    failure may lie.
+    """
+    doubtful = {
+        row.slurm_job_id for row in rows if row.state == "FAILED" and row.exit_code & 0xFF == 0
+    }
     codes: dict[tuple[int, int], int] = {}
     for chunk in _chunks(sorted(doubtful), text.NAMES_PER_COMMAND):
         codes |= text.parse_sacct_json(answer(runner, text.sacct_json(chunk, since=since)))
     for row in rows:
         if row.slurm_job_id in doubtful:
-            yield replace(row, exit_code=codes.get((row.slurm_job_id, row.submitted_at), row.exit_code))
+            yield replace(
+                row, exit_code=codes.get((row.slurm_job_id, row.submitted_at), row.exit_code)
+            )
         else:
             yield row
 

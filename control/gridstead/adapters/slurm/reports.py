@@ -31,7 +31,8 @@ CREATE TABLE IF NOT EXISTS report (
 class SqliteReports:
     """Implements port ``ReportStore``; may be used from several threads.
 
-    A new file counts from the present time in milliseconds, so sequences grow even if the file is lost.
+    A new file counts from the present time in milliseconds, so sequences grow even if the file is
+    lost.
 
     Raises:
         ConfigError: If the file cannot be opened.
@@ -89,11 +90,18 @@ class SqliteReports:
             (sequence, _BATCH),
         )
         return tuple(
-            NodeReport(sequence=row[0], event=row[1], slurm_job_id=row[2], uid=row[3], occurred_at=row[4])
+            NodeReport(
+                sequence=row[0], event=row[1], slurm_job_id=row[2], uid=row[3], occurred_at=row[4]
+            )
             for row in rows
         )
 
     def _start_counting(self) -> None:
-        if self._database.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'report'").fetchone() is None:
+        if (
+            self._database.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'report'").fetchone()
+            is None
+        ):
             first = self._clock.now() * _MS_PER_S
-            self._database.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (first,))
+            self._database.execute(
+                "INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (first,)
+            )

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """slurmrestd, data parser v0.0.42, over its unix socket: what changes jobs.
 
-Rule 1: we are SlurmUser and every submission names uid *and* gid; an omitted gid would be SlurmUser's. Rule 2: an
-answer with errors is a failure whatever its status, and one without what was asked for is no answer. Rule 3: only an
-error about the request itself is a refusal; after anything else the effect is not known.
+Rule 1: we are SlurmUser and every submission names uid *and* gid; an omitted gid would be
+SlurmUser's. Rule 2: an answer with errors is a failure whatever its status, and one without what
+was asked for is no answer. Rule 3: only an error about the request itself is a refusal; after
+anything else the effect is not known.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ import httpx
 
 from gridstead.adapters.slurm.job import environment
 from gridstead.domain.submission import Submission
-from gridstead.errors import AssociationUnknown, GridsteadError, SchedulerUnavailable, SubmitRejected
+from gridstead.errors import (
+    AssociationUnknown,
+    GridsteadError,
+    SchedulerUnavailable,
+    SubmitRejected,
+)
 from gridstead.ports import Clock
 
 SLURM_USER = "slurm"
@@ -26,13 +32,15 @@ _RENEW_BEFORE_S = 300
 _TIMEOUT_S = 15.0
 _BASE = "http://slurmrestd/slurm/v0.0.42"
 
-# Errors about a request (slurm_errno.h): slurmctld's 2000-2999 and the parser's 9000-9999. Some only say "not now":
-# copy failed, writing to file, changing state, standby, disabled, association not known yet, use backup.
+# Errors about a request (slurm_errno.h): slurmctld's 2000-2999 and the parser's 9000-9999. Some
+# only say "not now": copy failed, writing to file, changing state, standby, disabled, association
+# not known yet, use backup.
 _REFUSALS = frozenset(range(2000, 3000)) | frozenset(range(9000, 10000))
 _UNKNOWN_ASSOCIATION = 2045
 _NOT_NOW = frozenset({2007, 2019, 2020, 2027, 2037, _UNKNOWN_ASSOCIATION, 2131})
 _ALREADY_ENDED = frozenset({2017, 2021})  # invalid job id, already done
-# A token is refused by slurmrestd, or by slurmctld behind it, which knows when the key of tokens has changed.
+# A token is refused by slurmrestd, or by slurmctld behind it, which knows when the key of tokens
+# has changed.
 _TOKEN_REFUSED = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED})
 
 
@@ -49,9 +57,18 @@ class Slurmrestd:
     """
 
     def __init__(
-        self, *, socket: Path, new_token: Callable[[], str], clock: Clock, partition: str, account: str, homes: Path
+        self,
+        *,
+        socket: Path,
+        new_token: Callable[[], str],
+        clock: Clock,
+        partition: str,
+        account: str,
+        homes: Path,
     ) -> None:
-        self._client = httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=_TIMEOUT_S)
+        self._client = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(socket)), timeout=_TIMEOUT_S
+        )
         self._new_token = new_token
         self._clock = clock
         self._partition = partition
@@ -68,12 +85,19 @@ class Slurmrestd:
         answer = self._call("POST", "/job/submit", what, body=body)
         slurm_job_id = answer.get("job_id")
         if not isinstance(slurm_job_id, int) or slurm_job_id <= 0:
-            raise SchedulerUnavailable(what, detail=f"the answer has no job id: {str(answer)[:200]!r}")
+            raise SchedulerUnavailable(
+                what, detail=f"the answer has no job id: {str(answer)[:200]!r}"
+            )
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int) -> None:
         """Ask for the end of a job; one that has ended or is unknown is left alone."""
-        self._call("DELETE", f"/job/{slurm_job_id}", f"could not cancel {slurm_job_id}", harmless=_ALREADY_ENDED)
+        self._call(
+            "DELETE",
+            f"/job/{slurm_job_id}",
+            f"could not cancel {slurm_job_id}",
+            harmless=_ALREADY_ENDED,
+        )
 
     def set_time_limit(self, slurm_job_id: int, time_limit_min: int) -> None:
         """Set a job's time limit; one that has ended or is unknown is left alone."""
@@ -100,7 +124,9 @@ class Slurmrestd:
             "cpus_per_task": resources.cpus_per_task,
             "memory_per_cpu": _number(resources.memory_per_cpu_mb),
             "time_limit": _number(submission.time_limit_min),
-            "environment": [f"{key}={value}" for key, value in environment(submission, home=home).items()],
+            "environment": [
+                f"{key}={value}" for key, value in environment(submission, home=home).items()
+            ],
             "current_working_directory": str(home),
             "standard_output": str(home / f"{name}.out"),
             "requeue": False,
@@ -135,11 +161,18 @@ class Slurmrestd:
                 return {}
             raise _failure(what, numbers, answer)
         if response.is_error:
-            raise SchedulerUnavailable(what, detail=f"slurmrestd answered {response.status_code} without a reason")
+            raise SchedulerUnavailable(
+                what, detail=f"slurmrestd answered {response.status_code} without a reason"
+            )
         return dict(answer)
 
-    def _send(self, method: str, path: str, body: Mapping[str, object] | None, *, fresh: bool) -> httpx.Response:
-        headers = {"X-SLURM-USER-NAME": SLURM_USER, "X-SLURM-USER-TOKEN": self._current_token(fresh=fresh)}
+    def _send(
+        self, method: str, path: str, body: Mapping[str, object] | None, *, fresh: bool
+    ) -> httpx.Response:
+        headers = {
+            "X-SLURM-USER-NAME": SLURM_USER,
+            "X-SLURM-USER-TOKEN": self._current_token(fresh=fresh),
+        }
         return self._client.request(method, f"{_BASE}{path}", json=body, headers=headers)
 
     def _current_token(self, *, fresh: bool) -> str:
@@ -153,14 +186,21 @@ class Slurmrestd:
 
 def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> GridsteadError:
     # What could not be done, and why not.
-    words = [(error.get("error_number"), error.get("description"), error.get("error")) for error in answer["errors"]]
+    words = [
+        (error.get("error_number"), error.get("description"), error.get("error"))
+        for error in answer["errors"]
+    ]
     told = [f"{number} {': '.join(filter(None, told))}" for number, *told in words]
     message = str(answer.get("job_submit_user_msg") or "").strip()
     detail = "slurmrestd: " + "; ".join([*told, *([message] if message else [])])[:500]
     if numbers == {_UNKNOWN_ASSOCIATION} and not answer.get("job_id"):
         return AssociationUnknown(what, detail=detail)
     refused = bool(numbers & _REFUSALS) and not numbers & _NOT_NOW and not answer.get("job_id")
-    return SubmitRejected(what, detail=detail) if refused else SchedulerUnavailable(what, detail=detail)
+    return (
+        SubmitRejected(what, detail=detail)
+        if refused
+        else SchedulerUnavailable(what, detail=detail)
+    )
 
 
 def _number(value: int) -> dict[str, object]:

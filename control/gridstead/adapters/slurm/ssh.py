@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm through ssh to the login node. Implements port ``Scheduler``.
 
-Rule 1: one connection is kept and shared; a command gets a channel of its own. Rule 2: the server's key is pinned, an
-unknown one is refused. Rule 3: only what failed before the command was sent is tried again.
+Rule 1: one connection is kept and shared; a command gets a channel of its own. Rule 2: the server's
+key is pinned, an unknown one is refused. Rule 3: only what failed before the command was sent is
+tried again.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class SshRunner:
             except (OSError, EOFError, paramiko.SSHException) as err:
                 self.close()
                 raise SchedulerUnavailable(
-                    f"could not run {command.argv[0]} on {self._access.endpoint}", detail=f"{type(err).__name__}: {err}"
+                    f"could not run {command.argv[0]} on {self._access.endpoint}",
+                    detail=f"{type(err).__name__}: {err}",
                 ) from err
 
     def close(self) -> None:
@@ -138,7 +140,9 @@ class SshScheduler:
     def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
         """Raise the limit of an attempt that carries this job key."""
         _check_job_key(job_key)
-        outcome = self._runner.run(wrapper.extend(slurm_job_id, job_key=job_key, time_limit_min=time_limit_min))
+        outcome = self._runner.run(
+            wrapper.extend(slurm_job_id, job_key=job_key, time_limit_min=time_limit_min)
+        )
         wrapper.check_done(outcome, f"could not extend {slurm_job_id}")
 
     def live(self) -> LiveSample:
@@ -160,9 +164,13 @@ class SshScheduler:
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
         if not self._wallets.holds(user):
-            return Gate(user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",))
+            return Gate(
+                user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",)
+            )
         paths = self._storage.of(user)
-        missing = wrapper.parse_missing(self._runner.run(wrapper.directories(paths)), paths, uid=user.uid)
+        missing = wrapper.parse_missing(
+            self._runner.run(wrapper.directories(paths)), paths, uid=user.uid
+        )
         if not missing and address not in self._associated:
             self._associate(address)
         return Gate(user=user, missing=missing)
@@ -178,7 +186,9 @@ class SshScheduler:
     def _associate(self, address: str) -> None:
         listing = answer(self._runner, text.associations(address, account=self._account))
         if not text.parse_associated(listing, address, account=self._account):
-            wrapper.check_done(self._runner.run(wrapper.associate(address)), f"could not associate {address}")
+            wrapper.check_done(
+                self._runner.run(wrapper.associate(address)), f"could not associate {address}"
+            )
         self._associated.add(address)
 
 
@@ -195,7 +205,11 @@ def _connect(access: SshAccess) -> fabric.Connection:
         port=int(port),
         config=fabric.Config(lazy=True, overrides={"load_ssh_configs": False}),
         connect_timeout=_CONNECT_TIMEOUT_S,
-        connect_kwargs={"key_filename": str(access.key_file), "look_for_keys": False, "allow_agent": False},
+        connect_kwargs={
+            "key_filename": str(access.key_file),
+            "look_for_keys": False,
+            "allow_agent": False,
+        },
     )
     connection.client.load_host_keys(str(access.known_hosts_file))
     connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
@@ -205,7 +219,9 @@ def _connect(access: SshAccess) -> fabric.Connection:
 
 
 def _open(connection: fabric.Connection) -> paramiko.Channel:
-    """Return a new channel. Fabric's own way waits an hour for a server that takes the request and says nothing."""
+    """Return a new channel. Fabric's own way waits an hour for a server that takes the request and
+    says nothing.
+    """
     return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's commands and their text, as pairs: a function renders the command, another reads what it prints.
+"""Slurm's commands and their text, as pairs: a function renders the command, another reads what it
+prints.
 
-Rule 1: nothing here runs anything. Rule 2: all times are Unix seconds, whatever the host's zone. Rule 3: what does not
-fit the format is an UnexpectedOutput, never a guess. Rule 4: the only field whose text a user may choose, the job's
-name, comes last, so that no name can move another field.
+Rule 1: nothing here runs anything. Rule 2: all times are Unix seconds, whatever the host's zone.
+Rule 3: what does not fit the format is an UnexpectedOutput, never a guess. Rule 4: the only field
+whose text a user may choose, the job's name, comes last, so that no name can move another field.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _ENVIRONMENT = {
     "SLURM_TIME_FORMAT": "%s",
 }
 
-# Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a job key (at most 162).
+# Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a
+# job key (at most 162).
 _SQUEUE_FIELDS = (
     ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10), ("SubmitTime", 14),
     ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16),
@@ -63,7 +65,8 @@ def squeue_one(slurm_job_id: int) -> Command:
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
     """Return the jobs of a squeue listing, in its order.
 
-    A row that does not fit is an error if it carries a job key, and left out if not: no stranger's job can blind us.
+    A row that does not fit is an error if it carries a job key, and left out if not: no stranger's
+    job can blind us.
     """
     return tuple(job for line in _squeue_lines(text) if (job := _squeue_attempt(line)) is not None)
 
@@ -78,7 +81,9 @@ def sacct(names: Iterable[str], *, since: int) -> Command:
 
 
 def parse_sacct(text: str) -> tuple[Attempt, ...]:
-    """Return the records of a sacct listing; their exit codes of 128 and more are wrong, see sacct_json."""
+    """Return the records of a sacct listing; their exit codes of 128 and more are wrong, see
+    sacct_json.
+    """
     return tuple(_sacct_attempt(line) for line in text.splitlines())
 
 
@@ -95,7 +100,10 @@ def parse_sacct_json(text: str) -> dict[tuple[int, int], int]:
     """Return the wait status (code << 8 | signal) by Slurm job id and time of submission."""
     try:
         jobs = json.loads(text)["jobs"]
-        return {(int(job["job_id"]), int(job["time"]["submission"])): _json_status(job["exit_code"]) for job in jobs}
+        return {
+            (int(job["job_id"]), int(job["time"]["submission"])): _json_status(job["exit_code"])
+            for job in jobs
+        }
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("sacct --json", text) from err
 
@@ -176,7 +184,9 @@ def _read(*argv: str) -> Command:
 
 
 def _squeue_lines(text: str) -> Iterator[str]:
-    """Yield one line per job: a piece too short to be a job is the rest of a name with a line break in it."""
+    """Yield one line per job: a piece too short to be a job is the rest of a name with a line break
+    in it.
+    """
     line = ""
     for piece in text.split("\n"):
         if len(piece) >= _SQUEUE_NAME_AT and line:
@@ -205,7 +215,9 @@ def _squeue_attempt(line: str) -> Attempt | None:
 
 
 def _read_squeue(values: list[str], *, name: str) -> Attempt:
-    job_id, uid, user, state, exit_code, submit, begin, end, used, limit, node_list, comment = values
+    job_id, uid, user, state, exit_code, submit, begin, end, used, limit, node_list, comment = (
+        values
+    )
     base = check_state(state, source="squeue")
     started_at = _squeue_start(base, begin, has_nodes=bool(node_list))
     ended_at = _time("squeue", end) if base in END_STATES else None
@@ -219,7 +231,8 @@ def _read_squeue(values: list[str], *, name: str) -> Attempt:
         submitted_at=_number("squeue", submit),
         started_at=started_at,
         ended_at=ended_at,
-        # While a job is alive Slurm may call it INVALID, as after a step of the clock, and nobody needs it.
+        # While a job is alive Slurm may call it INVALID, as after a step of the clock, and nobody
+        # needs it.
         suspended_s=0 if ended_at is None else _suspended_s(started_at, ended_at, _seconds(used)),
         exit_code=_status("squeue", exit_code),
         time_limit_min=None if limit in _UNLIMITED else _seconds(limit) // 60,
@@ -227,7 +240,9 @@ def _read_squeue(values: list[str], *, name: str) -> Attempt:
 
 
 def _squeue_start(state: str, begin: str, *, has_nodes: bool) -> int | None:
-    """Return when it started: a queued job shows a forecast there, one that was cancelled in the queue its end."""
+    """Return when it started: a queued job shows a forecast there, one that was cancelled in the
+    queue its end.
+    """
     if state not in STARTED_STATES and state not in END_STATES:
         return None
     return _time("squeue", begin) if has_nodes else None

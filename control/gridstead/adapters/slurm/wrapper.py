@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the login node, as pairs: the one program that the operator may run as root, and two look-ups.
+"""What is asked of the login node, as pairs: the one program that the operator may run as root, and
+two look-ups.
 
-The program's exit status says who must act: 0 done, 64 not understood, 69 refused by Slurm, anything else not known.
+The program's exit status says who must act: 0 done, 64 not understood, 69 refused by Slurm,
+anything else not known.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from pathlib import Path
 
 from gridstead.adapters.slurm.command import Command, CommandResult
 from gridstead.domain.submission import GridUser, Submission
-from gridstead.errors import GridsteadError, InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    SchedulerUnavailable,
+    SubmitRejected,
+    UnexpectedOutput,
+)
 
 _PROGRAM = ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
@@ -36,7 +44,11 @@ def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
         "gpus": resources.gpus,
         "time-limit-min": submission.time_limit_min,
     }
-    return _program("submit", options, json.dumps({"script": submission.script.text, "environment": dict(environment)}))
+    return _program(
+        "submit",
+        options,
+        json.dumps({"script": submission.script.text, "environment": dict(environment)}),
+    )
 
 
 def parse_submitted(outcome: CommandResult, what: str) -> int:
@@ -61,7 +73,11 @@ def cancel(slurm_job_id: int, *, job_key: str) -> Command:
 
 def extend(slurm_job_id: int, *, job_key: str, time_limit_min: int) -> Command:
     """Render the raising of the limit of a job that carries this job key."""
-    options = {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key, "time-limit-min": time_limit_min}
+    options = {
+        "slurm-job-id": slurm_job_id,
+        _JOB_KEY_OPTION: job_key,
+        "time-limit-min": time_limit_min,
+    }
     return _program("extend", options)
 
 
@@ -79,7 +95,9 @@ def check_done(outcome: CommandResult, what: str) -> None:
     """
     if outcome.exit_status == _DONE:
         return
-    failure: type[GridsteadError] = InvalidInput if outcome.exit_status == _NOT_UNDERSTOOD else SchedulerUnavailable
+    failure: type[GridsteadError] = (
+        InvalidInput if outcome.exit_status == _NOT_UNDERSTOOD else SchedulerUnavailable
+    )
     raise failure(what, detail=_told(outcome))
 
 
@@ -107,7 +125,9 @@ def parse_missing(outcome: CommandResult, paths: tuple[Path, ...], *, uid: int) 
     """Return the directories that are not there or not the user's, in words."""
     found = set(outcome.stdout.splitlines())
     return tuple(
-        f"directory {path} is not there for uid {uid}" for path in paths if f"{uid} directory {path}" not in found
+        f"directory {path} is not there for uid {uid}"
+        for path in paths
+        if f"{uid} directory {path}" not in found
     )
 
 

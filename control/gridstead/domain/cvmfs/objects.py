@@ -23,7 +23,9 @@ SHOWN = 80
 
 
 class Algorithm(Enum):
-    """How an object is hashed; the value follows the digest in a name, and the order is that of catalogs' flags."""
+    """How an object is hashed; the value follows the digest in a name, and the order is that of
+    catalogs' flags.
+    """
 
     SHA1 = ""
     RMD160 = "-rmd160"
@@ -100,7 +102,8 @@ def new_hasher(algorithm: Algorithm) -> Hasher:
 
 
 def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
-    """Return the name that a manifest, a catalog or a history gives an object: digits and perhaps an algorithm.
+    """Return the name that a manifest, a catalog or a history gives an object: digits and perhaps
+    an algorithm.
 
     Raises:
         RepositoryUntrusted: It is none.
@@ -124,14 +127,20 @@ def from_digest(digest: object, code: int, kind: ObjectKind) -> ObjectName:
     """
     algorithms = tuple(Algorithm)
     if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES or code >= len(algorithms):
-        raise RepositoryUntrusted(f"{str(digest)[:SHOWN]!r} of algorithm {code} is not a content hash")
+        raise RepositoryUntrusted(
+            f"{str(digest)[:SHOWN]!r} of algorithm {code} is not a content hash"
+        )
     return ObjectName(digest.hex(), algorithms[code], kind)
 
 
 def parse_path(path: str) -> ObjectName | None:
     """Return the object that lies at a path below its repository; None when no object can."""
     match = _PATH.fullmatch(path)
-    return ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4])) if match else None
+    return (
+        ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4]))
+        if match
+        else None
+    )
 
 
 def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -147,7 +156,9 @@ def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield piece
     if hasher.hexdigest() != name.digest:
         hint = "The server, or a cache or line on the way, alters what it gives; nothing of it was kept."
-        raise RepositoryUntrusted(f"object {name} is not what its name says", detail=f"{size} bytes", hint=hint)
+        raise RepositoryUntrusted(
+            f"object {name} is not what its name says", detail=f"{size} bytes", hint=hint
+        )
 
 
 def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[bytes, bytes]:
@@ -168,7 +179,9 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
     if not inflate.eof:
-        raise RepositoryUntrusted(f"object {name} is not whole, or too large", detail=f"limit {limit} bytes")
+        raise RepositoryUntrusted(
+            f"object {name} is not whole, or too large", detail=f"limit {limit} bytes"
+        )
     return packed, content
 
 
@@ -191,7 +204,9 @@ def inflated(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterat
                 content = inflate.decompress(left, BLOCK_BYTES)
                 size += len(content)
                 if size > limit:
-                    raise RepositoryUntrusted(f"object {name} is too large", detail=f"more than {limit} bytes unpacked")
+                    raise RepositoryUntrusted(
+                        f"object {name} is too large", detail=f"more than {limit} bytes unpacked"
+                    )
                 yield content
                 left = inflate.unconsumed_tail
     except zlib.error as error:
@@ -210,5 +225,7 @@ def limited(name: ObjectName, pieces: Iterable[bytes], limit: int) -> Iterator[b
     for piece in pieces:
         size += len(piece)
         if size > limit:
-            raise RepositoryUntrusted(f"object {name} is too large", detail=f"more than {limit} bytes")
+            raise RepositoryUntrusted(
+                f"object {name} is too large", detail=f"more than {limit} bytes"
+            )
         yield piece

@@ -16,7 +16,8 @@ class Revision:
     Attributes:
         number: Of the manifest.
         published_at: Unix seconds.
-        roots: Objects that name all of its content: catalog, certificate, perhaps history and metainfo.
+        roots: Objects that name all of its content: catalog, certificate, perhaps history and
+            metainfo.
         superseded_at: When another took its place, Unix seconds; None while it is served.
     """
 
@@ -34,8 +35,8 @@ class ReplicaState:
         revisions: Newest last; at most one is not superseded.
         last_snapshot: When a pull last ended well, Unix seconds; None for never.
         last_sweep: When old objects were last removed, Unix seconds; None for never.
-        doubted: Whether objects were being removed, by a sweep or a check, and that is not known to have ended: a
-            catalog that is here then does not prove that what it names is.
+        doubted: Whether objects were being removed, by a sweep or a check, and that is not known to
+            have ended: a catalog that is here then does not prove that what it names is.
         whitelist_expires_at: Unix seconds; None before the first pull.
         failure: What the last run failed with, in words; empty after one that did not.
     """
@@ -98,9 +99,15 @@ def to_revision(manifest: Manifest) -> Revision:
 
 
 def take(state: ReplicaState, revision: Revision, *, now: int) -> ReplicaState:
-    """Return the state in which a revision is the one that is served; the one before is superseded from now on."""
+    """Return the state in which a revision is the one that is served; the one before is superseded
+    from now on.
+    """
     current = state.current
-    if current is not None and current.roots == revision.roots and current.number == revision.number:
+    if (
+        current is not None
+        and current.roots == revision.roots
+        and current.number == revision.number
+    ):
         return state
     older = tuple(
         replace(one, superseded_at=now) if one.superseded_at is None else one
@@ -113,7 +120,12 @@ def take(state: ReplicaState, revision: Revision, *, now: int) -> ReplicaState:
 def retain(state: ReplicaState, *, now: int, keep_s: int) -> ReplicaState:
     """Return the state without revisions that were superseded longer ago than that.
 
-    Clients go on with a revision until they look for the next, so one that was just superseded is still read.
+    Clients go on with a revision until they look for the next, so one that was just superseded is
+    still read.
     """
-    kept = (one for one in state.revisions if one.superseded_at is None or one.superseded_at > now - keep_s)
+    kept = (
+        one
+        for one in state.revisions
+        if one.superseded_at is None or one.superseded_at > now - keep_s
+    )
     return replace(state, revisions=tuple(kept))

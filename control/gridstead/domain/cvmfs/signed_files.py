@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two signed letters of a repository: the manifest names all content, the whitelist names signers.
+"""The two signed letters of a repository: the manifest names all content, the whitelist names
+signers.
 
-A letter is lines of text, a line `--`, the hash of the text, and a signature of that hash in raw bytes. What is parsed
-here is not yet believed: trust.py says what must hold.
+A letter is lines of text, a line `--`, the hash of the text, and a signature of that hash in raw
+bytes. What is parsed here is not yet believed: trust.py says what must hold.
 """
 
 from __future__ import annotations
@@ -144,11 +145,19 @@ def parse_whitelist(raw: bytes) -> Whitelist:
         RepositoryUntrusted: It is none, or wants what we do not do: PKCS#7 or a chain of CAs.
     """
     signed_file = parse_signed_file(raw, "whitelist")
-    if len(signed_file.lines) < 3 or signed_file.lines[1][:1] != "E" or signed_file.lines[2][:1] != "N":
-        raise RepositoryUntrusted("whitelist is not complete", detail=f"{len(signed_file.lines)} lines")
+    if (
+        len(signed_file.lines) < 3
+        or signed_file.lines[1][:1] != "E"
+        or signed_file.lines[2][:1] != "N"
+    ):
+        raise RepositoryUntrusted(
+            "whitelist is not complete", detail=f"{len(signed_file.lines)} lines"
+        )
     issued, expires, name, *rest = signed_file.lines
     if {"Vpkcs7", "Wcachain"} & set(rest):
-        raise RepositoryUntrusted("cannot check this whitelist", detail="it is of the PKCS#7 or CA chain form")
+        raise RepositoryUntrusted(
+            "cannot check this whitelist", detail="it is of the PKCS#7 or CA chain form"
+        )
     found = [match for line in rest[:MAX_FINGERPRINTS] if (match := _FINGERPRINT.fullmatch(line))]
     return Whitelist(
         signed_file=signed_file,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a repository's tree shows: names, and what is behind them.
 
-A path begins with a slash and does not end with one; the root's is empty. Catalogs list rows under the MD5 of their
-path. What is parsed here was signed, but who signed it may have been deceived.
+A path begins with a slash and does not end with one; the root's is empty. Catalogs list rows under
+the MD5 of their path. What is parsed here was signed, but who signed it may have been deceived.
 Source: the format as docs/explanation/cvmfs.md tells it.
 """
 
@@ -143,14 +143,23 @@ def parse_entry(row: Row, folder: str) -> TreeEntry:
     if "/" in name or "\0" in name + target or name in {".", ".."}:
         raise RepositoryUntrusted(f"{name[:SHOWN]!r} in {folder[:SHOWN]!r} is not a name")
     mode, links = _number(row.mode, "mode"), _number(row.hardlinks, "links")
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode) or stat.S_IFMT(mode) in _SPECIAL):
-        raise RepositoryUntrusted(f"{name[:SHOWN]!r} in {folder[:SHOWN]!r} is of no kind", detail=f"mode {mode:o}")
+    if not (
+        stat.S_ISREG(mode)
+        or stat.S_ISDIR(mode)
+        or stat.S_ISLNK(mode)
+        or stat.S_IFMT(mode) in _SPECIAL
+    ):
+        raise RepositoryUntrusted(
+            f"{name[:SHOWN]!r} in {folder[:SHOWN]!r} is of no kind", detail=f"mode {mode:o}"
+        )
     group = links >> _GROUP_AT
     whole = f"{folder}/{name}" if name else folder
     return TreeEntry(
         name=name,
         mode=mode,
-        size=len(target.encode("utf-8", "surrogateescape")) if stat.S_ISLNK(mode) else _number(row.size, "size"),
+        size=len(target.encode("utf-8", "surrogateescape"))
+        if stat.S_ISLNK(mode)
+        else _number(row.size, "size"),
         mtime=row.mtime if isinstance(row.mtime, int) and 0 <= row.mtime <= MAX_SIZE else 0,
         uid=_number(row.uid, "owner"),
         gid=_number(row.gid, "group"),
@@ -175,7 +184,9 @@ def whole_of(entry: TreeEntry) -> tuple[Piece, ...]:
     return (piece_of(entry, 0, entry.size, entry.digest, ObjectKind.FILE),)
 
 
-def chunks_of(entry: TreeEntry, rows: tuple[tuple[object, object, object], ...]) -> tuple[Piece, ...]:
+def chunks_of(
+    entry: TreeEntry, rows: tuple[tuple[object, object, object], ...]
+) -> tuple[Piece, ...]:
     """Return the content of a chunked file, from first to last.
 
     Args:
@@ -192,10 +203,14 @@ def chunks_of(entry: TreeEntry, rows: tuple[tuple[object, object, object], ...])
     end = 0
     for piece in pieces:
         if piece.offset != end:
-            raise RepositoryUntrusted(f"chunks of {entry.name[:SHOWN]!r} do not join", detail=f"at byte {end}")
+            raise RepositoryUntrusted(
+                f"chunks of {entry.name[:SHOWN]!r} do not join", detail=f"at byte {end}"
+            )
         end += piece.size
     if end != entry.size:
-        raise RepositoryUntrusted(f"chunks of {entry.name[:SHOWN]!r} are not all of it", detail=f"{end} bytes")
+        raise RepositoryUntrusted(
+            f"chunks of {entry.name[:SHOWN]!r} are not all of it", detail=f"{end} bytes"
+        )
     return pieces
 
 
@@ -207,13 +222,17 @@ def piece_of(entry: TreeEntry, offset: int, size: int, digest: object, kind: Obj
     """
     packing = entry.flags >> _PACKING_AT & _PACKING
     if packing not in {_ZLIB, _PLAIN}:
-        raise RepositoryUntrusted(f"{entry.name[:SHOWN]!r} is packed in an unknown way", detail=f"number {packing}")
+        raise RepositoryUntrusted(
+            f"{entry.name[:SHOWN]!r} is packed in an unknown way", detail=f"number {packing}"
+        )
     name = from_digest(digest, entry.flags >> _ALGORITHM_AT & _ALGORITHM, kind)
     return Piece(name=name, offset=offset, size=size, packed=packing == _ZLIB)
 
 
 def _md5(text: str) -> bytes:
-    return hashlib.md5(text.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest()  # the format's choice
+    return hashlib.md5(
+        text.encode("utf-8", "surrogateescape"), usedforsecurity=False
+    ).digest()  # the format's choice
 
 
 def _inode(text: str) -> int:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of a repository's letters, beside their signatures, before anything of it is believed."""
+"""What must hold of a repository's letters, beside their signatures, before anything of it is
+believed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def check_whitelist(whitelist: Whitelist, *, name: str, now: int) -> None:
         RepositoryUntrusted: So it is.
     """
     if whitelist.name != name:
-        raise RepositoryUntrusted(f"whitelist is not of {name}", detail=f"it names {whitelist.name[:255]!r}")
+        raise RepositoryUntrusted(
+            f"whitelist is not of {name}", detail=f"it names {whitelist.name[:255]!r}"
+        )
     if now >= whitelist.expires_at:
         days = (now - whitelist.expires_at) // 86400
         raise RepositoryUntrusted(
@@ -51,13 +55,20 @@ def check_manifest(manifest: Manifest, *, name: str) -> None:
         RepositoryUntrusted: So it is.
     """
     if manifest.name != name:
-        raise RepositoryUntrusted(f"manifest is not of {name}", detail=f"it names {manifest.name[:255]!r}")
+        raise RepositoryUntrusted(
+            f"manifest is not of {name}", detail=f"it names {manifest.name[:255]!r}"
+        )
 
 
 def check_succession(
-    before: tuple[Manifest, Whitelist], manifest: Manifest, whitelist: Whitelist, *, hint: str = ROLLBACK
+    before: tuple[Manifest, Whitelist],
+    manifest: Manifest,
+    whitelist: Whitelist,
+    *,
+    hint: str = ROLLBACK,
 ) -> None:
-    """Refuse to go back: to an older revision, to another content of the same one, or to an older whitelist.
+    """Refuse to go back: to an older revision, to another content of the same one, or to an older
+    whitelist.
 
     An older whitelist may name signers that are no longer trusted.
 
@@ -79,4 +90,6 @@ def check_succession(
         detail = f"root catalog {theirs.catalog}, here {ours.catalog}"
         raise RepositoryUntrusted(told, detail=detail, hint=hint)
     if whitelist.issued_at < before[1].issued_at:
-        raise RepositoryUntrusted(f"whitelist of {ours.name} is older than the one that is here", hint=hint)
+        raise RepositoryUntrusted(
+            f"whitelist of {ours.name} is older than the one that is here", hint=hint
+        )

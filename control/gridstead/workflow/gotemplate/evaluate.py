@@ -63,7 +63,10 @@ class _Run:
                 case Text():
                     self._write(node.text, 0)
                 case Output():
-                    self._write(self._text(self._pipe(node.pipe, dot, scopes), node.pipe.line), node.pipe.line)
+                    self._write(
+                        self._text(self._pipe(node.pipe, dot, scopes), node.pipe.line),
+                        node.pipe.line,
+                    )
                 case Assign():
                     self._assign(node, dot, scopes)
                 case TemplateBlock():
@@ -83,7 +86,11 @@ class _Run:
 
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(node.pipe, dot, scopes)
-        scope = scopes[-1] if node.new else next((each for each in reversed(scopes) if node.name in each), None)
+        scope = (
+            scopes[-1]
+            if node.new
+            else next((each for each in reversed(scopes) if node.name in each), None)
+        )
         if scope is None:
             raise broken(node.pipe.line, f"has no variable {shorten(node.name)}")
         scope[node.name] = value
@@ -101,7 +108,9 @@ class _Run:
     def _range(self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]) -> None:
         line = block.pipe.line
         if isinstance(value, int) and not isinstance(value, bool):
-            pairs: list[tuple[Value, Value]] = [(number, number) for number in range(min(value, MAX_WORK))]
+            pairs: list[tuple[Value, Value]] = [
+                (number, number) for number in range(min(value, MAX_WORK))
+            ]
         elif isinstance(value, Mapping):
             pairs = sorted(value.items())
         elif isinstance(value, list | tuple) or value is None:
@@ -112,7 +121,11 @@ class _Run:
             self.nodes(block.otherwise, dot, scopes)
         for pair in pairs:
             self._count(line)
-            named = dict(zip(block.names, pair[2 - len(block.names) :], strict=True)) if block.names else {}
+            named = (
+                dict(zip(block.names, pair[2 - len(block.names) :], strict=True))
+                if block.names
+                else {}
+            )
             self.nodes(block.body, pair[1], [*scopes, named])
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:

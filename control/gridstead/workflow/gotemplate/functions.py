@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of templates: those of Go's own that need nothing but their arguments, and the usual ones of sprig.
+"""Functions of templates: those of Go's own that need nothing but their arguments, and the usual
+ones of sprig.
 
 None reads anything but its arguments. What could become large says how large before it is made.
 """
@@ -56,7 +57,9 @@ def index(value: Value, *keys: Value) -> Value:
 def _to_yaml(value: Value) -> str:
     if value in ((), [], {}, None):
         return ""
-    return yaml.dump(_plain(value), Dumper=_Quoting, sort_keys=False, allow_unicode=True, width=10**6).rstrip("\n")
+    return yaml.dump(
+        _plain(value), Dumper=_Quoting, sort_keys=False, allow_unicode=True, width=10**6
+    ).rstrip("\n")
 
 
 def _plain(value: Value) -> Value:
@@ -67,14 +70,20 @@ def _plain(value: Value) -> Value:
 
 
 class _Quoting(yaml.CSafeDumper):
-    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2 it is a number."""
+    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2
+    it is a number.
+    """
 
 
-_Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+_Quoting.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+)
 
 
 def _quote(*values: Value) -> str:
-    return " ".join(_UNSEEN.sub(_escaped, json.dumps(to_text(value), ensure_ascii=False)) for value in values)
+    return " ".join(
+        _UNSEEN.sub(_escaped, json.dumps(to_text(value), ensure_ascii=False)) for value in values
+    )
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -122,13 +131,17 @@ def _printf(form: str, *values: Value) -> str:
     def shown(match: re.Match[str]) -> str:
         if match[1] is None:
             raise ValueError("has a form that is not offered; there are %s, %v, %d, %q and %t")
-        return "%" if match[1] == "%" else (_quote if match[1] == "q" else to_text)(next(rest, None))
+        return (
+            "%" if match[1] == "%" else (_quote if match[1] == "q" else to_text)(next(rest, None))
+        )
 
     return _VERB.sub(shown, form)
 
 
 def _same(first: Value, *others: Value) -> bool:
-    return any(first == other and isinstance(first, bool) == isinstance(other, bool) for other in others)
+    return any(
+        first == other and isinstance(first, bool) == isinstance(other, bool) for other in others
+    )
 
 
 def _ordered(holds: Callable[[Value, Value], bool]) -> Callable[..., bool]:

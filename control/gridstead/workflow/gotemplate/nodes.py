@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 from gridstead.errors import InvalidWorkflow, Problem
 
-Value: TypeAlias = Any  # what a template can hold: text, numbers, flags, nothing, lists and mappings
+Value: TypeAlias = (
+    Any  # what a template can hold: text, numbers, flags, nothing, lists and mappings
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,9 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """Commands, each of which gets the value of the one before as its last argument; a command is its operands."""
+    """Commands, each of which gets the value of the one before as its last argument; a command is
+    its operands.
+    """
 
     commands: tuple[tuple[Operand, ...], ...]
     line: int

@@ -135,7 +135,8 @@ class _Parser:
         if position >= len(self.source):
             raise broken(line, "has an action that does not end")
         raise broken(
-            line, f"has {shorten(self.source[position : position + 10])!r} in an action, which cannot stand there"
+            line,
+            f"has {shorten(self.source[position : position + 10])!r} in an action, which cannot stand there",
         )
 
     def _node(self, action: _Action) -> None:

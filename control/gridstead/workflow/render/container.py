@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands in containers: which images a job needs, and how a task starts one.
 
-What the task does on its node is in ``templates/container.sh``; here are only the words that it is told.
+What the task does on its node is in ``templates/container.sh``; here are only the words that it is
+told.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
 
 
 def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
-    """Return who to be at each registry: variables of the job's environment; user and password on a line each."""
+    """Return who to be at each registry: variables of the job's environment; user and password on a
+    line each.
+    """
     accesses = access_numbers(containers(workflow))
     return {f"GRIDSTEAD_REGISTRY_{number}": "\n".join(key[1:]) for key, number in accesses.items()}
 

@@ -21,10 +21,12 @@ class RenderContext:
         images: Numbers of the images of the whole.
         accesses: Numbers of the names and passwords at registries.
         tunnels: Files of the tunnels of the whole.
-        parts: Its numbers from the outside in, each from 1, with the names of lists that are not the usual one.
-        variables: What loops around it give it: name, and the variable of the script that holds the value.
-        handles: Launched steps that it can wait for: handle in lower case, and their number; lists of steps
-            add to their own.
+        parts: Its numbers from the outside in, each from 1, with the names of lists that are not
+            the usual one.
+        variables: What loops around it give it: name, and the variable of the script that holds the
+            value.
+        handles: Launched steps that it can wait for: handle in lower case, and their number; lists
+            of steps add to their own.
         signals: What launches around it may send.
         in_module: Whether it is a step of a module.
     """

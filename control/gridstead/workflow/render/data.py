@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job's data: what fetches them before the steps and sends them after.
 
-curl speaks to the web and rclone to S3 stores. What they must not be told on a command line that everybody can read
-is in files of their own kinds, ``$private/input`` and ``$private/output``.
+curl speaks to the web and rclone to S3 stores. What they must not be told on a command line that
+everybody can read is in files of their own kinds, ``$private/input`` and ``$private/output``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ def send(workflow: Workflow) -> tuple[str, str]:
     if place.http:
         return "", fill("http_output.sh", target=_curl_url(place.http, "output"))
     assert place.s3, "there is one of both"
-    how = fill("s3_output.sh", action="sync" if place.s3.delete_sync else "copy", remote=quote(_remote(place.s3)))
+    how = fill(
+        "s3_output.sh",
+        action="sync" if place.s3.delete_sync else "copy",
+        remote=quote(_remote(place.s3)),
+    )
     if workflow.continuous_output_sync:
         return how + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
     return how, fill("s3_output_end.sh")
@@ -80,7 +84,9 @@ def _escaped(text: str) -> str:
 def _file_name(url: str) -> str:
     """Return the name of the file that a URL gives: the last part of its path, if that can be one."""
     name = unquote(urlsplit(url).path.rpartition("/")[2])
-    plain = "".join(char if char.isprintable() and char != "/" else "_" for char in name)[:128].lstrip(".")
+    plain = "".join(char if char.isprintable() and char != "/" else "_" for char in name)[
+        :128
+    ].lstrip(".")
     return re.sub("^-", "_", plain) or _NAMELESS
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of steps: how a task enters one, and what tunnels need to know.
 
-What happens on a task's node is in ``templates/network.sh``; here are only the words that it is told. Keys go there by
-srun's input, so that they lie in no file that outlives a step; ``--`` ends what is for one tunnel.
+What happens on a task's node is in ``templates/network.sh``; here are only the words that it is
+told. Keys go there by srun's input, so that they lie in no file that outlives a step; ``--`` ends
+what is for one tunnel.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from ipaddress import ip_interface
 
 from gridstead.workflow.render.context import RenderContext, all_steps
 from gridstead.workflow.render.shell_text import fill, quote
-from gridstead.workflow.schema import Bore, NetworkInterface, StepRun, VirtualNetwork, Wireguard, Workflow
+from gridstead.workflow.schema import (
+    Bore,
+    NetworkInterface,
+    StepRun,
+    VirtualNetwork,
+    Wireguard,
+    Workflow,
+)
 from gridstead.workflow.schema.run import HOST
 
 KEEPALIVE_S = 20
@@ -25,20 +33,28 @@ def network_secrets(workflow: Workflow) -> Mapping[str, str]:
 
 
 def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
-    """Return the file of ``$private`` that tells of each tunnel; those that need none are not among them."""
+    """Return the file of ``$private`` that tells of each tunnel; those that need none are not among
+    them.
+    """
     numbers = _numbers(workflow)
     ends = {
         (network.name, address): f"vnet-{number}-{end}"
         for number, network in enumerate(workflow.virtual_networks, 1)
         for end, address in enumerate(_ends(workflow, network), 1)
     }
-    files = {each: f"network-{numbers[text]}" for each in _interfaces(workflow) if (text := _told(each))}
-    return files | {each: ends[each.vnet.name, each.vnet.address] for each in _interfaces(workflow) if each.vnet}
+    files = {
+        each: f"network-{numbers[text]}" for each in _interfaces(workflow) if (text := _told(each))
+    }
+    return files | {
+        each: ends[each.vnet.name, each.vnet.address] for each in _interfaces(workflow) if each.vnet
+    }
 
 
 def has_namespaces(workflow: Workflow) -> bool:
     """Return whether any step has a network of its own."""
-    return any(step.run and step.run.network != HOST for step in all_steps(workflow.steps)) or is_networked(workflow)
+    return any(
+        step.run and step.run.network != HOST for step in all_steps(workflow.steps)
+    ) or is_networked(workflow)
 
 
 def is_networked(workflow: Workflow) -> bool:
@@ -47,13 +63,21 @@ def is_networked(workflow: Workflow) -> bool:
 
 
 def enter(run: StepRun, place: RenderContext) -> str:
-    """Return the lines of a step that put its network around the words that start its task; empty for the host's."""
+    """Return the lines of a step that put its network around the words that start its task; empty
+    for the host's.
+    """
     if run.network == HOST:
         return ""
     ids = ("", "") if run.container else (run.map_uid, run.map_gid)
     words = [run.network, *(quote("" if number is None else str(number)) for number in ids)]
-    words += [quote(" ".join(run.dns)), "none", *(word for each in run.interfaces for word in _option(each))]
-    files = [f'"$private/{place.tunnels[each]}"' for each in run.interfaces if each in place.tunnels]
+    words += [
+        quote(" ".join(run.dns)),
+        "none",
+        *(word for each in run.interfaces for word in _option(each)),
+    ]
+    files = [
+        f'"$private/{place.tunnels[each]}"' for each in run.interfaces if each in place.tunnels
+    ]
     told = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
     return f'{told}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
 

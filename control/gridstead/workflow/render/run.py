@@ -18,7 +18,9 @@ MPI = {
     "pmi2": "pmi2",
     "pmix_v4": "pmix",
 }  # whichever version of PMIx the node has: they understand each other
-_SAY_STEP = '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # this shell starts srun
+_SAY_STEP = (
+    '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # this shell starts srun
+)
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
@@ -77,8 +79,8 @@ def _options(run: StepRun, place: RenderContext) -> Iterable[str]:
 def _enter(directory: str) -> str:
     """Return what goes before a command to run it in a directory.
 
-    Each task makes and enters it, as it may be one of the node's own; srun's --chdir looks for it before the task's
-    private /tmp is there.
+    Each task makes and enters it, as it may be one of the node's own; srun's --chdir looks for it
+    before the task's private /tmp is there.
     """
     return f"/bin/sh -c {quote(_ENTER)} {quote(directory)} "
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A workflow as a batch script: text in, text out, the same script for the same workflow.
 
-Rule 1: text of the customer stands in the script only as one quoted word, after the first command, so that it is no
-command of ours, no directive of Slurm (sbatch reads ``#SBATCH`` only before the first command) and no line end that
-Slurm refuses. Rule 2: the customer's variables are set only in the subshell of a step, so the rest of the script does
-not depend on them. Rule 3: no secret is ever in the text.
+Rule 1: text of the customer stands in the script only as one quoted word, after the first command,
+so that it is no command of ours, no directive of Slurm (sbatch reads ``#SBATCH`` only before the
+first command) and no line end that Slurm refuses. Rule 2: the customer's variables are set only in
+the subshell of a step, so the rest of the script does not depend on them. Rule 3: no secret is ever
+in the text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from gridstead.workflow.schema import Workflow
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 BORE = "/opt/gridstead/venv/bin/gridstead-bore"
 CACHE = "/opt/cache"
-MAX_SECRETS_BYTES = 120 * 1024  # Linux takes less than 128 KiB in one variable, and there is more in an environment
+MAX_SECRETS_BYTES = (
+    120 * 1024
+)  # Linux takes less than 128 KiB in one variable, and there is more in an environment
 
 FINISH_SECRETS = '  rm -rf -- "$private"\n'
 
@@ -51,23 +54,28 @@ class ScriptPaths:
     cache: str = CACHE
 
 
-def render(workflow: Workflow, *, secrets_beside: bool = True, site: ScriptPaths | None = None) -> str:
+def render(
+    workflow: Workflow, *, secrets_beside: bool = True, site: ScriptPaths | None = None
+) -> str:
     """Return the batch script of a workflow.
 
     Args:
         workflow: What to run.
-        secrets_beside: Whether the script's environment will hold the secrets it needs. Without them a workflow that
-            wants logging runs without it, and its output says so.
+        secrets_beside: Whether the script's environment will hold the secrets it needs. Without
+            them a workflow that wants logging runs without it, and its output says so.
         site: Paths on the nodes; the usual ones if not given.
 
     Raises:
-        InvalidInput: The workflow has secrets of its own and they cannot be beside the script; or it makes a script, or
-            secrets, larger than a job can have.
+        InvalidInput: The workflow has secrets of its own and they cannot be beside the script; or
+            it makes a script, or secrets, larger than a job can have.
     """
     site = site or ScriptPaths()
     own = secrets_of(workflow)
     if own and not secrets_beside:
-        raise InvalidInput("cannot run this workflow on this provider", detail="it cannot pass secrets beside a script")
+        raise InvalidInput(
+            "cannot run this workflow on this provider",
+            detail="it cannot pass secrets beside a script",
+        )
     secret_bytes = sum(len(value.encode()) for value in own.values())
     if secret_bytes > MAX_SECRETS_BYTES:
         raise too_large("what it keeps beside its script", secret_bytes, MAX_SECRETS_BYTES)
@@ -103,7 +111,9 @@ def render(workflow: Workflow, *, secrets_beside: bool = True, site: ScriptPaths
         helpers=helpers(workflow, bore=site.bore).lstrip("\n"),
         steps=steps.functions.strip("\n"),
         before=virtual_networks(workflow) + before,
-        call=f"code=0\n{steps.call} || code=$?" if workflow.continuous_output_sync else f"{steps.call} || exit",
+        call=f"code=0\n{steps.call} || code=$?"
+        if workflow.continuous_output_sync
+        else f"{steps.call} || exit",
         after=after,
     )
     size = len(script.encode())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job needs to know and its script must not hold: it comes in the environment and goes into private files."""
+"""What a job needs to know and its script must not hold: it comes in the environment and goes into
+private files.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _LOGGER = (
 
 
 def secrets_of(workflow: Workflow) -> Mapping[str, str]:
-    """Return the customer's own secrets: variables that must be in the job's environment, and their values."""
+    """Return the customer's own secrets: variables that must be in the job's environment, and their
+    values.
+    """
     found = {"GRIDSTEAD_INPUT": input_access(workflow), "GRIDSTEAD_OUTPUT": output_access(workflow)}
     return {variable: text for variable, text in found.items() if text} | {
         **registry_secrets(workflow), **network_secrets(workflow),
@@ -25,7 +29,9 @@ def secrets_of(workflow: Workflow) -> Mapping[str, str]:
 
 
 def put_away(workflow: Workflow, *, logging: bool) -> str:
-    """Return the part of the script that takes secrets out of the environment; empty if there are none."""
+    """Return the part of the script that takes secrets out of the environment; empty if there are
+    none.
+    """
     files: dict[str, tuple[str, ...]] = {"logger": _LOGGER} if logging else {}
     files |= {_file(variable): (variable,) for variable in secrets_of(workflow)}
     if not files:
@@ -36,7 +42,9 @@ def put_away(workflow: Workflow, *, logging: bool) -> str:
 
 
 def _tell(name: str, variables: tuple[str, ...]) -> str:
-    """Return the line that says a file's name and its text, a line of it for each variable; NUL ends both."""
+    """Return the line that says a file's name and its text, a line of it for each variable; NUL
+    ends both.
+    """
     values = " ".join(f'"${{{variable}:-}}"' for variable in variables)
     lines = "%s\\n" * len(variables)
     return f"      printf '{name}\\0{lines}\\0' {values}\n"

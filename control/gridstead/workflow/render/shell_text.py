@@ -22,7 +22,8 @@ class _ShellTemplate(Template):
 
 
 def quote(text: str) -> str:
-    """Return the text as one word of bash that stands for exactly this text, on lines without control characters.
+    """Return the text as one word of bash that stands for exactly this text, on lines without
+    control characters.
 
     Any character is allowed but NUL.
     """
@@ -50,9 +51,15 @@ def fill(template: str, **values: object) -> str:
 
 def too_large(what: str, size: int, most: int) -> InvalidInput:
     """Return the error of a workflow of which something takes so many bytes, or more."""
-    return InvalidInput("cannot run this workflow", detail=f"{what} takes at least {size} bytes; {most} are allowed")
+    return InvalidInput(
+        "cannot run this workflow", detail=f"{what} takes at least {size} bytes; {most} are allowed"
+    )
 
 
 @cache
 def _template(name: str) -> _ShellTemplate:
-    return _ShellTemplate(resources.files("gridstead.workflow").joinpath("templates", name).read_text(encoding="utf-8"))
+    return _ShellTemplate(
+        resources.files("gridstead.workflow")
+        .joinpath("templates", name)
+        .read_text(encoding="utf-8")
+    )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps and their order: one function of the script for each step, which calls those of the steps in it.
+"""Steps and their order: one function of the script for each step, which calls those of the steps
+in it.
 
-A function returns the step's code; nothing depends on bash's errexit. ``templates/control.sh`` and what stands beside
-it say how lists of functions run.
+A function returns the step's code; nothing depends on bash's errexit. ``templates/control.sh`` and
+what stands beside it say how lists of functions run.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
-# How long a step is asked for that waits for what it needs: what one node cannot give at all would never come. How long
-# srun waits at a time: slurmctld does not wake one that came before its nodes did. How long a new slurmctld is given: a
-# node that could not tell it the end of a step, which holds what the next one needs, tells it a minute later.
+# How long a step is asked for that waits for what it needs: what one node cannot give at all would
+# never come. How long srun waits at a time: slurmctld does not wake one that came before its nodes
+# did. How long a new slurmctld is given: a node that could not tell it the end of a step, which
+# holds what the next one needs, tells it a minute later.
 ASKING_S = {"patience": 60, "wait": 5, "most": 180}
 
 
@@ -64,7 +66,10 @@ def helpers(workflow: Workflow, *, bore: str) -> str:
         ("start.sh", any(step.run for step in found)),
         ("condition.sh", any(step.if_ is not None for step in found)),
         ("handlers.sh", any(step.catch or step.finally_ for step in found)),
-        ("branch.sh", launches or parallel or workflow.continuous_output_sync or is_networked(workflow)),
+        (
+            "branch.sh",
+            launches or parallel or workflow.continuous_output_sync or is_networked(workflow),
+        ),
         ("parallel.sh", parallel),
         ("launch.sh", launches),
         ("module.sh", any(step.use for step in found)),
@@ -82,7 +87,9 @@ def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:
     for number, step in enumerate(steps, 1):
         entered = inside.step(number, *names)
         functions += _step(step, entered)
-        if len(functions) > MAX_SCRIPT_BYTES:  # a small workflow can make so much that the rest must not be made
+        if (
+            len(functions) > MAX_SCRIPT_BYTES
+        ):  # a small workflow can make so much that the rest must not be made
             raise too_large("its script", len(functions), MAX_SCRIPT_BYTES)
         calls.append(f"step_{entered.number}")
         if step.launch:
@@ -90,16 +97,21 @@ def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:
             inside.handles[(step.launch.handle_name or "").lower()] = entered.number
     order = " ".join(calls)
     return Steps(
-        functions=functions, call=f"settled '{' '.join(launched)}' {order}" if launched else f"in_order {order}"
+        functions=functions,
+        call=f"settled '{' '.join(launched)}' {order}" if launched else f"in_order {order}",
     )
 
 
 def _step(step: Step, place: RenderContext) -> str:
-    """Return a step's functions: what it does, around that what is done when it fails, and what comes before."""
+    """Return a step's functions: what it does, around that what is done when it fails, and what
+    comes before.
+    """
     function = f"step_{place.number}"
     handled = bool(step.catch or step.finally_)
     guarded = bool(step.depends_on or step.if_ is not None)
-    inner = f"{function}_launched" if step.launch else f"{function}_unguarded" if guarded else function
+    inner = (
+        f"{function}_launched" if step.launch else f"{function}_unguarded" if guarded else function
+    )
     text = _handled(step, inner, place) if handled else _body(step, inner, place)
     if step.launch:
         start = f"{function}_start" if guarded else function
@@ -113,11 +125,15 @@ def _step(step: Step, place: RenderContext) -> str:
 
 def _guarded(step: Step, inner: str, place: RenderContext) -> str:
     function = f"step_{place.number}"
-    waits = "".join(f"  await {place.handles[handle.lower()]} || return\n" for handle in step.depends_on)
+    waits = "".join(
+        f"  await {place.handles[handle.lower()]} || return\n" for handle in step.depends_on
+    )
     if step.if_ is None:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     script = f"[[ {step.if_} ]] && exit 10; exit 11"
-    condition = fill("holds.sh", function=function, surroundings=place.surroundings, script=quote(script))
+    condition = fill(
+        "holds.sh", function=function, surroundings=place.surroundings, script=quote(script)
+    )
     call = f"when {quote(place.title)} {function}_if {inner}"
     return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
@@ -169,10 +185,18 @@ def _module(use: StepUse, function: str, place: RenderContext) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
     outer = {name: variable for name, variable in place.variables.items() if name not in use.inputs}
-    inside = _list(use.module.steps, replace(place, variables=outer, handles=ChainMap(), in_module=True), "module")
+    inside = _list(
+        use.module.steps,
+        replace(place, variables=outer, handles=ChainMap(), in_module=True),
+        "module",
+    )
     inner = f"step_{place.number}_module"
     outputs = " ".join(output.key for output in use.module.outputs)
-    words = (quote(use.export_env_as or ""), quote(outputs), *(quote("=".join(pair)) for pair in use.inputs.items()))
+    words = (
+        quote(use.export_env_as or ""),
+        quote(outputs),
+        *(quote("=".join(pair)) for pair in use.inputs.items()),
+    )
     return (
         f"{inside.functions}\n"
         + fill("group.sh", function=inner, call=inside.call)
@@ -191,7 +215,9 @@ def _loop(loop: StepFor, function: str, place: RenderContext) -> str:
         function=function,
         variable=variable,
         items="" if loop.range else f" {values}=({' '.join(map(quote, loop.items or ()))})",
-        head=_numbers(loop.range, variable) if loop.range else f'for {variable} in "${{{values}[@]}}"',
+        head=_numbers(loop.range, variable)
+        if loop.range
+        else f'for {variable} in "${{{values}[@]}}"',
         call=inside.call,
     )
     return f"{inside.functions}\n{text}"
@@ -205,9 +231,15 @@ def _numbers(wanted: ForRange, variable: str) -> str:
 
 def _inside(place: RenderContext, variables: Mapping[str, str], *, parallel: bool) -> RenderContext:
     """Return the place in a loop; in a branch of its own nothing outside of it can be waited for."""
-    return replace(place, variables={**place.variables, **variables}, handles=ChainMap() if parallel else place.handles)
+    return replace(
+        place,
+        variables={**place.variables, **variables},
+        handles=ChainMap() if parallel else place.handles,
+    )
 
 
 def _background(place: RenderContext, step: Step) -> RenderContext:
     assert step.launch, "only a launch runs beside"
-    return replace(place, handles=ChainMap(), signals=place.signals | {step.launch.signal_on_parent_step_exit})
+    return replace(
+        place, handles=ChainMap(), signals=place.signals | {step.launch.signal_on_parent_step_exit}
+    )

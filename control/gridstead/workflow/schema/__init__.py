@@ -11,11 +11,25 @@ from gridstead.workflow.schema.base import model_in
 from gridstead.workflow.schema.container import ContainerRun, Mount
 from gridstead.workflow.schema.data import HTTPData, S3Data, TransportData
 from gridstead.workflow.schema.module import Module, ModuleInput, ModuleOutput, ResolvedUse
-from gridstead.workflow.schema.network import Bore, NetworkInterface, VirtualNetwork, VNet, Wireguard, WireguardPeer
+from gridstead.workflow.schema.network import (
+    Bore,
+    NetworkInterface,
+    VirtualNetwork,
+    VNet,
+    Wireguard,
+    WireguardPeer,
+)
 from gridstead.workflow.schema.resources import EnvVar, JobResources, StepRunResources
 from gridstead.workflow.schema.run import StepRun
 from gridstead.workflow.schema.source import ModuleSource
-from gridstead.workflow.schema.step import ForRange, Step, StepAsyncLaunch, StepFor, StepUse, Workflow
+from gridstead.workflow.schema.step import (
+    ForRange,
+    Step,
+    StepAsyncLaunch,
+    StepFor,
+    StepUse,
+    Workflow,
+)
 
 __all__ = [
     "Bore",

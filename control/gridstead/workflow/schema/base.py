@@ -32,7 +32,9 @@ _OF_THE_SHELL = {
 
 def _env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
-        raise ValueError("is not a name for a variable: letters, digits and _, not starting with a digit")
+        raise ValueError(
+            "is not a name for a variable: letters, digits and _, not starting with a digit"
+        )
     if value in _FORBIDDEN_ENV:
         raise ValueError("cannot be set by a workflow")
     if value in _OF_THE_SHELL:
@@ -86,9 +88,17 @@ EnvName = Annotated[
     str,
     Field(max_length=MAX_NAME),
     AfterValidator(_env_name),
-    shown_as(pattern=f"^{_ENV_NAME.pattern}$", **{"not": {"enum": sorted(_FORBIDDEN_ENV | _OF_THE_SHELL)}}),
+    shown_as(
+        pattern=f"^{_ENV_NAME.pattern}$",
+        **{"not": {"enum": sorted(_FORBIDDEN_ENV | _OF_THE_SHELL)}},
+    ),
 ]
-Handle = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_handle), shown_as(pattern=f"^{_HANDLE.pattern}$")]
+Handle = Annotated[
+    str,
+    Field(max_length=MAX_NAME),
+    AfterValidator(_handle),
+    shown_as(pattern=f"^{_HANDLE.pattern}$"),
+]
 AbsolutePath = Annotated[
     str,
     Field(max_length=MAX_PATH),
@@ -102,12 +112,18 @@ class Model(BaseModel):
     """A mapping of the language: no unknown keys, no conversions, no changes."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, hide_input_in_errors=True
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        hide_input_in_errors=True,
     )
 
 
 def model_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field's type holds: itself, in a list, or beside None; None if it holds none."""
+    """Return the model that a field's type holds: itself, in a list, or beside None; None if it
+    holds none.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := model_in(part))), None)

@@ -23,7 +23,9 @@ def _image(value: str) -> str:
         if not value.isprintable() or value.endswith("/"):
             raise ValueError("is no path of an image")
     elif not re.fullmatch(_IMAGE, value):
-        raise ValueError("is no image: a name in lower case with a tag, as in library/debian:12, or an absolute path")
+        raise ValueError(
+            "is no image: a name in lower case with a tag, as in library/debian:12, or an absolute path"
+        )
     return value
 
 
@@ -51,7 +53,9 @@ def _access(value: str) -> str:
     return value
 
 
-Word = Annotated[str, Field(max_length=MAX_NAME * 16), AfterValidator(_word), shown_as(pattern=f"^{_WORD}$")]
+Word = Annotated[
+    str, Field(max_length=MAX_NAME * 16), AfterValidator(_word), shown_as(pattern=f"^{_WORD}$")
+]
 Folder = Annotated[AbsolutePath, AfterValidator(_folder), shown_as(pattern=f"^{_FOLDER}$")]
 
 
@@ -68,15 +72,27 @@ class Mount(Model):
 class ContainerRun(Model):
     """What a container is made from, and what it sees.
 
-    The job's directory is `/deepsquare` in it, and the variables of the job's directories say so. The runtime is Enroot
-    where the nodes have it, Apptainer otherwise. An image is fetched once for all steps of a job.
+    The job's directory is `/deepsquare` in it, and the variables of the job's directories say so.
+    The runtime is Enroot where the nodes have it, Apptainer otherwise. An image is fetched once for
+    all steps of a job.
     """
 
     image: Annotated[
-        str, Field(max_length=MAX_PATH), AfterValidator(_image), shown_as(pattern=f"^(/.*[^/]|{_IMAGE})$")
-    ] = Field(description="Name with a tag, or the path of a file in the job's directory, starting with `/`.")
+        str,
+        Field(max_length=MAX_PATH),
+        AfterValidator(_image),
+        shown_as(pattern=f"^(/.*[^/]|{_IMAGE})$"),
+    ] = Field(
+        description="Name with a tag, or the path of a file in the job's directory, starting with `/`."
+    )
     registry: (
-        Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_registry), shown_as(pattern=f"^{_REGISTRY}$")] | None
+        Annotated[
+            str,
+            Field(max_length=MAX_NAME),
+            AfterValidator(_registry),
+            shown_as(pattern=f"^{_REGISTRY}$"),
+        ]
+        | None
     ) = Field(default=None, description="Where the image is; Docker Hub, if not given.")
     username: Word | None = Field(default=None, description="Name at the registry.", repr=False)
     password: Word | None = Field(
@@ -93,7 +109,9 @@ class ContainerRun(Model):
     x11: bool = Field(default=False, description="Whether it sees the node's X server.")
     mount_home: bool = Field(default=False, description="Whether it sees the customer's home.")
     read_only_root_fs: bool = Field(
-        default=False, alias="readOnlyRootFS", description="Whether nothing can be written outside of what it sees."
+        default=False,
+        alias="readOnlyRootFS",
+        description="Whether nothing can be written outside of what it sees.",
     )
     mounts: Annotated[tuple[Mount, ...], Field(strict=False, max_length=MAX_MOUNTS)] = Field(
         default=(), description="Folders of the node that it sees too."

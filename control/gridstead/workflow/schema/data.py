@@ -14,7 +14,9 @@ from gridstead.workflow.schema.base import Model, Name, printable, shown_as
 MAX_URL = 2048
 MAX_MODE = 511
 
-_ACCESS = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")  # nothing that means more than itself in a file of rclone
+_ACCESS = re.compile(
+    r"[A-Za-z0-9/+=._:@~!$&*()-]+"
+)  # nothing that means more than itself in a file of rclone
 
 
 def _url(value: str) -> str:
@@ -56,22 +58,31 @@ def _endpoint(value: str) -> str:
 
 def _mode(value: int) -> int:
     if not 0 <= value <= MAX_MODE:
-        raise ValueError(f"must be at least 0 and at most {MAX_MODE}: permissions as a decimal number")
+        raise ValueError(
+            f"must be at least 0 and at most {MAX_MODE}: permissions as a decimal number"
+        )
     return value
 
 
-Url = Annotated[str, Field(max_length=MAX_URL), AfterValidator(_url), shown_as(pattern="^https?://[!-~]+$")]
+Url = Annotated[
+    str, Field(max_length=MAX_URL), AfterValidator(_url), shown_as(pattern="^https?://[!-~]+$")
+]
 Mode = Annotated[int, AfterValidator(_mode), shown_as(minimum=0, maximum=MAX_MODE)]
 
 
-Access = Annotated[str, Field(max_length=MAX_URL), AfterValidator(_access), shown_as(pattern=f"^{_ACCESS.pattern}$")]
+Access = Annotated[
+    str,
+    Field(max_length=MAX_URL),
+    AfterValidator(_access),
+    shown_as(pattern=f"^{_ACCESS.pattern}$"),
+]
 
 
 class HTTPData(Model):
     """A place on the web.
 
-    A URL with a `?` or with a user and a password in it is a secret: it is not in the script, and an old supervisor
-    cannot run the job.
+    A URL with a `?` or with a user and a password in it is a secret: it is not in the script, and
+    an old supervisor cannot run the job.
     """
 
     url: Url = Field(description="Starts with `http://` or `https://`.", repr=False)
@@ -81,17 +92,22 @@ class S3Data(Model):
     """A place in an S3 store. The script does not hold it; an old supervisor cannot run the job."""
 
     region: Access = Field(description="Region of the store.")
-    bucket_url: Annotated[Name, AfterValidator(_bucket), shown_as(pattern="^s3://[^:]*[^:/]$")] = Field(
-        description="The bucket: `s3://` and its name."
+    bucket_url: Annotated[Name, AfterValidator(_bucket), shown_as(pattern="^s3://[^:]*[^:/]$")] = (
+        Field(description="The bucket: `s3://` and its name.")
     )
     path: Annotated[
-        str, Field(max_length=MAX_URL), AfterValidator(_from_root), AfterValidator(printable), shown_as(pattern="^/")
+        str,
+        Field(max_length=MAX_URL),
+        AfterValidator(_from_root),
+        AfterValidator(printable),
+        shown_as(pattern="^/"),
     ] = Field(description="Folder or object in the bucket; starts with `/`.")
     access_key_id: Access = Field(description="Name of the key.", repr=False)
     secret_access_key: Access = Field(description="The key.", repr=False)
     endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="The store.")
     delete_sync: bool = Field(
-        default=False, description="Of an output: whether what is not in the folder of the job goes from the store."
+        default=False,
+        description="Of an output: whether what is not in the folder of the job goes from the store.",
     )
 
 

@@ -17,7 +17,9 @@ class ModuleInput(Model):
 
     key: EnvName = Field(description="Its name.")
     description: Text = Field(description="What it is for.")
-    default: Text | None = Field(default=None, description="Its value when there is no argument; empty, if not given.")
+    default: Text | None = Field(
+        default=None, description="Its value when there is no argument; empty, if not given."
+    )
 
 
 class ModuleOutput(Model):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of steps: namespaces, tunnels into them and out of them, and networks among the steps of a job."""
+"""Networks of steps: namespaces, tunnels into them and out of them, and networks among the steps of
+a job.
+"""
 
 from __future__ import annotations
 
@@ -70,10 +72,19 @@ def _host(value: str) -> str:
 
 
 Ip = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_ip), shown_as(pattern=_IP_LIKE)]
-Cidr = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_cidr), shown_as(pattern=_CIDR_LIKE)]
+Cidr = Annotated[
+    str, Field(max_length=MAX_NAME), AfterValidator(_cidr), shown_as(pattern=_CIDR_LIKE)
+]
 Key = Annotated[str, AfterValidator(_key), shown_as(pattern=f"^{_KEY}$")]
-HostPort = Annotated[str, Field(max_length=MAX_NAME * 2), AfterValidator(_endpoint), shown_as(pattern=f"^{_ENDPOINT}$")]
-Host = Annotated[str, Field(max_length=MAX_NAME * 2), AfterValidator(_host), shown_as(pattern=f"^{_HOST}$")]
+HostPort = Annotated[
+    str,
+    Field(max_length=MAX_NAME * 2),
+    AfterValidator(_endpoint),
+    shown_as(pattern=f"^{_ENDPOINT}$"),
+]
+Host = Annotated[
+    str, Field(max_length=MAX_NAME * 2), AfterValidator(_host), shown_as(pattern=f"^{_HOST}$")
+]
 Port = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Cidrs = Annotated[tuple[Cidr, ...], Field(strict=False, max_length=MAX_ADDRESSES)]
 
@@ -82,20 +93,29 @@ class WireguardPeer(Model):
     """The other end of a tunnel."""
 
     public_key: Key = Field(description="Its public key.")
-    pre_shared_key: Key | None = Field(default=None, description="A key that both ends know.", repr=False)
+    pre_shared_key: Key | None = Field(
+        default=None, description="A key that both ends know.", repr=False
+    )
     allowed_ips: Cidrs = Field(
-        default=(), alias="allowedIPs", description="What is sent to it and taken from it: addresses or networks."
+        default=(),
+        alias="allowedIPs",
+        description="What is sent to it and taken from it: addresses or networks.",
     )
     endpoint: HostPort | None = Field(default=None, description="Where it is: host and port.")
     persistent_keepalive: Annotated[int, Field(ge=0, le=MAX_PORT)] | None = Field(
-        default=None, description="Seconds between signs of life, which keep the way through a NAT open."
+        default=None,
+        description="Seconds between signs of life, which keep the way through a NAT open.",
     )
 
 
 class Wireguard(Model):
-    """A tunnel of WireGuard. The script does not hold its keys; an old supervisor cannot run the job."""
+    """A tunnel of WireGuard. The script does not hold its keys; an old supervisor cannot run the
+    job.
+    """
 
-    address: Cidrs = Field(default=(), description="Addresses of this end, with the lengths of their networks.")
+    address: Cidrs = Field(
+        default=(), description="Addresses of this end, with the lengths of their networks."
+    )
     private_key: Key = Field(description="Key of this end.", repr=False)
     peers: Annotated[tuple[WireguardPeer, ...], Field(strict=False, max_length=MAX_PEERS)] = Field(
         default=(), description="Other ends."
@@ -103,20 +123,27 @@ class Wireguard(Model):
 
 
 class Bore(Model):
-    """A port of the step that everybody can reach through a server outside; the job's output says where.
+    """A port of the step that everybody can reach through a server outside; the job's output says
+    where.
 
     The step's node has the token on the command line of the program that speaks to the server.
     """
 
     bore_address: HostPort | None = Field(default=None, description="The server: host and port.")
-    address: Host | None = Field(default=None, description="The server's host. Older than `boreAddress`.")
+    address: Host | None = Field(
+        default=None, description="The server's host. Older than `boreAddress`."
+    )
     port: Port | None = Field(default=None, description="The server's port, with `address`.")
     target_port: Port = Field(description="The step's port.")
-    secret: Word | None = Field(default=None, description="Token of a route at the server.", repr=False)
+    secret: Word | None = Field(
+        default=None, description="Token of a route at the server.", repr=False
+    )
 
     @model_validator(mode="after")
     def _one_server(self) -> Self:
-        if bool(self.bore_address) == bool(self.address) or (self.address is None) != (self.port is None):
+        if bool(self.bore_address) == bool(self.address) or (self.address is None) != (
+            self.port is None
+        ):
             raise ValueError("needs boreAddress, or address and port")
         return self
 
@@ -136,9 +163,13 @@ class VNet(Model):
 class NetworkInterface(Model):
     """One way into or out of a step's network: one of the three."""
 
-    wireguard: Wireguard | None = Field(default=None, description="A tunnel; `wg0` and so on, in their order.")
+    wireguard: Wireguard | None = Field(
+        default=None, description="A tunnel; `wg0` and so on, in their order."
+    )
     bore: Bore | None = Field(default=None, description="A port that everybody can reach.")
-    vnet: VNet | None = Field(default=None, description="A network of the job; named like a tunnel.")
+    vnet: VNet | None = Field(
+        default=None, description="A network of the job; named like a tunnel."
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -154,7 +185,9 @@ class VirtualNetwork(Model):
     """
 
     name: Name = Field(description="Its name.")
-    gateway_address: Cidr = Field(description="Address of its middle, with the length of the network.")
+    gateway_address: Cidr = Field(
+        description="Address of its middle, with the length of the network."
+    )
 
     def holds(self, address: str) -> bool:
         """Return whether an end may have this address."""

@@ -31,7 +31,9 @@ Shell = Annotated[str, AfterValidator(_shell), shown_as(enum=list(SHELLS))]
 
 
 class StepRun(Model):
-    """A command that runs on the provider's host, in the job's own directory, `$STORAGE_PATH`, or in a container."""
+    """A command that runs on the provider's host, in the job's own directory, `$STORAGE_PATH`, or
+    in a container.
+    """
 
     command: Text = Field(
         description="Text for the shell, one or several lines, at most 100 KiB. In a container it may be empty: the "
@@ -42,20 +44,28 @@ class StepRun(Model):
         description="`/bin/sh`, `/bin/bash`, or in a container also `/bin/ash`, or `ENTRYPOINT`: the image's own, to "
         "which go the words of the command; nothing in them is expanded.",
     )
-    resources: StepRunResources = Field(default=StepRunResources(), description="What it takes of the job's resources.")
+    resources: StepRunResources = Field(
+        default=StepRunResources(), description="What it takes of the job's resources."
+    )
     env: Env = Field(default=(), description="Variables of this step, over those of the job.")
-    container: ContainerRun | None = Field(default=None, description="What it runs in; the host, if not given.")
+    container: ContainerRun | None = Field(
+        default=None, description="What it runs in; the host, if not given."
+    )
     work_dir: AbsolutePath | None = Field(
         default=None,
         description="Directory to run in; an absolute path, made on the host if it is not there. "
         "In a container `/`, if not given.",
     )
     map_uid: CountOrNone | None = Field(
-        default=None, description="User that the command seems to be, in a namespace of its own. In a container only 0."
+        default=None,
+        description="User that the command seems to be, in a namespace of its own. In a container only 0.",
     )
-    map_gid: CountOrNone | None = Field(default=None, description="Group that it seems to be; as for the user.")
+    map_gid: CountOrNone | None = Field(
+        default=None, description="Group that it seems to be; as for the user."
+    )
     disable_cpu_binding: bool = Field(
-        default=False, description="Whether its threads may run on all CPUs of the step instead of each on its own."
+        default=False,
+        description="Whether its threads may run on all CPUs of the step instead of each on its own.",
     )
     mpi: Literal["none", "pmix_v4", "pmi2"] | None = Field(
         default=None,
@@ -69,11 +79,14 @@ class StepRun(Model):
         "its interface is `net0`. Each task has one.",
     )
     dns: Annotated[tuple[Ip, ...], Field(strict=False, max_length=MAX_SERVERS)] = Field(
-        default=(), description="Name servers, in a network of its own; on the host's they do nothing."
+        default=(),
+        description="Name servers, in a network of its own; on the host's they do nothing.",
     )
     custom_network_interfaces: Annotated[
         tuple[NetworkInterface, ...], Field(strict=False, max_length=MAX_INTERFACES)
-    ] = Field(default=(), description="Tunnels, in a network of its own; on the host's they do nothing.")
+    ] = Field(
+        default=(), description="Tunnels, in a network of its own; on the host's they do nothing."
+    )
 
     @property
     def interfaces(self) -> tuple[NetworkInterface, ...]:

@@ -46,7 +46,9 @@ class ModuleSource:
         """
         match = re.fullmatch(_SOURCE, text)
         if not match or re.search(_FORBIDDEN, text):
-            raise ValueError("is no module: <host>/<owner>/<repository>[/<directory>][@<tag or commit>]")
+            raise ValueError(
+                "is no module: <host>/<owner>/<repository>[/<directory>][@<tag or commit>]"
+            )
         return cls(
             host=match["host"].lower(),
             repository=match["repository"],
@@ -56,13 +58,19 @@ class ModuleSource:
 
     @property
     def commit(self) -> str:
-        """The commit, whole or its first digits; empty if a tag or nothing says which state is meant."""
+        """The commit, whole or its first digits; empty if a tag or nothing says which state is
+        meant.
+        """
         return self.ref if re.fullmatch(_COMMIT, self.ref) else ""
 
     @property
     def tag(self) -> str:
         """The tag as the repository has it: with the directory before it, where there is one."""
-        return "/".join(filter(None, (self.directory, self.ref))) if self.ref and not self.commit else ""
+        return (
+            "/".join(filter(None, (self.directory, self.ref)))
+            if self.ref and not self.commit
+            else ""
+        )
 
     def __str__(self) -> str:
         at = f"@{self.ref}" if self.ref else ""
@@ -78,5 +86,7 @@ Source = Annotated[
     str,
     Field(max_length=MAX_SOURCE),
     AfterValidator(_source),
-    shown_as(pattern=f"^{re.sub(r'[?]P<[a-z]+>', '', _SOURCE)}$", **{"not": {"pattern": _FORBIDDEN}}),
+    shown_as(
+        pattern=f"^{re.sub(r'[?]P<[a-z]+>', '', _SOURCE)}$", **{"not": {"pattern": _FORBIDDEN}}
+    ),
 ]

@@ -8,7 +8,16 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
-from gridstead.workflow.schema.base import MAX_STEPS, EnvName, Handle, Integer, Model, Name, Text, shown_as
+from gridstead.workflow.schema.base import (
+    MAX_STEPS,
+    EnvName,
+    Handle,
+    Integer,
+    Model,
+    Name,
+    Text,
+    shown_as,
+)
 from gridstead.workflow.schema.data import Mode, TransportData
 from gridstead.workflow.schema.network import VirtualNetwork
 from gridstead.workflow.schema.resources import Env, JobResources
@@ -45,7 +54,9 @@ class ForRange(Model):
 
     begin: Integer = Field(description="The first number.")
     end: Integer = Field(description="The last number.")
-    increment: Integer = Field(default=1, description="From one number to the next; may be negative. 0 counts as 1.")
+    increment: Integer = Field(
+        default=1, description="From one number to the next; may be negative. 0 counts as 1."
+    )
 
     def numbers(self) -> range:
         """Return the numbers, in order."""
@@ -54,7 +65,9 @@ class ForRange(Model):
 
 
 class StepFor(Model):
-    """A loop: its steps run once for each item, which is their variable `item`, or each number, their `index`."""
+    """A loop: its steps run once for each item, which is their variable `item`, or each number,
+    their `index`.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["items"]}, {"required": ["range"]}]},
@@ -80,12 +93,13 @@ class StepFor(Model):
 class StepAsyncLaunch(Model):
     """Steps that run beside those that follow.
 
-    When the list that the launching step stands in ends, what it launched gets its signal and is awaited. Steps that
-    fail by themselves fail that list.
+    When the list that the launching step stands in ends, what it launched gets its signal and is
+    awaited. Steps that fail by themselves fail that list.
     """
 
     handle_name: Handle | None = Field(
-        default=None, description="Name for `dependsOn`: letters, digits and `_`. Case does not count."
+        default=None,
+        description="Name for `dependsOn`: letters, digits and `_`. Case does not count.",
     )
     signal_on_parent_step_exit: Signal = Field(
         default=TERM, description="Number of the signal. 0: none, so that they run to their end."
@@ -96,7 +110,8 @@ class StepAsyncLaunch(Model):
 class StepUse(Model):
     """Steps of somebody else: a module, the file `module.yaml` of a public git repository.
 
-    They see the arguments as variables. What they write to `DEEPSQUARE_ENV` is theirs until they end.
+    They see the arguments as variables. What they write to `DEEPSQUARE_ENV` is theirs until they
+    end.
     """
 
     source: Source = Field(
@@ -110,19 +125,23 @@ class StepUse(Model):
         description="How names of the module's outputs begin for the steps after it: `A` makes `X` to `A_X`. If not "
         "given, these steps see all that the module has written to `DEEPSQUARE_ENV`, by its own names.",
     )
-    steps: Steps = Field(default=(), description="Steps for the module, which puts them where it wants to.")
+    steps: Steps = Field(
+        default=(), description="Steps for the module, which puts them where it wants to."
+    )
 
 
 class Step(Model):
     """One step: one of `run`, `steps`, `for`, `launch` and `use`, or nothing.
 
-    Steps run one after the other. The first that fails ends its list, and the job with its exit code, unless a `catch`
-    around it says otherwise.
+    Steps run one after the other. The first that fails ends its list, and the job with its exit
+    code, unless a `catch` around it says otherwise.
     """
 
     model_config = ConfigDict(json_schema_extra={"allOf": _EXCLUSIVE})
 
-    name: Name | None = Field(default=None, description="Shown by Slurm. At most 128 printable characters.")
+    name: Name | None = Field(
+        default=None, description="Shown by Slurm. At most 128 printable characters."
+    )
     depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
         default=(),
         description="Handles of launched steps to wait for, of this list or of one around it. What failed there fails "
@@ -145,7 +164,9 @@ class Step(Model):
     steps: Steps = Field(default=(), description="A list of steps in place of one.")
     run: StepRun | None = Field(default=None, description="A command.")
     for_: StepFor | None = Field(default=None, alias="for", description="A loop.")
-    launch: StepAsyncLaunch | None = Field(default=None, description="Steps beside those that follow.")
+    launch: StepAsyncLaunch | None = Field(
+        default=None, description="Steps beside those that follow."
+    )
     use: StepUse | None = Field(default=None, description="A module.")
     catch: Steps = Field(
         default=(),
@@ -176,7 +197,8 @@ class Workflow(Model):
     """A job: what it needs and what it does."""
 
     enable_logging: bool = Field(
-        default=False, description="Whether its output goes to the grid's logger, where its owner can read it."
+        default=False,
+        description="Whether its output goes to the grid's logger, where its owner can read it.",
     )
     resources: JobResources = Field(description="What the whole job gets.")
     env: Env = Field(default=(), description="Variables of every step.")
@@ -196,29 +218,36 @@ class Workflow(Model):
         "`output.zip` where there are more; the answer stands in the job's output.",
     )
     continuous_output_sync: bool = Field(
-        default=False, description="Whether the output goes to S3 while the job runs too, and however it ends."
+        default=False,
+        description="Whether the output goes to S3 while the job runs too, and however it ends.",
     )
-    virtual_networks: Annotated[tuple[VirtualNetwork, ...], Field(strict=False, max_length=MAX_NETWORKS)] = Field(
-        default=(), description="Networks among its steps."
-    )
+    virtual_networks: Annotated[
+        tuple[VirtualNetwork, ...], Field(strict=False, max_length=MAX_NETWORKS)
+    ] = Field(default=(), description="Networks among its steps.")
     steps: Steps = Field(description="What it does, in order; 1 to 256 steps.", min_length=1)
 
     @model_validator(mode="after")
     def _continuous_to_s3(self) -> Self:
-        if self.continuous_output_sync and not (self.output and self.output.s3 and not self.output.http):
+        if self.continuous_output_sync and not (
+            self.output and self.output.s3 and not self.output.http
+        ):
             raise ValueError("has continuousOutputSync, which needs an output to s3")
         return self
 
     def to_graphql(self) -> dict[str, object]:
         """Return the workflow as the wire has it, without fields that have no value."""
-        wire: dict[str, object] = _without_empty(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+        wire: dict[str, object] = _without_empty(
+            self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
         return wire
 
 
 def _without_empty(value: Any) -> Any:  # noqa: ANN401 # what JSON can hold
     """Lists that hold nothing say nothing, but for the items of a loop."""
     if isinstance(value, dict):
-        return {key: _without_empty(item) for key, item in value.items() if item != [] or key == "items"}
+        return {
+            key: _without_empty(item) for key, item in value.items() if item != [] or key == "items"
+        }
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 

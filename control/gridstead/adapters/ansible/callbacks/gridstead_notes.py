@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of Ansible's beside ansible-runner's: notes what that one leaves out, and ends a run between two tasks.
+"""A plugin of Ansible's beside ansible-runner's: notes what that one leaves out, and ends a run
+between two tasks.
 
-Ansible-runner's events do not say whether a task with ``no_log`` changed anything, nor why a handler was skipped.
-Ansible itself knows no other way to stop than at once, in the middle of tasks.
+Ansible-runner's events do not say whether a task with ``no_log`` changed anything, nor why a
+handler was skipped. Ansible itself knows no other way to stop than at once, in the middle of tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ STOP = "GRIDSTEAD_STOP"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no types
-    """Writes lines of JSON to the file ``$GRIDSTEAD_NOTES``; ends the run when the file ``$GRIDSTEAD_STOP`` is."""
+    """Writes lines of JSON to the file ``$GRIDSTEAD_NOTES``; ends the run when the file
+    ``$GRIDSTEAD_STOP`` is.
+    """
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -51,7 +54,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     def v2_runner_on_skipped(self, result: Any) -> None:  # noqa: ANN401 - Ansible's
         """Note why a handler was skipped."""
         if isinstance(result.task, Handler):
-            self._note(kind="skipped", why=str(result.result.get("false_condition", "")), **_place(result))
+            self._note(
+                kind="skipped", why=str(result.result.get("false_condition", "")), **_place(result)
+            )
 
 
 def _place(result: Any) -> dict[str, str]:  # noqa: ANN401 - Ansible's
