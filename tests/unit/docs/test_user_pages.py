@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples on the pages for grid users are accepted by the program that they are written for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from gridstead.cli.main import app
+from gridstead.config import ClientSettings
+from gridstead.workflow.parse import check_workflow
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/howto/use-the-grid.md"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def blocks(language):
+    return [text for name, text in BLOCKS if name == language]
+
+
+def commands():
+    lines = [line for text in blocks("sh") for line in text.splitlines()]
+    return [line for line in lines if line.startswith("gridstead ")]
+
+
+def test_the_page_has_blocks_of_each_kind():
+    assert {name for name, _ in BLOCKS} == {"sh", "toml", "yaml"}
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_a_workflow_is_valid(text):
+    checked = check_workflow(text, strict=True)
+
+    assert checked.warnings == ()
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_settings_are_valid(text):
+    ClientSettings.model_validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_and_its_options_exist(line):
+    command = typer.main.get_command(app)
+    words = shlex.split(line)[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+
+    context = command.make_context("gridstead", words, resilient_parsing=False)
+
+    assert not hasattr(command, "commands")
+    assert context.args == []
