@@ -16,7 +16,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt r
 # What these start ends with the lab, whatever becomes of make.
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
-.PHONY: lock help setup demo test check lint up down status shell bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule clean
+.PHONY: lock help setup demo test check lint up down status shell bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions proto contracts gas fuzz hostile artifacts wheel molecule molecule-all clean
 
 help: ## Explain the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,7 +91,10 @@ bench-site: setup ## Measure site.yml on new hosts, by phase, and again; ARGS=--
 bench-directory: setup ## Measure new users, and look-ups while the directory is dead, on the lab.
 	@python tests/bench/directory.py
 
-molecule: setup ## Run the scenarios of molecule, two at a time.
+molecule: setup ## Run the scenarios of molecule that CI runs: a site on three hosts, and one on a bare host.
+	@tools/molecule default single
+
+molecule-all: setup ## Run every scenario of molecule, two at a time (25 minutes).
 	@tools/molecule
 
 proto: setup ## Generate the wire formats' Python.

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The labs that this checkout describes: its own, and those of molecule's scenarios."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,48 @@ def test_a_scenario_runs_all_its_tests(file):
         if words[0] == "verify"
     }
     assert folders == run
+
+
+@pytest.fixture
+def scenarios_run(tmp_path, monkeypatch):
+    """Return a function that returns which scenarios a make target runs, recorded by a double of
+    molecule.
+    """
+    record = tmp_path / "record"
+    molecule = tmp_path / "molecule"
+    molecule.write_text(
+        f'#!/bin/sh\n[ "$1 $2" = "test --scenario-name" ] && echo "$3" >>{record}\n'
+    )
+    molecule.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def run(target):
+        printed = subprocess.run(
+            ["make", "--dry-run", target], cwd=CHECKOUT, check=True, capture_output=True, text=True
+        )
+        (command,) = re.findall(r"^tools/molecule.*", printed.stdout, re.MULTILINE)
+        subprocess.run(command.split(), cwd=CHECKOUT, check=True, capture_output=True)
+        return sorted(record.read_text().split())
+
+    return run
+
+
+def test_make_molecule_all_runs_every_scenario(scenarios_run):
+    assert scenarios_run("molecule-all") == [file.parent.name for file in SCENARIOS]
+
+
+def test_make_molecule_runs_the_scenarios_that_the_page_says_ci_runs(scenarios_run):
+    page = (CHECKOUT / "docs/reference/molecule.md").read_text()
+    (said,) = re.findall(r"`make molecule` runs (.*), as CI does", page)
+
+    assert scenarios_run("molecule") == sorted(re.findall(r"`(\w+)`", said))
+    assert "\nmake molecule\n" in (CHECKOUT / ".ci/run").read_text()
+
+
+def test_the_page_lists_every_scenario():
+    page = (CHECKOUT / "docs/reference/molecule.md").read_text()
+    scenarios, _, _ = page.partition("| step |")
+
+    assert re.findall(r"^\| `(\w+)` \|", scenarios, re.MULTILINE) == [
+        file.parent.name for file in SCENARIOS
+    ]
