@@ -111,7 +111,7 @@ fuzz: setup ## Prove the contracts at length: 100,000 runs, ledger, mutants (hou
 	@tools/fuzz
 
 hostile: setup ## Prove the workflow language at length: each random script, hostile text, size (an hour).
-	@GRIDSTEAD_HOSTILE=1 pytest --quiet --override-ini timeout=7200 tests/unit/workflow/test_random.py \
+	@GRIDSTEAD_HOSTILE=1 GRIDSTEAD_ALL_EXAMPLES=1 pytest --quiet --override-ini timeout=7200 tests/unit/workflow/test_random.py \
 		tests/unit/workflow/test_injection.py
 	@python tests/bench/workflow_scaling.py
 

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from tests.fakes.effects import watched
 from tests.unit.workflow.all_fields import STORED, WEB
-from tests.unit.workflow.at_random import random_mapping, text_of
+from tests.unit.workflow.at_random import SHARE, random_mapping, text_of
 from tests.unit.workflow.mutants import mutant, mutant_file
 from tests.unit.workflow.strategies import refusal
 
@@ -22,7 +22,7 @@ from gridstead.workflow.parse import check_workflow, from_graphql
 from gridstead.workflow.reading import MAX_PROBLEMS
 from gridstead.workflow.render import render
 
-NUMBER = 2500
+NUMBER = 2500 // SHARE
 SOUND = 400
 MAX_CHARS = 3000  # of a sound workflow; larger ones only take longer
 PATIENCE_S = 2  # of CPU; most take a thousandth
