@@ -26,8 +26,8 @@ ENOUGH_FOR_COVERAGE = 100
 SECONDS_PER_SEQUENCE = 6
 
 
-def _play(campaign, sequences):
-    for seed in range(SEED, SEED + sequences):
+def _play(campaign, seeds):
+    for seed in seeds:
         campaign.play(seed)
 
 
@@ -51,7 +51,7 @@ def campaign():
 
 @pytest.mark.timeout(60 + SECONDS_PER_SEQUENCE * SEQUENCES)
 def test_the_ledger_and_the_contracts_agree_on_every_call(campaign):
-    _play(campaign, SEQUENCES)
+    _play(campaign, range(SEED, SEED + SEQUENCES))
 
     replay = campaign.replay
     print(
@@ -88,6 +88,18 @@ WRONG_RULES = {
     "a queue skips nothing": (records, "is_live", lambda *_: True),
 }
 
+# The seed of a sequence that shows the rule to be wrong; it is played before all others.
+SHOWN_BY = {
+    "a fee is rounded up": 20261128,
+    "a deadline is rounded down": 20261157,
+    "a cancelled job may run to its paid end": 20261189,
+    "a finished job may run again": 20261121,
+    "a banned provider may claim": 20261120,
+    "a cancelled job spends its customer's credits": 20261135,
+    "a lock need not pay a minute": 20261130,
+    "a queue skips nothing": 20261121,
+}
+
 
 @pytest.mark.parametrize("rule", WRONG_RULES)
 def test_a_wrong_rule_is_found(campaign, monkeypatch, rule):
@@ -96,4 +108,4 @@ def test_a_wrong_rule_is_found(campaign, monkeypatch, rule):
     monkeypatch.setattr(module, name, wrong)
 
     with pytest.raises(Disagreement, match="GRIDSTEAD_LEDGER_SEED="):
-        _play(campaign, ENOUGH_FOR_COVERAGE)
+        _play(campaign, (SHOWN_BY[rule], *range(SEED, SEED + ENOUGH_FOR_COVERAGE)))
