@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -107,6 +108,11 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
+# A process that another thread starts has the files that are being written open until it becomes
+# its program, and nobody can execute them meanwhile.
+STARTING = threading.Lock()
+
+
 class Node:
     """A machine on which scripts run."""
 
@@ -125,25 +131,30 @@ class Node:
         )
 
     def add(self, name: str, text: str) -> None:
-        (self.bin / name).write_text(text)
+        with STARTING:
+            (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)
 
     def start(self, workflow, *, text=None, **environment):
         script = self.root / "script"
-        script.write_text(text or render(workflow, site=self.site))
         secrets = {**SECRETS, **secrets_of(workflow)}
-        script.chmod(0o700)
-        job = subprocess.Popen(
+        with STARTING:
+            script.write_text(text or render(workflow, site=self.site))
+            script.chmod(0o700)
+            job = self._popen(script, {**secrets, **environment})
+        self.running.append(job)
+        return job
+
+    def _popen(self, script, environment):
+        return subprocess.Popen(
             ["env", "--default-signal", script],  # as Slurm starts it, though our own shell may ignore some
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             cwd=self.home, start_new_session=True,
             env={
                 "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
-                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **secrets, **environment,
+                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **environment,
             },
         )  # fmt: skip
-        self.running.append(job)
-        return job
 
     def end(self):
         """Kill what still runs, with all that it started."""
