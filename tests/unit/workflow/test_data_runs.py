@@ -43,7 +43,7 @@ def web():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.files, server.sent = {}, {}
         server.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield server
         server.shutdown()
