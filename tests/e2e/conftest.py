@@ -3,6 +3,11 @@
 
 The lab is the one that $GRIDSTEAD_LAB_NAME names, else the default one; site.yml has run on it.
 Tests leave it as they found it: what a test breaks it mends, also when it fails.
+
+tools/e2e runs the files of three groups (marks ``chain``, ``slurm``, ``hosts``) at the same time. A
+group is named after what its files use and disturb. A file belongs in a group only if it leaves
+alone what the other groups use. Only ``chain`` submits paid jobs, because all customers get their
+credits from one wallet. The files without a group run afterwards.
 """
 
 import contextlib

@@ -12,6 +12,8 @@ from tests.e2e.conftest import CREDIT, wait_until
 from tests.e2e.many_customers import one_step
 from tests.e2e.signer import Signer
 
+pytestmark = pytest.mark.chain
+
 GONE_S = 60
 REORG_BLOCKS = 5
 FOLLOWERS = ("supervisor", "meta-scheduler", "ldap-connector", "job-definitions")

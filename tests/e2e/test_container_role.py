@@ -15,6 +15,8 @@ from typing import NamedTuple
 import pytest
 from tests.e2e.conftest import CHECKOUT
 
+pytestmark = pytest.mark.hosts
+
 PORT = 8451
 PLACE = "/var/tmp/mirror"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -13,6 +13,8 @@ from tests.e2e import registry as registries
 from tests.e2e.slurm_jobs import NODES, SlurmJobs, operator
 from tests.unit.workflow.runtimes import ENROOT
 
+pytestmark = pytest.mark.slurm
+
 X11 = "/tmp/.X11-unix"
 HOSTED = "/opt/software/registry-1.docker.io/tests/hosted:1"
 ENROOT_HERE = f"#!/usr/bin/python3 -IS\nimport os\nhome = os.path.expanduser('~')\n{ENROOT}"

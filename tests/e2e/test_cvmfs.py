@@ -17,6 +17,8 @@ from tests.e2e.test_container_runs import UNPACKED, run
 from tests.fakes.cvmfs import DAY_S, Mode, Publisher, Symlink
 from tests.fakes.stratum0 import Stratum0
 
+pytestmark = pytest.mark.slurm
+
 NAME = "images.example.org"
 REPLICA, NODE = "infra", "compute1"
 HOSTS = (REPLICA, NODE)

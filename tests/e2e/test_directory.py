@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import wait_until
 
+pytestmark = pytest.mark.hosts
+
 SERVER = "infra"
 CLIENTS = ("controller", "login", "compute1", "compute2", "infra")
 SUFFIX = "dc=gridstead,dc=internal"

@@ -19,6 +19,8 @@ from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub
 from gridstead.proto.supervisor_pb2 import FetchAuthorizedKeysRequest
 from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
 
+pytestmark = pytest.mark.hosts
+
 HOST = "control"
 DOMAIN = "gridstead.internal"
 HTTPS, GRPC, LDAPS, METRICS, API = 443, 9443, 636, 8082, 8081

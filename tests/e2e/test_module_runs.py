@@ -15,6 +15,8 @@ from tests.e2e.registry import certify
 
 from gridstead.rpc.tls import TlsFiles
 
+pytestmark = pytest.mark.chain
+
 TAG = f"v{time.time_ns()}"  # the service remembers what it fetched under another run's
 PORT = 8450  # the lab's inventory lets modules come from here
 TELL = '>>"$DEEPSQUARE_OUTPUT/said"'

@@ -16,6 +16,8 @@ from tests.e2e.conftest import wait_until
 from tests.e2e.slurm_jobs import SlurmJobs, operator
 from tests.fakes.bore_server import TOKEN, URL, BoreServer
 
+pytestmark = pytest.mark.slurm
+
 KINDS = ["slirp4netns", "pasta"]
 POLL = "for i in {1..100}; do curl -sf -m 2 %s && exit; sleep 0.2; done; exit 9"
 IMAGE = r"""

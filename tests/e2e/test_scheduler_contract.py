@@ -15,6 +15,8 @@ from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
 from gridstead.errors import NotAllowed, SchedulerUnavailable
 
+pytestmark = pytest.mark.slurm
+
 CUSTOMER = f"0x{'c' * 40}"
 PKI = "/etc/gridstead/pki"
 

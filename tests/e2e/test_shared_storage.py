@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.hosts
+
 SERVER = "infra"
 CLIENTS = ("controller", "login", "compute1", "compute2", "infra")
 USER_HOSTS = ("login", "compute1")

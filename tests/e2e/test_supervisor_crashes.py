@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import pytest
 from tests.e2e.conftest import wait_until
 
+pytestmark = pytest.mark.chain
+
 UNIT = "gridstead-supervisor"
 DROP_IN = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE = "/var/lib/gridstead/supervisor/state.db"

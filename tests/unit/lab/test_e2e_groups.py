@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The groups of tests/e2e, which run at the same time, and the command that runs them."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[3]
+FILES = {file.name: file.read_text() for file in (CHECKOUT / "tests/e2e").glob("test_*.py")}
+GROUPS = {
+    name: group
+    for name, text in FILES.items()
+    for group in re.findall(r"^pytestmark = pytest\.mark\.(\w+)$", text, re.MULTILINE)
+}
+
+
+def test_tools_e2e_runs_each_group_and_the_files_without_one(tmp_path):
+    record, pytest = tmp_path / "record", tmp_path / "pytest"
+    pytest.write_text(f'#!/bin/sh\necho "$5" >>{record}\n')
+    pytest.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    subprocess.run(
+        ["tools/e2e"],
+        cwd=CHECKOUT,
+        env={**os.environ, "PATH": path},
+        check=True,
+        capture_output=True,
+    )
+
+    *groups, rest = record.read_text().splitlines()
+    assert sorted(groups) == sorted(set(GROUPS.values())) == ["chain", "hosts", "slurm"]
+    assert rest == "not (chain or slurm or hosts)"
+
+
+def test_tools_e2e_fails_if_a_group_fails(tmp_path):
+    pytest = tmp_path / "pytest"
+    pytest.write_text('#!/bin/sh\n[ "$5" != slurm ]\n')
+    pytest.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    done = subprocess.run(
+        ["tools/e2e"], cwd=CHECKOUT, env={**os.environ, "PATH": path}, check=False
+    )
+
+    assert done.returncode == 1
+
+
+def test_only_one_group_uses_the_wallet_that_pays_the_customers():
+    payers = {
+        GROUPS[name] for name in GROUPS if re.search(r"^def .*\bgrid\b", FILES[name], re.MULTILINE)
+    }
+
+    assert payers == {"chain"}
