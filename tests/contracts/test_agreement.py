@@ -99,7 +99,7 @@ def test_a_bill_is_divided_the_same_way(solidity, numbers):
         )
         cut = numbers.randint(0, 100)
 
-        bill = settle(lock=lock, seconds=seconds, price_per_min=price, fee_percent=cut)
+        bill = settle(escrow=lock, seconds=seconds, price_per_min=price, fee_percent=cut)
 
         cost = min(lock, solidity.costDown(seconds, price).call())
         assert (bill.cost, bill.fee) == (cost, solidity.feeDown(cost, cut).call())

@@ -64,7 +64,7 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
             minutes = -(-report.seconds // SECONDS_PER_MINUTE)
             model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
     cut = model.state.constants["deepsquareCut"]
-    bill = divide(lock=job.lock, seconds=seconds, price_per_min=job.price, fee_percent=cut)
+    bill = divide(escrow=job.lock, seconds=seconds, price_per_min=job.price, fee_percent=cut)
     records.end(model, job, to, cost=bill.cost, exit_code=report.exit_code, error=report.error)
     model.state.fees += bill.fee
     told = (job.provider, to, bill.cost, bill.fee, seconds, report.evidence)
