@@ -150,7 +150,7 @@ class TestFetch:
         ("key", "expected_signs"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)]
     )
     def test_restart_between_challenge_and_answer_is_not_seen(
-        self, grid, client, wallet, key, expected_signs
+        self, grid, client, wallet, key, expected_signs, monkeypatch
     ):
         """One with another key knows none of the challenges that were given before; then the client
         asks again.
@@ -162,7 +162,7 @@ class TestFetch:
             nonlocal signs
             signs += 1
             if signs == 1:
-                grid.service = grid.new_service(key)
+                monkeypatch.setattr(grid, "service", grid.new_service(key))
             return wallet.sign(challenge)
 
         client._wallet = replace(client._wallet, sign=sign)
