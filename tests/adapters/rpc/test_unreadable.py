@@ -5,6 +5,7 @@ import logging
 
 import grpc
 import pytest
+import structlog
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.logs import set_up
@@ -17,8 +18,12 @@ def logs():
     """What services do at their start, and without it again afterwards."""
     loggers = [logging.getLogger(name) for name in ("grpc._common", "grpc._cython.cygrpc")]
     before = [list(logger.filters) for logger in loggers]
+    configuration = structlog.get_config()
     set_up("info")
+    # A logger that is cached would keep this configuration in the tests that follow.
+    structlog.configure(**structlog.get_config() | {"cache_logger_on_first_use": False})
     yield
+    structlog.configure(**configuration)
     for logger, filters in zip(loggers, before, strict=True):
         logger.filters = filters
 
