@@ -79,7 +79,14 @@ def _keys(node: ast.AST) -> Iterator[str]:
 
 
 def errors() -> Iterator[str]:
-    """Yield the error codes with the exit code of each."""
+    """Yield the error codes with the exit code of each.
+
+    Some classes are defined next to what raises them, so every module is imported first.
+    """
+    for file, _ in _sources():
+        if "callbacks" not in file.parts:  # Ansible imports these in a process of its own
+            names = file.relative_to(CONTROL.parent).with_suffix("").parts
+            importlib.import_module(".".join(names).removesuffix(".__init__"))
     from gridstead.errors import GridsteadError  # noqa: PLC0415 - as the other collectors, which import by name
 
     pending = [GridsteadError]
