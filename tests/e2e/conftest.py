@@ -270,7 +270,7 @@ class Grid:
             seconds = self.lab.worth(self.lab.wait_ended(job["id"])[-1])
         if job["state"] == "PANICKED":
             seconds = 0
-        bill = billing_oracle.bill(job["lock_wei"], seconds, job["price_per_min_wei"])
+        bill = billing_oracle.bill(job["escrow_wei"], seconds, job["price_per_min_wei"])
         billed = (job["cost_wei"], ends[0]["cost"])
         assert billed == (bill.cost, bill.cost), f"{seconds} s are not what this bills: {steps}"
         assert ends[0]["fee"] == bill.fee

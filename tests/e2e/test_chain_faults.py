@@ -162,7 +162,7 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
     assert grid.balance(grid.provider) == earned_before + billing_oracle.earned(job["cost_wei"])
-    assert job["lock_wei"] == 100 * CREDIT
+    assert job["escrow_wei"] == 100 * CREDIT
 
 
 def job_number(ledger):

@@ -212,7 +212,7 @@ def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started,
     number = started["over its time"]
     job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
 
-    paid_seconds = billing_oracle.paid_seconds(job["lock_wei"], job["price_per_min_wei"])
+    paid_seconds = billing_oracle.paid_seconds(job["escrow_wei"], job["price_per_min_wei"])
     elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
     grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
     lab.check_nothing_is_left(job["number"])
