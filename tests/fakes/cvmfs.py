@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher of CVMFS repositories: makes real, signed ones, as a Stratum 0 holds them.
+"""A publisher that writes real signed CVMFS repositories in the format of a Stratum 0.
 
-A tree is a dictionary: names to bytes (a file), to a dictionary (a directory), or to one of the
-classes below.
+A tree is a dictionary. Its values are bytes (a file), dictionaries (directories), or instances of
+the classes below.
 """
 
 from __future__ import annotations
@@ -31,15 +31,19 @@ DIRECTORY, TRANSITION, FILE, LINK, NESTED_ROOT, CHUNKED = 1, 2, 4, 8, 32, 64
 PLAIN = 1 << 11
 
 SCHEMA = """
-CREATE TABLE catalog (md5path_1 INTEGER, md5path_2 INTEGER, parent_1 INTEGER, parent_2 INTEGER, hardlinks INTEGER,
-    hash BLOB, size INTEGER, mode INTEGER, mtime INTEGER, flags INTEGER, name TEXT, symlink TEXT, uid INTEGER,
-    gid INTEGER, xattr BLOB, CONSTRAINT pk_catalog PRIMARY KEY (md5path_1, md5path_2));
+CREATE TABLE catalog (md5path_1 INTEGER, md5path_2 INTEGER, parent_1 INTEGER, parent_2 INTEGER,
+    hardlinks INTEGER, hash BLOB, size INTEGER, mode INTEGER, mtime INTEGER, flags INTEGER,
+    name TEXT, symlink TEXT, uid INTEGER, gid INTEGER, xattr BLOB,
+    CONSTRAINT pk_catalog PRIMARY KEY (md5path_1, md5path_2));
 CREATE INDEX idx_catalog_parent ON catalog (parent_1, parent_2);
 CREATE TABLE chunks (md5path_1 INTEGER, md5path_2 INTEGER, offset INTEGER, size INTEGER, hash BLOB,
     CONSTRAINT pk_chunks PRIMARY KEY (md5path_1, md5path_2, offset, size));
-CREATE TABLE nested_catalogs (path TEXT, sha1 TEXT, size INTEGER, CONSTRAINT pk_nested PRIMARY KEY (path));
-CREATE TABLE bind_mountpoints (path TEXT, sha1 TEXT, size INTEGER, CONSTRAINT pk_bind PRIMARY KEY (path));
-CREATE TABLE statistics (counter TEXT, value INTEGER, CONSTRAINT pk_statistics PRIMARY KEY (counter));
+CREATE TABLE nested_catalogs (path TEXT, sha1 TEXT, size INTEGER,
+    CONSTRAINT pk_nested PRIMARY KEY (path));
+CREATE TABLE bind_mountpoints (path TEXT, sha1 TEXT, size INTEGER,
+    CONSTRAINT pk_bind PRIMARY KEY (path));
+CREATE TABLE statistics (counter TEXT, value INTEGER,
+    CONSTRAINT pk_statistics PRIMARY KEY (counter));
 CREATE TABLE properties (key TEXT, value TEXT, CONSTRAINT pk_properties PRIMARY KEY (key));
 INSERT INTO properties VALUES ('schema', '2.5'), ('schema_revision', '7');
 """
@@ -54,14 +58,14 @@ class Symlink:
 
 @dataclass(frozen=True)
 class Chunks:
-    """A file that is stored in pieces."""
+    """A file that is stored in several pieces."""
 
     content: bytes
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A file that is stored as it is, not compressed."""
+    """A file that is stored without compression."""
 
     content: bytes
 
@@ -78,7 +82,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class HardLink:
-    """A file with other names in its directory; equal groups are one file."""
+    """A file with several names in its directory. Names with the same group are the same file."""
 
     content: bytes
     group: int
@@ -95,7 +99,7 @@ class WithAttributes:
 
 @dataclass(frozen=True)
 class Nested:
-    """A directory with a catalog of its own."""
+    """A directory with its own catalog."""
 
     tree: Mapping[str, Any]
 
@@ -123,24 +127,24 @@ TREE: Mapping[str, Any] = {
 
 
 def new_key() -> rsa.RSAPrivateKey:
-    """Return a key; a small one is made faster."""
+    """Return a new RSA key. It is small, so that it is created quickly."""
     return rsa.generate_private_key(public_exponent=65537, key_size=1024)
 
 
 @dataclass
 class Publisher:
-    """A Stratum 0, in a folder.
+    """A Stratum 0 in a folder.
 
     Attributes:
         root: The folder that a web server serves.
-        name: Of the repository.
-        suffix: Of the hash algorithm: empty, ``-rmd160`` or ``-shake128``.
-        collectable: Whether the manifest lets old revisions go.
+        name: The name of the repository.
+        suffix: The suffix of the hash algorithm: empty, ``-rmd160`` or ``-shake128``.
+        collectable: Whether the manifest allows the removal of old revisions.
         master: The key that signs whitelists.
         signer: The key that signs manifests.
-        revision: The newest.
+        revision: The number of the newest revision.
         catalog: The hash of its root catalog.
-        tags: Names of revisions that stay: the hashes of their root catalogs.
+        tags: The hashes of the root catalogs of tagged revisions, by tag.
     """
 
     root: Path
@@ -159,7 +163,7 @@ class Publisher:
         self.pem, self.der = self._certificate()
 
     def public_key(self, file: Path) -> Path:
-        """Write the master's public key and return the file."""
+        """Write the public master key to a file and return the file."""
         spki = serialization.PublicFormat.SubjectPublicKeyInfo
         file.write_bytes(self.master.public_key().public_bytes(serialization.Encoding.PEM, spki))
         return file
@@ -177,18 +181,18 @@ class Publisher:
     def write_whitelist(
         self, *, name: str = "", issued: int = NOW, days: int = 30, extra: str = ""
     ) -> None:
-        """Sign a whitelist."""
-        lines = f"{_stamp(issued)}\nE{_stamp(issued + days * DAY_S)}\nN{name or self.name}\n{extra}"
+        """Write a signed whitelist."""
+        issued_at, expires_at = _timestamp(issued), _timestamp(issued + days * DAY_S)
+        lines = f"{issued_at}\nE{expires_at}\nN{name or self.name}\n{extra}"
         fingerprint = bytes.fromhex(self.digest(self.der)).hex(":").upper() + self.suffix
         text = f"{lines}{fingerprint} # a signer\n".encode()
-        hexed = self.hash(text).encode()
-        (self.root / ".cvmfswhitelist").write_bytes(
-            text + b"--\n" + hexed + b"\n" + sign_bare(self.master, hexed)
-        )
+        digest = self.hash(text).encode()
+        signature = sign_bare(self.master, digest)
+        (self.root / ".cvmfswhitelist").write_bytes(text + b"--\n" + digest + b"\n" + signature)
 
     def write_manifest(self, **fields: str) -> None:
-        """Sign a manifest; fields of one letter replace the usual ones."""
-        told = {
+        """Write a signed manifest. Each keyword is a field of the manifest, one character long."""
+        values = {
             "C": self.catalog,
             "B": "1000",
             "R": hashlib.md5(b"").hexdigest(),
@@ -201,27 +205,27 @@ class Publisher:
             "M": self.store(b'{"administrator": "nobody"}', "M"),
         }
         if self.tags:
-            told["H"] = self._history()
-        text = "".join(f"{key}{value}\n" for key, value in (told | fields).items()).encode()
-        hexed = self.hash(text).encode()
-        signature = self.signer.sign(hexed, padding.PKCS1v15(), hashes.SHA1())
-        (self.root / ".cvmfspublished").write_bytes(text + b"--\n" + hexed + b"\n" + signature)
+            values["H"] = self._history()
+        text = "".join(f"{key}{value}\n" for key, value in (values | fields).items()).encode()
+        digest = self.hash(text).encode()
+        signature = self.signer.sign(digest, padding.PKCS1v15(), hashes.SHA1())
+        (self.root / ".cvmfspublished").write_bytes(text + b"--\n" + digest + b"\n" + signature)
 
     def store(self, content: bytes, kind: str = "", *, plain: bool = False) -> str:
         """Store an object and return its hash."""
         packed = content if plain else zlib.compress(content)
-        hexed = self.hash(packed)
-        path = self.path(hexed, kind)
+        digest = self.hash(packed)
+        path = self.path(digest, kind)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(packed)
-        return hexed
+        return digest
 
-    def path(self, hexed: str, kind: str = "") -> Path:
-        """Return where an object lies."""
-        return self.root / "data" / hexed[:2] / (hexed[2:] + kind)
+    def path(self, digest: str, kind: str = "") -> Path:
+        """Return the path of an object."""
+        return self.root / "data" / digest[:2] / (digest[2:] + kind)
 
     def objects(self) -> set[str]:
-        """Return the paths of all objects, below the repository."""
+        """Return the paths of all objects, relative to the repository."""
         return {
             str(path.relative_to(self.root))
             for path in (self.root / "data").glob("*/*")
@@ -229,11 +233,11 @@ class Publisher:
         }
 
     def hash(self, content: bytes) -> str:
-        """Return a content's hash as text."""
+        """Return the hash of content as text, with the suffix of the algorithm."""
         return self.digest(content) + self.suffix
 
     def digest(self, content: bytes) -> str:
-        """Return a content's digest."""
+        """Return the digest of content, without the suffix."""
         match self.suffix:
             case "":
                 return hashlib.sha1(content).hexdigest()
@@ -249,10 +253,9 @@ class Publisher:
             x509.random_serial_number()
         )
         builder = builder.not_valid_before(start).not_valid_after(start + timedelta(days=365))
-        made = builder.sign(self.signer, hashes.SHA256())
-        return made.public_bytes(serialization.Encoding.PEM), made.public_bytes(
-            serialization.Encoding.DER
-        )
+        certificate = builder.sign(self.signer, hashes.SHA256())
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        return pem, certificate.public_bytes(serialization.Encoding.DER)
 
     def _catalog(self, tree: Mapping[str, Any], prefix: str) -> str:
         database = sqlite3.connect(":memory:")
@@ -271,45 +274,51 @@ class Publisher:
         for name, node in tree.items():
             path = f"{folder}/{name}"
             match node:
-                case bytes():
-                    self._file(database, path, node)
-                case WithAttributes():
-                    self._file(database, path, node.content, xattr=node.attributes)
-                case Plain():
-                    digest = bytes.fromhex(self.store(node.content, plain=True)[:40])
-                    flags = FILE | PLAIN
-                    self._row(
-                        database, path, flags, mode=0o100644, size=len(node.content), digest=digest
-                    )
                 case Mode():
                     self._fill(database, {name: node.node}, folder)
-                    values = (node.mode, node.uid, node.gid, *_md5(path))
-                    database.execute(
-                        "UPDATE catalog SET mode = mode & ~4095 | ?, uid = ?, gid = ?"
-                        " WHERE md5path_1 = ? AND md5path_2 = ?", values
-                    )  # fmt: skip
-                case HardLink():
-                    self._file(database, path, node.content, links=node.group << 32 | node.count)
-                case Chunks():
-                    self._chunks(database, path, node.content)
+                    self._change_mode(database, path, node)
                 case Symlink():
                     self._row(database, path, FILE | LINK, mode=0o120777, symlink=node.target)
                 case Nested():
-                    hexed = self._catalog(node.tree, path)
-                    size = self.path(hexed, "C").stat().st_size
-                    database.execute(
-                        "INSERT INTO nested_catalogs VALUES (?, ?, ?)", (path, hexed, size)
-                    )
-                    self._row(
-                        database,
-                        path,
-                        DIRECTORY | TRANSITION,
-                        mode=0o40755,
-                        links=_links(node.tree),
-                    )
-                case _:
+                    self._nested(database, path, node.tree)
+                case Mapping():
                     self._row(database, path, DIRECTORY, mode=0o40755, links=_links(node))
                     self._fill(database, node, path)
+                case _:
+                    self._any_file(database, path, node)
+
+    def _any_file(self, database, path: str, node: Any) -> None:
+        match node:
+            case bytes():
+                self._file(database, path, node)
+            case WithAttributes():
+                self._file(database, path, node.content, xattr=node.attributes)
+            case HardLink():
+                self._file(database, path, node.content, links=node.group << 32 | node.count)
+            case Chunks():
+                self._chunks(database, path, node.content)
+            case Plain():
+                digest = bytes.fromhex(self.store(node.content, plain=True)[:40])
+                size = len(node.content)
+                self._row(database, path, FILE | PLAIN, mode=0o100644, size=size, digest=digest)
+            case _:
+                raise TypeError(f"{path}: {node!r} is not a node of a tree")
+
+    def _change_mode(self, database, path: str, node: Mode) -> None:
+        values = (node.mode, node.uid, node.gid, *_md5(path))
+        database.execute(
+            "UPDATE catalog SET mode = mode & ~4095 | ?, uid = ?, gid = ?"
+            " WHERE md5path_1 = ? AND md5path_2 = ?",
+            values,
+        )
+
+    def _nested(self, database, path: str, tree: Mapping[str, Any]) -> None:
+        digest = self._catalog(tree, path)
+        size = self.path(digest, "C").stat().st_size
+        row = (path, digest, size)
+        database.execute("INSERT INTO nested_catalogs VALUES (?, ?, ?)", row)
+        flags = DIRECTORY | TRANSITION
+        self._row(database, path, flags, mode=0o40755, links=_links(tree))
 
     def _file(
         self, database, path: str, content: bytes, *, links: int = 1, xattr: bytes | None = None
@@ -370,11 +379,11 @@ class Publisher:
     def _history(self) -> str:
         database = sqlite3.connect(":memory:")
         database.executescript(
-            "CREATE TABLE tags (name TEXT PRIMARY KEY, hash TEXT, revision INTEGER, timestamp INTEGER,"
-            " channel INTEGER, description TEXT, size INTEGER, branch TEXT);"
+            "CREATE TABLE tags (name TEXT PRIMARY KEY, hash TEXT, revision INTEGER,"
+            " timestamp INTEGER, channel INTEGER, description TEXT, size INTEGER, branch TEXT);"
             "CREATE TABLE properties (key TEXT PRIMARY KEY, value TEXT);"
         )
-        rows = [(name, hexed, 1, NOW, 0, "", 0, "") for name, hexed in self.tags.items()]
+        rows = [(tag, digest, 1, NOW, 0, "", 0, "") for tag, digest in self.tags.items()]
         database.executemany("INSERT INTO tags VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         database.commit()
         raw = database.serialize()
@@ -383,8 +392,9 @@ class Publisher:
 
 
 def sign_bare(key: rsa.RSAPrivateKey, text: bytes) -> bytes:
-    """Return an RSA signature of the text itself: PKCS#1 type 1 padding, no name of a hash
-    algorithm.
+    """Return an RSA signature of the text itself.
+
+    The padding is PKCS#1 type 1, without the identifier of a hash algorithm.
     """
     numbers = key.private_numbers()
     length = key.key_size // 8
@@ -401,5 +411,5 @@ def _md5(path: str) -> tuple[int, int]:
     return first, second
 
 
-def _stamp(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M%S")
+def _timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%d%H%M%S")

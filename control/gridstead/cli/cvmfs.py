@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead cvmfs`: the replicas by hand, beside the service that pulls and serves them."""
+"""`gridstead cvmfs`: manage the replicas by hand, and mount a repository."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rich.status import Status
 
 from gridstead.cli.client import Json
 from gridstead.cli.output import emit_error, emit_json, emit_table, errors, say, tell
-from gridstead.config import CvmfsClientSettings, CvmfsSettings, Named, load
-from gridstead.domain.cvmfs.replica import Pulled, ReplicaState
+from gridstead.config import CvmfsClientSettings, CvmfsSettings, NamedRepository, load
+from gridstead.domain.cvmfs.replica import PullResult, ReplicaState
 from gridstead.errors import GridsteadError, InvalidInput
 from gridstead.logs import set_up
 
-if TYPE_CHECKING:  # the web server's library takes long to import; only commands that need it do
+if TYPE_CHECKING:  # the import of the web server library takes long; few commands need it
     from gridstead.services.cvmfs import Replica
 
 app = typer.Typer()
 
 MIB = 1024 * 1024
-LINE_EVERY_S = 10.0
+PROGRESS_EVERY_S = 10.0
 SETTINGS = Path("/etc/gridstead/cvmfs.toml")
 CLIENT_SETTINGS = Path("/etc/gridstead/cvmfs-client.toml")
 
@@ -34,7 +34,7 @@ Config = Annotated[Path, typer.Option("--config", help="Settings file.")]
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[REPOSITORY]...", help="Names of repositories; all when none is given."
+        metavar="[REPOSITORY]...", help="Names of repositories. Default: all repositories."
     ),
 ]
 
@@ -42,14 +42,14 @@ Names = Annotated[
 @app.command()
 def probe(
     name: Annotated[str, typer.Argument(help="Name of the repository.")],
-    url: Annotated[str, typer.Argument(help="Where its Stratum 0 serves it.")],
+    url: Annotated[str, typer.Argument(help="URL of the repository on its Stratum 0.")],
     public_key: Annotated[
         list[Path],
-        typer.Option("--public-key", help="PEM of a master public key; repeat it for several."),
+        typer.Option("--public-key", help="PEM file of a master public key. Can be repeated."),
     ],
     as_json: Json = False,
 ) -> None:
-    """Check a repository's signatures and print the settings that add it; stores nothing."""
+    """Check the signatures of a repository and print settings for it. Stores nothing."""
     from gridstead.wiring import cvmfs as wiring  # noqa: PLC0415 - takes long to import
 
     keys = [path.resolve() for path in public_key]
@@ -66,8 +66,9 @@ def probe(
     if as_json:
         emit_json(record)
         return
-    tell(f"{name}: revision {manifest.revision} of {_time(manifest.published_at)}, good signatures")
-    tell(f"for {SETTINGS}:")
+    published_at = _time(manifest.published_at)
+    tell(f"{name}: revision {manifest.revision}, published {published_at}, signatures valid")
+    tell(f"settings for {SETTINGS}:")
     listed = ", ".join(f'"{key}"' for key in keys)
     say(f'[[repositories]]\nname = "{name}"\nurl = "{url}"\npublic_key_files = [{listed}]')
 
@@ -78,69 +79,71 @@ def snapshot(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Read every object that is here too, and fetch again what is damaged."
+            "--check", help="Also read every stored object, and fetch damaged objects again."
         ),
     ] = False,
     allow_rollback: Annotated[
         bool,
-        typer.Option("--allow-rollback", help="Take an older revision than the one that is here."),
+        typer.Option("--allow-rollback", help="Accept a revision older than the stored one."),
     ] = False,
     config: Config = SETTINGS,
     as_json: Json = False,
 ) -> None:
-    """Pull the newest revision now; what is here is not fetched again, also after an interruption."""
+    """Pull the newest revision now. Stored objects are not fetched again."""
 
     def pull(replica: Replica) -> dict[str, object]:
         with SnapshotProgress(replica.name) as progress:
-            done = replica.snapshot(check=check, allow_rollback=allow_rollback, tell=progress.tell)
+            result = replica.snapshot(
+                check=check, allow_rollback=allow_rollback, report=progress.report
+            )
         return {
-            "revision": done.revision,
-            "objects": done.objects,
-            "fetched": done.fetched,
-            "fetched_bytes": done.fetched_bytes,
+            "revision": result.revision,
+            "objects": result.objects,
+            "fetched": result.fetched,
+            "fetched_bytes": result.fetched_bytes,
         }
 
-    def sentence(done: Mapping[str, object]) -> str:
-        return "{name}: revision {revision}; {objects} objects looked at, {fetched} fetched".format(
-            **done
+    def summary(record: Mapping[str, object]) -> str:
+        return "{name}: revision {revision}; {objects} objects checked, {fetched} fetched".format(
+            **record
         )
 
-    _each(names, config, pull, sentence, as_json=as_json)
+    _for_each(names, config, pull, summary, as_json=as_json)
 
 
 @app.command()
 def gc(
     names: Names = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be removed.")
+        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,
     config: Config = SETTINGS,
     as_json: Json = False,
 ) -> None:
-    """Remove objects that no kept revision names, where the publisher lets go of old revisions."""
+    """Remove the objects of old revisions, if the publisher allows it."""
 
     def sweep(replica: Replica) -> dict[str, object]:
-        with errors.status(f"{replica.name}: looking for what is still named"):
-            done = replica.sweep(dry_run=dry_run)
+        with errors.status(f"{replica.name}: searching for objects to keep"):
+            result = replica.sweep(dry_run=dry_run)
         return {
-            "kept": done.kept,
-            "removed": done.removed,
-            "removed_bytes": done.removed_bytes,
+            "kept": result.kept,
+            "removed": result.removed,
+            "removed_bytes": result.removed_bytes,
             "dry_run": dry_run,
         }
 
-    def sentence(done: Mapping[str, object]) -> str:
+    def summary(record: Mapping[str, object]) -> str:
         verb = "would be removed" if dry_run else "removed"
-        return "{name}: {removed} objects {verb}, {removed_bytes} bytes; {kept} stay".format(
-            verb=verb, **done
+        return "{name}: {removed} objects {verb}, {removed_bytes} bytes; {kept} kept".format(
+            verb=verb, **record
         )
 
-    _each(names, config, sweep, sentence, as_json=as_json)
+    _for_each(names, config, sweep, summary, as_json=as_json)
 
 
 @app.command()
 def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False) -> None:
-    """Show what is served and how fresh it is; contacts nothing."""
+    """Print the served revisions and their age. Contacts no server."""
     from gridstead.wiring import cvmfs as wiring  # noqa: PLC0415 - takes long to import
 
     settings = _load(config, names)
@@ -158,10 +161,12 @@ def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False
         "LAST SNAPSHOT",
         "AGE S",
         "LAST GC",
-        "WHITELIST UNTIL",
+        "WHITELIST EXPIRES",
         "FAILURE",
     )
-    emit_table(columns, [["" if cell is None else cell for cell in row] for row in rows])
+    for row in rows:
+        row[:] = ["" if cell is None else cell for cell in row]
+    emit_table(columns, rows)
 
 
 @app.command()
@@ -170,19 +175,18 @@ def mount(
     mountpoint: Annotated[Path, typer.Argument(help="An empty directory.")],
     config: Annotated[Path, typer.Option("--config", help="Settings file.")] = CLIENT_SETTINGS,
 ) -> None:
-    """Mount a repository, to read, until it is unmounted or the command ends; for root.
+    """Mount a repository read-only until it is unmounted or the command ends. Requires root.
 
-    Follows new revisions. What is open stays what it was; what was read stays readable while no
-    server answers.
+    The mount follows new revisions. An open file does not change. Files that were read before
+    remain readable while no server answers.
     """
     from gridstead.wiring import cvmfs_mount as wiring  # noqa: PLC0415 - takes long to import
 
     settings = load(CvmfsClientSettings, config)
     _check_known(settings.repositories, [name], config)
     set_up(settings.log_level)
-    code = wiring.mount(
-        settings, next(one for one in settings.repositories if one.name == name), mountpoint
-    )
+    repository = next(table for table in settings.repositories if table.name == name)
+    code = wiring.mount(settings, repository, mountpoint)
     raise typer.Exit(code)
 
 
@@ -200,32 +204,32 @@ def _record(name: str, state: ReplicaState, now: int) -> dict[str, object]:
     }
 
 
-def _each(
+def _for_each(
     names: Sequence[str] | None,
     config: Path,
-    do: Callable[[Replica], dict[str, object]],
-    sentence: Callable[[Mapping[str, object]], str],
+    action: Callable[[Replica], dict[str, object]],
+    summary: Callable[[Mapping[str, object]], str],
     *,
     as_json: bool,
 ) -> None:
-    """Do it to one repository after the other; a failure of one does not keep the others from it."""
+    """Run an action on each repository. A failure does not stop the others."""
     from gridstead.wiring import cvmfs as wiring  # noqa: PLC0415 - takes long to import
 
     settings = _load(config, names)
-    done: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     failures: list[GridsteadError] = []
     with wiring.open_replicas(settings, names or ()) as replicas:
         for replica in replicas:
             try:
-                done.append({"name": replica.name, **do(replica)})
+                records.append({"name": replica.name, **action(replica)})
             except GridsteadError as error:
                 failures.append(error)
                 emit_error(error, as_json=as_json)
             else:
                 if not as_json:
-                    say(sentence(done[-1]))
+                    say(summary(records[-1]))
     if as_json:
-        emit_json(done)
+        emit_json(records)
     if failures:
         raise typer.Exit(failures[0].exit_code)
 
@@ -236,26 +240,31 @@ def _load(config: Path, names: Sequence[str] | None) -> CvmfsSettings:
     return settings
 
 
-def _check_known(repositories: Iterable[Named], names: Iterable[str], config: Path) -> None:
-    known = [one.name for one in repositories]
+def _check_known(
+    repositories: Iterable[NamedRepository], names: Iterable[str], config: Path
+) -> None:
+    known = [repository.name for repository in repositories]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidInput(
-            f"no repository {unknown[0][:80]!r} in {config}", hint=f"There are: {', '.join(known)}."
+            f"no repository {unknown[0][:80]!r} in {config}",
+            hint=f"The file has: {', '.join(known)}.",
         )
 
 
-def _time(at: int | None) -> str | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+def _time(timestamp: int | None) -> str | None:
+    if timestamp is None:
+        return None
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 @dataclass(slots=True)
 class SnapshotProgress:
-    """Shows how far a pull is: on a terminal at once, elsewhere a line now and then."""
+    """Shows the progress of a pull: a status line on a terminal, else a line every 10 s."""
 
     name: str
     _status: Status | None = None
-    _next_s: float = field(default_factory=lambda: time.monotonic() + LINE_EVERY_S)
+    _next_s: float = field(default_factory=lambda: time.monotonic() + PROGRESS_EVERY_S)
 
     def __enter__(self) -> Self:
         if errors.is_terminal:
@@ -267,12 +276,12 @@ class SnapshotProgress:
         if self._status is not None:
             self._status.stop()
 
-    def tell(self, done: Pulled) -> None:
-        """Show it."""
-        line = f"{self.name}: {done.catalogs} catalogs, {done.objects} objects looked at, "
-        line += f"{done.fetched} fetched, {done.fetched_bytes / MIB:.1f} MiB"
+    def report(self, progress: PullResult) -> None:
+        """Show the progress."""
+        line = f"{self.name}: {progress.catalogs} catalogs, {progress.objects} objects checked, "
+        line += f"{progress.fetched} fetched, {progress.fetched_bytes / MIB:.1f} MiB"
         if self._status is not None:
             self._status.update(line)
         elif time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + LINE_EVERY_S
+            self._next_s = time.monotonic() + PROGRESS_EVERY_S
             tell(line)

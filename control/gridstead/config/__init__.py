@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gridstead.config.agent import AgentSettings
 from gridstead.config.client import ClientSettings
-from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, Named, Repository
+from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, NamedRepository, Repository
 from gridstead.config.cvmfs_client import CvmfsClientSettings, MountedRepository
 from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
@@ -71,7 +71,7 @@ __all__ = [
     "MetaSchedulerSettings",
     "MountedRepository",
     "MutualTls",
-    "Named",
+    "NamedRepository",
     "NaturalInt",
     "Network",
     "Peer",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of the CVMFS replicas."""
+"""Settings of the CVMFS replicas."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+$"
 
 
 class Repository(Settings):
-    """A repository of which a replica is kept."""
+    """A repository to replicate."""
 
     name: Annotated[
         str,
         Field(
             pattern=NAME,
             max_length=255,
-            description="Its name, with a domain.",
+            description="Name of the repository, with a domain.",
             examples=["software.example.org"],
         ),
     ]
@@ -30,7 +30,7 @@ class Repository(Settings):
         Url,
         Field(
             pattern=r"^https?://",
-            description="Where its Stratum 0 serves it.",
+            description="URL of the repository on its Stratum 0.",
             examples=["http://stratum0.example.org/cvmfs/software.example.org"],
         ),
     ]
@@ -38,51 +38,53 @@ class Repository(Settings):
         tuple[Path, ...],
         Field(
             min_length=1,
-            description="PEM of its master public keys; one that signed its whitelist suffices.",
+            description=(
+                "PEM files of its master public keys. One key must have signed the whitelist."
+            ),
             examples=[["/etc/gridstead/cvmfs/software.example.org.pub"]],
         ),
     ]
 
 
 class FetchSettings(Settings):
-    """How a Stratum 0 is asked, and what its answers may cost."""
+    """Fetching from a Stratum 0, and the limits of its answers."""
 
     workers: Annotated[
-        int, Field(gt=0, le=64, description="Objects of a repository that are fetched at a time.")
+        int, Field(gt=0, le=64, description="Simultaneous fetches for one repository.")
     ] = 8
     timeout_s: Annotated[
         float,
-        Field(gt=0, le=600, description="Seconds to connect, and between two pieces of an answer."),
+        Field(gt=0, le=600, description="Timeout to connect, and between two pieces of an answer."),
     ] = 10.0
-    max_object_mib: Annotated[
-        PositiveInt, Field(description="How large an object may be, MiB.")
-    ] = 2048
+    max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object, MiB.")] = (
+        2048
+    )
     max_catalog_mib: Annotated[
-        PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")
+        PositiveInt, Field(description="Maximum decompressed size of a catalog, MiB.")
     ] = 4096
 
 
-class Named(Protocol):
-    """A table with a name."""
+class NamedRepository(Protocol):
+    """A table of a repository."""
 
     @property
     def name(self) -> str:
-        """Return it."""
+        """Return the name of the repository."""
         ...
 
 
-Tables = TypeVar("Tables", bound=tuple[Named, ...])
+Tables = TypeVar("Tables", bound=tuple[NamedRepository, ...])
 
 
 def check_names(repositories: Tables) -> Tables:
-    """Return tables of which no two have one name.
+    """Return the tables if their names are unique.
 
     Raises:
-        ValueError: Two have.
+        ValueError: If two tables have the same name.
     """
-    names = [one.name for one in repositories]
+    names = [repository.name for repository in repositories]
     if len(set(names)) < len(names):
-        raise ValueError("a repository stands there twice")
+        raise ValueError("two tables have the same name")
     return repositories
 
 
@@ -91,28 +93,32 @@ class CvmfsSettings(Service):
 
     repositories: Annotated[
         tuple[Repository, ...],
-        Field(min_length=1, description="A table `[[repositories]]` for each."),
+        Field(min_length=1, description="One table `[[repositories]]` for each repository."),
         AfterValidator(check_names),
     ]
-    storage_directory: Annotated[Path, Field(description="Where replicas are kept.")] = Path(
+    storage_directory: Annotated[Path, Field(description="Folder of the replicas.")] = Path(
         "/srv/cvmfs"
     )
     min_free_mib: Annotated[
-        NaturalInt, Field(description="What is left free on its disk, MiB.")
+        NaturalInt, Field(description="Space that a pull leaves free on the disk, MiB.")
     ] = 1024
     snapshot_every_s: Annotated[
-        PositiveInt, Field(description="Seconds from one pull to the next.")
+        PositiveInt, Field(description="Time between two pulls, seconds.")
     ] = 900
     keep_superseded_days: Annotated[
-        NaturalInt, Field(description="Days that a revision is kept after another took its place.")
+        NaturalInt,
+        Field(description="Days that a revision is kept after a newer one has replaced it."),
     ] = 3
     collect_every_hours: Annotated[
-        PositiveInt, Field(description="Hours from one removal of old objects to the next.")
+        PositiveInt, Field(description="Time between two removals of old objects, hours.")
     ] = 24
     fetch: FetchSettings = FetchSettings()
-    listen: Annotated[Endpoint, Field(description="host:port for CVMFS clients.")] = "0.0.0.0:8000"
+    listen: Annotated[Endpoint, Field(description="Address for CVMFS clients, host:port.")] = (
+        "0.0.0.0:8000"
+    )
     tls: Annotated[
-        Tls | None, Field(description="Absent: plain HTTP, as clients and caches expect.")
+        Tls | None,
+        Field(description="Certificate. Default: plain HTTP, as clients and caches expect."),
     ] = None
     metrics_for: Annotated[
         tuple[Network, ...], Field(description="Networks that may read `/metrics`.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of the CVMFS client."""
+"""Settings of the CVMFS client."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ HttpUrl = Annotated[Url, Field(pattern=r"^https?://")]
 
 
 class MountedRepository(Settings):
-    """A repository that may be mounted."""
+    """A repository that can be mounted."""
 
     name: Annotated[
         str,
         Field(
             pattern=NAME,
             max_length=255,
-            description="Its name, with a domain.",
+            description="Name of the repository, with a domain.",
             examples=["software.example.org"],
         ),
     ]
@@ -31,7 +31,7 @@ class MountedRepository(Settings):
         tuple[HttpUrl, ...],
         Field(
             min_length=1,
-            description="Where servers have it; they are asked in this order.",
+            description="URLs of the repository, in the order in which they are tried.",
             examples=[["http://infra:8000/cvmfs/software.example.org"]],
         ),
     ]
@@ -39,7 +39,9 @@ class MountedRepository(Settings):
         tuple[Path, ...],
         Field(
             min_length=1,
-            description="PEM of its master public keys; one that signed its whitelist suffices.",
+            description=(
+                "PEM files of its master public keys. One key must have signed the whitelist."
+            ),
             examples=[["/etc/gridstead/cvmfs/software.example.org.pub"]],
         ),
     ]
@@ -50,28 +52,28 @@ class CvmfsClientSettings(Service):
 
     repositories: Annotated[
         tuple[MountedRepository, ...],
-        Field(min_length=1, description="A table `[[repositories]]` for each."),
+        Field(min_length=1, description="One table `[[repositories]]` for each repository."),
         AfterValidator(check_names),
     ]
     user: Annotated[
-        str, Field(description="Who fetches, checks and serves, once root has mounted.")
+        str, Field(description="User of the process that fetches, checks and serves files.")
     ] = "gridstead-cvmfs"
     cache_directory: Annotated[
-        Path, Field(description="Where what was read is kept; the user's own.")
+        Path, Field(description="Folder of the cache. Only the user may write there.")
     ] = Path("/var/cache/gridstead-cvmfs")
     cache_mib: Annotated[
-        PositiveInt, Field(description="What is kept of each repository, at most, MiB.")
+        PositiveInt, Field(description="Maximum size of the cache of each repository, MiB.")
     ] = 10_240
     look_every_s: Annotated[
-        PositiveInt, Field(description="Seconds from one look for a new revision to the next.")
+        PositiveInt, Field(description="Time between two checks for a new revision, seconds.")
     ] = 60
     timeout_s: Annotated[
         float,
-        Field(gt=0, le=600, description="Seconds to connect, and between two pieces of an answer."),
+        Field(gt=0, le=600, description="Timeout to connect, and between two pieces of an answer."),
     ] = 5.0
-    max_object_mib: Annotated[
-        PositiveInt, Field(description="How large an object may be, MiB.")
-    ] = 2048
+    max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object, MiB.")] = (
+        2048
+    )
     max_catalog_mib: Annotated[
-        PositiveInt, Field(description="How large a catalog may be, unpacked, MiB.")
+        PositiveInt, Field(description="Maximum decompressed size of a catalog, MiB.")
     ] = 1024

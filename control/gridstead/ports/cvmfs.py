@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CVMFS replica's outside world: the server that it copies, the objects it holds, and its files."""
+"""Ports of a CVMFS replica: the upstream server, the stored objects, and the other files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from gridstead.domain.cvmfs.objects import Algorithm, ObjectName
-from gridstead.domain.cvmfs.replica import ReplicaState, Swept
+from gridstead.domain.cvmfs.replica import ReplicaState, SweepResult
 from gridstead.domain.cvmfs.signed_files import SignedFile
 from gridstead.domain.cvmfs.trust import SignedFiles
 
@@ -16,71 +16,76 @@ T = TypeVar("T")
 
 
 class Upstream(Protocol):
-    """A Stratum 0, over HTTP. Bounded in size and time, whatever it answers.
+    """A Stratum 0 over HTTP. Every answer is limited in size and time.
 
-    Every method may raise RepositoryUnavailable after some attempts.
+    Every method may raise RepositoryUnavailable after several attempts.
     """
 
     def file(self, path: str) -> bytes:
         """Return a small file of the repository.
 
         Raises:
-            RepositoryIncomplete: There is no such file.
-            RepositoryUntrusted: It is larger than a letter may be.
+            RepositoryIncomplete: If the file does not exist.
+            RepositoryUntrusted: If the file is larger than the limit for signed files.
         """
         ...
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Give an object's bytes to what takes them, and return what that returns.
+        """Pass the bytes of an object to ``take``, and return the result of ``take``.
 
-        When it raises RepositoryUntrusted, it is given them once more, past caches on the way.
+        If ``take`` raises RepositoryUntrusted, the object is fetched once more, without caches.
 
         Raises:
-            RepositoryIncomplete: There is no such object.
-            RepositoryUntrusted: It is larger than an object may be, or what took it said so twice.
+            RepositoryIncomplete: If the object does not exist.
+            RepositoryUntrusted: If the object is larger than the limit, or ``take`` rejects it
+                twice.
         """
         ...
 
 
 class SigningCertificate(Protocol):
-    """The certificate of who signs a manifest."""
+    """The certificate of the signer of a manifest."""
 
     def fingerprint(self, algorithm: Algorithm) -> str:
-        """Return its hash as whitelists have it: bytes in upper case hexadecimal, colons between."""
+        """Return the fingerprint in the form of whitelists: ``AB:CD:…`` in upper case."""
         ...
 
     def has_signed(self, signed_file: SignedFile) -> bool:
-        """Return whether a letter's signature is of its key."""
+        """Return whether the key of the certificate made the signature of a file."""
         ...
 
 
 class Signatures(Protocol):
-    """Public keys."""
+    """Checks signatures with the master keys of a repository."""
 
     def is_of_master(self, signed_file: SignedFile) -> bool:
-        """Return whether a letter's signature is of one of the master keys."""
+        """Return whether one of the master keys made the signature of a file."""
         ...
 
     def certificate(self, pem: bytes) -> SigningCertificate:
         """Return a certificate.
 
         Raises:
-            RepositoryUntrusted: It is none, or its key is of a kind that cannot sign manifests.
+            RepositoryUntrusted: If it is not a certificate, or its key type cannot sign manifests.
         """
         ...
 
 
 class ObjectStore(Protocol):
-    """The objects of one repository, on disk. Any method but ``sweep`` may be called by several
-    threads.
+    """The objects of one repository on disk.
 
-    Guarantee: what is here is whole, and was since it came; a crash leaves no part of an object.
-    Every method that writes may raise StorageFull, which changes nothing.
+    Several threads may call any method except ``sweep``.
+
+    Guarantee: a stored object is complete, also after a crash.
+    Every method that writes may raise StorageFull. Then nothing has changed.
     """
 
     def has(self, name: ObjectName, *, check: bool = False) -> bool:
-        """Return whether an object is here; with ``check`` it is read, and removed if it is no
-        longer whole.
+        """Return whether an object is stored.
+
+        Args:
+            name: The name of the object.
+            check: Whether to read the object, and remove it if it is damaged.
         """
         ...
 
@@ -88,56 +93,60 @@ class ObjectStore(Protocol):
         """Store an object and return its size.
 
         Raises:
-            RepositoryUntrusted: The pieces are not what the name says; nothing is stored.
+            RepositoryUntrusted: If the pieces do not match the name. Then nothing is stored.
         """
         ...
 
     def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
-        """Store a catalog where ``place`` and the reader of catalogs find it but ``has`` does not."""
+        """Store a catalog for ``place`` and for ``Databases``; ``has`` ignores a staged catalog.
+
+        Returns:
+            The size of the stored catalog. Unit: bytes.
+        """
         ...
 
     def is_staged(self, name: ObjectName) -> bool:
-        """Return whether a catalog was staged, also by a run that did not end."""
+        """Return whether a catalog is staged. An interrupted run may have staged it."""
         ...
 
     def place(self, name: ObjectName) -> None:
-        """Make a staged catalog one of the objects; all that was put before is settled first."""
+        """Make a staged catalog a stored object, after a sync of all earlier writes."""
         ...
 
-    def settle(self) -> None:
-        """Make all that was put and placed survive a power cut."""
+    def sync(self) -> None:
+        """Make all stored objects survive a power cut."""
         ...
 
-    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> Swept:
-        """Remove all other objects; none when iterating raises."""
+    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
+        """Remove all objects except ``keep``. If the iteration of ``keep`` raises, remove none."""
         ...
 
 
 class Catalog(Protocol):
-    """A catalog that is open."""
+    """An open catalog."""
 
     def objects(self) -> Iterator[ObjectName]:
-        """Return what its files consist of; an object may come twice."""
+        """Return the objects of the files in the catalog. An object may occur several times."""
         ...
 
     def nested(self) -> tuple[ObjectName, ...]:
-        """Return the catalogs below it."""
+        """Return the nested catalogs, one level down."""
         ...
 
 
 class Databases(Protocol):
-    """Objects that are databases. Bounded in size and time, whatever they hold.
+    """Objects that are databases. Every query is limited in size and time.
 
-    Every method may raise RepositoryUntrusted: it is not a database of its kind; and
-    RepositoryIncomplete: it is not here, or cannot be read.
+    Every method may raise RepositoryUntrusted if the object is not a database of the expected
+    type, and RepositoryIncomplete if the object is missing or cannot be read.
     """
 
     def catalog(self, name: ObjectName) -> AbstractContextManager[Catalog]:
-        """Return a catalog, staged or placed."""
+        """Open a catalog, staged or stored."""
         ...
 
     def tagged(self, name: ObjectName) -> tuple[ObjectName, ...]:
-        """Return the root catalogs that a history names."""
+        """Return the root catalogs of the tags in a history."""
         ...
 
 
@@ -145,30 +154,31 @@ class ReplicaFiles(Protocol):
     """The files of one repository that are not objects, and its lock."""
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other processes from this replica; a killed one does not. What such a one left half
-        done is removed.
+        """Lock the replica against other processes, and remove partial files of a killed process.
+
+        The lock of a killed process is released.
 
         Raises:
-            ReplicaBusy: Another has it.
+            ReplicaBusy: If another process holds the lock.
         """
         ...
 
     def load(self) -> ReplicaState:
-        """Return what was saved, or the state of a new replica."""
+        """Return the saved state, or the initial state of a new replica."""
         ...
 
     def save(self, state: ReplicaState) -> None:
-        """Keep the state, in one step, and tell it to clients. Survives a power cut."""
+        """Save the state and the status files for clients, atomically. Survives a power cut."""
         ...
 
     def signed_file(self, name: str) -> bytes | None:
-        """Return a letter that is served."""
+        """Return a stored signed file. None if it does not exist."""
         ...
 
     def publish(self, signed_files: SignedFiles) -> None:
-        """Serve these letters, the manifest last. Survives a power cut."""
+        """Store the signed files, the manifest last. Survives a power cut."""
         ...
 
     def announce(self, since: int | None) -> None:
-        """Tell clients that a pull runs, since when, Unix seconds; None: that none does."""
+        """Publish that a pull is running since this time (Unix seconds), or None that none runs."""
         ...

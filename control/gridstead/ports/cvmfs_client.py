@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CVMFS client's outside world, beside what a replica has too: its cache, and catalogs to look
-names up in.
-"""
+"""Ports of a CVMFS client that a replica does not have: the content cache and catalog look-ups."""
 
 from __future__ import annotations
 
@@ -13,81 +11,83 @@ from gridstead.domain.cvmfs.tree import Piece, TreeEntry
 
 
 class Content(Protocol):
-    """What an object holds, unpacked; stays readable until it is closed, whatever becomes of the
-    cache.
+    """The decompressed content of an object.
+
+    It remains readable until it is closed, also if the cache removes the object.
     """
 
     @property
     def size(self) -> int:
-        """Return how many bytes it has."""
+        """Return the size in bytes."""
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return bytes from there on; fewer at the end."""
+        """Return up to ``size`` bytes from ``offset``; fewer at the end."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the file."""
         ...
 
 
 class TreeCatalog(Protocol):
-    """A catalog in which names are looked up. Bounded in time, whatever it holds; for one thread at
-    a time.
+    """A catalog for look-ups by path. Every query is limited in time. Not thread-safe.
 
-    Every method but ``close`` may raise RepositoryUntrusted: it says what no tree can.
+    Every method except ``close`` may raise RepositoryUntrusted if a row is not valid.
     """
 
     def entry(self, path: str) -> TreeEntry | None:
-        """Return what is at a path; None for nothing."""
+        """Return the entry at a path. None if there is no entry."""
         ...
 
     def entries(self, path: str) -> tuple[TreeEntry, ...]:
-        """Return what is in a directory, without what listings leave out."""
+        """Return the entries of a directory, except hidden entries."""
         ...
 
     def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
-        """Return the content of a file, from first to last; empty for an empty one."""
+        """Return the pieces of a file, in order. Empty if the file is empty."""
         ...
 
     def nested(self) -> Mapping[str, ObjectName]:
-        """Return the catalogs below it, by the paths where they begin."""
+        """Return the nested catalogs by the paths of their roots."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the database."""
         ...
 
 
 class ContentCache(Protocol):
-    """Objects of one repository on the local disk, unpacked; it holds so many bytes and no more.
+    """Decompressed objects of one repository on the local disk, up to a maximum size.
 
-    Guarantee: what is here is whole, and what its name says; a crash leaves no part of an object.
-    What was not used for longest goes first, catalogs last. Any method may be called by several
-    threads, and by several processes.
+    The least recently used objects are removed first, catalogs last. Several threads and several
+    processes may call any method.
+
+    Guarantee: a cached object is complete and matches its name, also after a crash.
     """
 
     def open(self, name: ObjectName) -> Content | None:
-        """Return what an object holds; None if it is not here."""
+        """Return the content of an object. None if the object is not in the cache."""
         ...
 
     def put(
         self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
     ) -> Content:
-        """Keep an object and return what it holds.
+        """Add an object to the cache and return its content.
 
         Args:
-            name: Of the object.
-            pieces: Of its bytes, as they are stored.
-            packed: Whether they are compressed.
-            limit: What it may hold, unpacked, bytes.
+            name: The name of the object.
+            pieces: The stored bytes of the object.
+            packed: Whether the stored bytes are compressed.
+            limit: The maximum decompressed size. Unit: bytes.
 
         Raises:
-            RepositoryUntrusted: It is not what its name says, or larger; nothing is kept.
-            StorageFull: The disk, or the whole cache, is too small for it.
+            RepositoryUntrusted: If the object does not match its name or is larger than the
+                limit. Then nothing is cached.
+            StorageFull: If the disk is full, or the object is larger than the whole cache.
         """
         ...
 
     def catalog(self, name: ObjectName) -> TreeCatalog | None:
-        """Return a catalog; None if it is not here."""
+        """Return a catalog. None if the catalog is not in the cache."""
         ...

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves replicas to CVMFS clients, over HTTP: files that never change, and few that do.
+"""Serves replicas to CVMFS clients over HTTP.
 
-Rule 1: only names of a closed list or of a strict form are looked up, so no path leads out of a
-replica. Rule 2: no listing, no Last-Modified, no ETag: an object's name is its content. Rule 3: an
-object may be cached for days, what changes for a minute, what is not there not at all.
+Rule 1: a path must match a closed list or a strict pattern, so that no path leaves a replica.
+Rule 2: there are no directory listings, no Last-Modified and no ETag; an object's name identifies
+its content. Rule 3: objects may be cached for days, changing files for a minute, and errors not
+at all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gridstead.domain.cvmfs.objects import parse_path
 from gridstead.rpc.condition import condition_routes
 from gridstead.rpc.peer_limit import Network, PeerLimit
 
-SIGNED_FILES = frozenset(
+CHANGING_FILES = frozenset(
     {
         ".cvmfspublished",
         ".cvmfswhitelist",
@@ -34,24 +35,24 @@ SIGNED_FILES = frozenset(
         ".cvmfs_is_snapshotting",
     }
 )
-FOR_DAYS = {"Cache-Control": "max-age=259200"}
-FOR_A_MINUTE = {"Cache-Control": "max-age=61"}
-NOT_AT_ALL = {"Cache-Control": "no-store"}
+CACHE_FOR_DAYS = {"Cache-Control": "max-age=259200"}
+CACHE_FOR_A_MINUTE = {"Cache-Control": "max-age=61"}
+DO_NOT_CACHE = {"Cache-Control": "no-store"}
 CONTENT_TYPE = "application/x-cvmfs"
 PIECE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaOffer:
-    """What the server does.
+class ReplicaServerOptions:
+    """What the server serves.
 
     Attributes:
-        storage: Folder of all replicas.
-        names: Of the repositories.
-        check: Raises an error of ours while nothing can be served.
+        storage: The folder of all replicas.
+        names: The names of the repositories.
+        check: Raises a GridsteadError while nothing can be served.
         metrics: Returns OpenMetrics text.
-        metrics_for: Networks that may read it.
-        requests: How often a caller may have the check made.
+        metrics_for: The networks that may read the metrics.
+        requests: The limit on health checks per caller.
     """
 
     storage: Path
@@ -62,32 +63,33 @@ class ReplicaOffer:
     requests: PeerLimit
 
 
-def make_app(offer: ReplicaOffer) -> Starlette:
-    """Return the application: ``/cvmfs/<repository>/…``, ``/cvmfs/info/v1/repositories.json``, and
-    its condition.
+def make_app(options: ReplicaServerOptions) -> Starlette:
+    """Return the application.
+
+    It serves ``/cvmfs/<repository>/…``, ``/cvmfs/info/v1/repositories.json``, and the health and
+    metrics routes.
     """
-    names = frozenset(offer.names)
+    names = frozenset(options.names)
 
     def file(request: Request) -> Response:
         name, path = request.path_params["name"], request.path_params["path"]
-        exact = (
-            request.scope["path"] == f"/cvmfs/{name}/{path}"
-        )  # a route takes a line end after its path, too
-        if not exact or name not in names or not (path in SIGNED_FILES or parse_path(path)):
+        # A route also matches a path that ends with a newline.
+        is_exact = request.scope["path"] == f"/cvmfs/{name}/{path}"
+        is_changing = path in CHANGING_FILES
+        if not is_exact or name not in names or not (is_changing or parse_path(path)):
             return _not_found()
-        return _file(
-            offer.storage / name / path, FOR_A_MINUTE if path in SIGNED_FILES else FOR_DAYS
-        )
+        headers = CACHE_FOR_A_MINUTE if is_changing else CACHE_FOR_DAYS
+        return _file(options.storage / name / path, headers)
 
     def repositories(_request: Request) -> Response:
         replicas = [{"name": name, "url": f"/cvmfs/{name}"} for name in sorted(names)]
-        told = {"schema": 1, "repositories": [], "replicas": replicas}
-        return JSONResponse(told, headers=FOR_A_MINUTE)
+        content = {"schema": 1, "repositories": [], "replicas": replicas}
+        return JSONResponse(content, headers=CACHE_FOR_A_MINUTE)
 
     routes = [
         Route("/cvmfs/info/v1/repositories.json", repositories, methods=["GET"]),
         Route("/cvmfs/{name}/{path:path}", file, methods=["GET"]),
-        *condition_routes(offer.check, offer.metrics, offer.metrics_for, offer.requests),
+        *condition_routes(options.check, options.metrics, options.metrics_for, options.requests),
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False
@@ -120,4 +122,4 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _not_found() -> Response:
-    return PlainTextResponse("not here", status_code=404, headers=NOT_AT_ALL)
+    return PlainTextResponse("not found", status_code=404, headers=DO_NOT_CACHE)

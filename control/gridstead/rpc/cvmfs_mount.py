@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a repository's tree as a file system, over FUSE: to read, and nothing else.
+"""Serves the tree of a repository as a read-only file system over FUSE.
 
-Rule 1: what fails is EIO; the client that is asked has logged it. Rule 2: the kernel checks
-permissions, owners and modes as they were published. Rule 3: what is not implemented (extended
-attributes, locks) the kernel learns once and does not ask again.
+Rule 1: every failure is EIO; the client logs the reason. Rule 2: the kernel checks permissions
+with the published owners and modes. Rule 3: operations that are not implemented (extended
+attributes, locks) return ENOSYS, so the kernel calls them only once.
 """
 
 from __future__ import annotations
@@ -14,35 +14,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-os.environ.setdefault(
-    "FUSE_LIBRARY_NAME", "fuse3"
-)  # only this one takes a device that is open already
+# Only fuse3 accepts a descriptor of an open device.
+os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
 import mfusepy
 
 from gridstead.domain.cvmfs.tree import TreeEntry, parent_of
 from gridstead.errors import GridsteadError
 
-KERNEL_S = 1  # how long the kernel goes by what it was told
+KERNEL_CACHE_S = 1  # how long the kernel caches attributes and names
 BLOCK_BYTES = 512
 PREFERRED_BYTES = 128 * 1024
 THREADS = 16
 NS = 10**9
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 
 
 class Files(Protocol):
-    """What is shown. Every method but ``release`` may raise an error of ours."""
+    """The served files. Every method except ``release`` may raise a GridsteadError."""
 
     def entry(self, path: str) -> TreeEntry | None:
-        """Return what is at a path."""
+        """Return the entry at a path. None if there is no entry."""
         ...
 
     def entries(self, path: str) -> tuple[TreeEntry, ...]:
-        """Return what is in a directory."""
+        """Return the entries of a directory."""
         ...
 
     def open(self, path: str) -> tuple[int, bool] | None:
-        """Return a handle of a file, and whether the kernel's copy of its content is still right."""
+        """Return a file handle, and whether the kernel's cached content is still valid."""
         ...
 
     def read(self, number: int, size: int, offset: int) -> bytes:
@@ -50,15 +49,15 @@ class Files(Protocol):
         ...
 
     def release(self, number: int) -> None:
-        """Close a handle."""
+        """Close a file handle."""
         ...
 
 
 class Operations:
-    """What libfuse calls; what is not here, it answers with ENOSYS.
+    """The operations that libfuse calls. libfuse answers all others with ENOSYS.
 
     Args:
-        files: What is shown.
+        files: The served files.
     """
 
     use_ns = True
@@ -66,58 +65,58 @@ class Operations:
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:  # noqa: ARG002 - an open file is told by its path
-        """Return what stat(2) tells."""
-        return _status(self._entry(path))
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:  # noqa: ARG002 - the path identifies an open file too
+        """Return the fields of stat(2)."""
+        return _attributes(self._entry(path))
 
     def readlink(self, path: str) -> str:
-        """Return where a symbolic link leads."""
+        """Return the target of a symbolic link."""
         return self._entry(path).target
 
-    def readdir(self, path: str, fh: int) -> Iterator[tuple[str, dict[str, int], int]]:  # noqa: ARG002 - none is kept
-        """Return what is in a directory."""
-        with _told():
-            entries = self._files.entries(_ours(path))
-        yield ".", _listed(self._entry(path)), 0
-        yield "..", _listed(self._entry(parent_of(path))), 0
+    def readdir(self, path: str, fh: int) -> Iterator[tuple[str, dict[str, int], int]]:  # noqa: ARG002 - there are no directory handles
+        """Yield the entries of a directory."""
+        with _errors_as_eio():
+            entries = self._files.entries(_tree_path(path))
+        yield ".", _directory_attributes(self._entry(path)), 0
+        yield "..", _directory_attributes(self._entry(parent_of(path))), 0
         for entry in entries:
-            yield entry.name, _listed(entry), 0
+            yield entry.name, _directory_attributes(entry), 0
 
-    def open(self, path: str, fi: Any) -> int:  # noqa: ANN401 - a structure of C
+    def open(self, path: str, fi: Any) -> int:  # noqa: ANN401 - a C structure
         """Open a file."""
-        if fi.flags & WRITING:
+        if fi.flags & WRITE_FLAGS:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        with _told():
-            opened = self._files.open(_ours(path))
+        with _errors_as_eio():
+            opened = self._files.open(_tree_path(path))
         if opened is None:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         fi.fh, fi.keep_cache = opened
         return 0
 
-    def read(self, path: str, size: int, offset: int, fh: Any) -> bytes:  # noqa: ANN401, ARG002 - a structure of C
+    def read(self, path: str, size: int, offset: int, fh: Any) -> bytes:  # noqa: ANN401, ARG002 - a C structure
         """Return bytes of an open file."""
-        with _told():
+        with _errors_as_eio():
             return self._files.read(fh.fh, size, offset)
 
-    def release(self, path: str, fh: Any) -> int:  # noqa: ANN401, ARG002 - a structure of C
+    def release(self, path: str, fh: Any) -> int:  # noqa: ANN401, ARG002 - a C structure
         """Close a file."""
         self._files.release(fh.fh)
         return 0
 
     def _entry(self, path: str) -> TreeEntry:
-        with _told():
-            entry = self._files.entry(_ours(path))
+        with _errors_as_eio():
+            entry = self._files.entry(_tree_path(path))
         if entry is None:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         return entry
 
 
 def serve(files: Files, device: int) -> None:
-    """Answer the kernel until the file system is unmounted and nobody uses it.
+    """Answer requests of the kernel until the file system is unmounted and no longer in use.
 
     Args:
-        files: What is shown.
-        device: Descriptor of ``/dev/fuse``, with which it was mounted.
+        files: The served files.
+        device: The descriptor of ``/dev/fuse`` that the mount uses.
     """
     mfusepy.FUSE(
         Operations(files),
@@ -125,31 +124,31 @@ def serve(files: Files, device: int) -> None:
         raw_fi=True,
         foreground=True,
         use_ino=True,
-        attr_timeout=KERNEL_S,
-        entry_timeout=KERNEL_S,
-        negative_timeout=KERNEL_S,
+        attr_timeout=KERNEL_CACHE_S,
+        entry_timeout=KERNEL_CACHE_S,
+        negative_timeout=KERNEL_CACHE_S,
         max_threads=THREADS,
         max_idle_threads=THREADS,
     )
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_as_eio() -> Iterator[None]:
     try:
         yield
     except GridsteadError as error:
         raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
 
-def _ours(path: str) -> str:
+def _tree_path(path: str) -> str:
     return "" if path == "/" else path
 
 
-def _listed(entry: TreeEntry) -> dict[str, int]:
+def _directory_attributes(entry: TreeEntry) -> dict[str, int]:
     return {"st_mode": entry.mode, "st_ino": entry.inode}
 
 
-def _status(entry: TreeEntry) -> dict[str, int]:
+def _attributes(entry: TreeEntry) -> dict[str, int]:
     device = 0 if entry.is_file or entry.is_directory or entry.is_link else entry.size
     size = 0 if device else entry.size
     return {

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica of a CVMFS repository: pulls what its publisher signed, keeps revisions for a while,
-removes old objects.
+"""A replica of a CVMFS repository: pulls signed revisions and removes old objects.
 
-Order of a pull: letters are believed; objects; catalogs, each after all below it; the state, which
-names the revision; whitelist; manifest. A crash anywhere leaves the revision of before in whole,
-and the next pull does the rest.
+Order of a pull: check the signed files; fetch the objects; place each catalog after everything
+below it; save the state with the new revision; publish the whitelist; publish the manifest. After
+a crash at any point the previous revision is complete, and the next pull resumes.
 """
 
 from __future__ import annotations
@@ -18,20 +17,21 @@ import structlog
 
 from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName
 from gridstead.domain.cvmfs.replica import (
-    Pulled,
+    PullResult,
     ReplicaState,
     Revision,
-    Swept,
+    SweepResult,
+    make_current,
     retain,
-    take,
     to_revision,
 )
+from gridstead.domain.cvmfs.signed_files import Manifest
 from gridstead.domain.cvmfs.trust import SignedFiles, check_succession
 from gridstead.errors import GridsteadError, InvalidInput
 from gridstead.ports import Clock, Databases, ObjectStore, ReplicaFiles, Signatures, Upstream
-from gridstead.services.cvmfs_pull import Diligence, Puller, Tell, walk
+from gridstead.services.cvmfs_pull import Puller, PullOptions, ReportProgress, walk
 from gridstead.services.cvmfs_signed_files import (
-    check_consent,
+    check_replication_allowed,
     read_signed_files,
     stored_signed_files,
 )
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPorts:
-    """A replica's outside world."""
+    """The ports of a replica."""
 
     upstream: Upstream
     signatures: Signatures
@@ -52,13 +52,13 @@ class ReplicaPorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
-    """How a replica works.
+class ReplicaPolicy:
+    """How a replica fetches and removes objects.
 
     Attributes:
-        workers: Objects that are fetched at a time.
-        keep_s: How long a revision is kept after another took its place.
-        sweep_every_s: From one removal of old objects to the next, when ``tick`` does it.
+        workers: The number of simultaneous fetches.
+        keep_s: How long a revision is kept after a newer one has replaced it.
+        sweep_every_s: The time between two removals of old objects by ``tick``.
     """
 
     workers: int
@@ -67,56 +67,48 @@ class Habits:
 
 
 class Replica:
-    """One repository's replica.
+    """The replica of one repository.
 
     Args:
-        name: Of the repository.
-        ports: Its outside world.
-        habits: How it works.
+        name: The name of the repository.
+        ports: The ports of the replica.
+        policy: How it fetches and removes objects.
     """
 
-    def __init__(self, name: str, ports: ReplicaPorts, habits: Habits) -> None:
+    def __init__(self, name: str, ports: ReplicaPorts, policy: ReplicaPolicy) -> None:
         self._name = name
         self._ports = ports
-        self._habits = habits
+        self._policy = policy
         self._stopped = threading.Event()
 
     @property
     def name(self) -> str:
-        """Return the repository's name."""
+        """Return the name of the repository."""
         return self._name
 
     def stop(self) -> None:
-        """End a pull that runs, soon; it fails, and the next goes on where it was."""
+        """Stop a running pull soon. The pull fails, and the next pull resumes."""
         self._stopped.set()
 
     def state(self) -> ReplicaState:
-        """Return what the replica remembers."""
+        """Return the stored state of the replica."""
         return self._ports.files.load()
 
     def tick(self) -> None:
-        """Pull, and remove old objects when it is time; told in the log.
+        """Pull, remove old objects when it is time, and log the results.
 
         Raises:
-            GridsteadError: Of what did not end well.
+            GridsteadError: If the pull or the removal fails.
         """
-        pulled = self.snapshot()
+        result = self.snapshot()
         log.info(
             "snapshot_finished",
             repository=self._name,
-            revision=pulled.revision,
-            fetched=pulled.fetched,
-            fetched_bytes=pulled.fetched_bytes,
+            revision=result.revision,
+            fetched=result.fetched,
+            fetched_bytes=result.fetched_bytes,
         )
-        served, last = (
-            stored_signed_files(self._ports.files, self._name),
-            self.state().last_sweep or 0,
-        )
-        if (
-            served
-            and served[0].collectable
-            and self._ports.clock.now() - last >= self._habits.sweep_every_s
-        ):
+        if self._is_sweep_due():
             swept = self.sweep()
             log.info(
                 "objects_swept",
@@ -125,98 +117,117 @@ class Replica:
                 removed_bytes=swept.removed_bytes,
             )
 
+    def _is_sweep_due(self) -> bool:
+        stored = stored_signed_files(self._ports.files, self._name)
+        if stored is None:
+            return False
+        manifest, _ = stored
+        last_sweep = self.state().last_sweep or 0
+        elapsed_s = self._ports.clock.now() - last_sweep
+        return manifest.collectable and elapsed_s >= self._policy.sweep_every_s
+
     def snapshot(
-        self, *, check: bool = False, allow_rollback: bool = False, tell: Tell = lambda _: None
-    ) -> Pulled:
+        self,
+        *,
+        check: bool = False,
+        allow_rollback: bool = False,
+        report: ReportProgress = lambda _: None,
+    ) -> PullResult:
         """Pull the newest revision.
 
         Args:
-            check: Whether to read every object that is here, and fetch again what is damaged.
-            allow_rollback: Whether an older revision may take the place of the one that is here.
-            tell: Is told what was done so far.
-
-        Returns:
-            What was done.
+            check: Whether to read every stored object, and fetch damaged objects again.
+            allow_rollback: Whether to accept a revision older than the stored one.
+            report: Receives the progress.
 
         Raises:
-            RepositoryUntrusted: What the server gave is not as it was signed; what is served stays
-                as it was.
-            ReplicaBusy: Another process works on this replica.
+            RepositoryUntrusted: If a check of the server's files fails. The served revision is
+                unchanged.
+            ReplicaBusy: If another process uses this replica.
         """
         files = self._ports.files
-        with self._alone(), self._announced():
+        with self._locked(), self._pull_announced():
             state = files.load()
             signed_files = self._signed_files(allow_rollback=allow_rollback)
             if check:
                 files.save(replace(state, doubted=True))
-            diligence = Diligence(walk=check or state.doubted, check=check)
-            pulled = self._pull(signed_files, diligence, tell)
-            now = self._ports.clock.now()
-            state = take(replace(state, doubted=False), to_revision(signed_files.manifest), now=now)
-            state = retain(state, now=now, keep_s=self._habits.keep_s)
-            expires_at = signed_files.whitelist.expires_at
-            files.save(
-                replace(state, whitelist_expires_at=expires_at)
-            )  # names the revision before it is served
-            files.publish(signed_files)
-            files.save(
-                replace(state, whitelist_expires_at=expires_at, last_snapshot=now, failure="")
-            )
-            return replace(pulled, revision=signed_files.manifest.revision)
+            options = PullOptions(walk=check or state.doubted, check=check)
+            result = self._pull(signed_files, options, report)
+            self._publish(state, signed_files)
+            return replace(result, revision=signed_files.manifest.revision)
 
-    def sweep(self, *, dry_run: bool = False) -> Swept:
-        """Remove objects that no kept revision names: the served one, those superseded not long
-        ago, those with a tag.
+    def _publish(self, state: ReplicaState, signed_files: SignedFiles) -> None:
+        """Save the state with the pulled revision, and publish the signed files."""
+        files, now = self._ports.files, self._ports.clock.now()
+        expires_at = signed_files.whitelist.expires_at
+        state = replace(state, doubted=False, whitelist_expires_at=expires_at)
+        state = make_current(state, to_revision(signed_files.manifest), now=now)
+        state = retain(state, now=now, keep_s=self._policy.keep_s)
+        files.save(state)  # first: a served revision must be in the state
+        files.publish(signed_files)
+        files.save(replace(state, last_snapshot=now, failure=""))
+
+    def sweep(self, *, dry_run: bool = False) -> SweepResult:
+        """Remove objects that no retained revision contains.
+
+        Retained are the served revision, recently superseded revisions, and tagged revisions.
 
         Raises:
-            InvalidInput: There is no revision yet, or the publisher does not let go of old ones.
-            ReplicaBusy: Another process works on this replica.
+            InvalidInput: If there is no revision yet, or the publisher does not allow the removal
+                of old revisions.
+            ReplicaBusy: If another process uses this replica.
         """
         files, now = self._ports.files, self._ports.clock.now()
-        with self._alone():
-            served = stored_signed_files(self._ports.files, self._name)
-            if served is None:
-                raise InvalidInput(
-                    f"nothing of {self._name} is here", hint="Run `gridstead cvmfs snapshot` first."
-                )
-            if not served[0].collectable:
-                detail = (
-                    "its manifest does not say G=yes: clients may read any revision there ever was"
-                )
-                raise InvalidInput(f"old objects of {self._name} must stay", detail=detail)
+        with self._locked():
+            manifest = self._collectable_manifest()
             before = files.load()
-            state = retain(before, now=now, keep_s=self._habits.keep_s)
-            kept = self._reachable((to_revision(served[0]), *state.revisions))
+            state = retain(before, now=now, keep_s=self._policy.keep_s)
+            kept = self._reachable((to_revision(manifest), *state.revisions))
             if dry_run:
                 return self._ports.objects.sweep(kept, dry_run=True)
             files.save(replace(before, doubted=True))
-            swept = self._ports.objects.sweep(kept, dry_run=False)
+            result = self._ports.objects.sweep(kept, dry_run=False)
             files.save(replace(state, doubted=before.doubted, last_sweep=now))
-            return swept
+            return result
+
+    def _collectable_manifest(self) -> Manifest:
+        stored = stored_signed_files(self._ports.files, self._name)
+        if stored is None:
+            raise InvalidInput(
+                f"no revision of {self._name} is stored",
+                hint="Run `gridstead cvmfs snapshot` first.",
+            )
+        manifest, _ = stored
+        if not manifest.collectable:
+            detail = "its manifest does not contain G=yes, so clients may read any old revision"
+            raise InvalidInput(f"cannot remove old objects of {self._name}", detail=detail)
+        return manifest
 
     def _signed_files(self, *, allow_rollback: bool) -> SignedFiles:
         ports = self._ports
-        check_consent(ports.upstream, self._name)
+        check_replication_allowed(ports.upstream, self._name)
         signed_files = read_signed_files(
             ports.upstream, ports.signatures, name=self._name, now=ports.clock.now()
         )
-        served = stored_signed_files(self._ports.files, self._name)
-        if served is not None and not allow_rollback:
-            check_succession(served, signed_files.manifest, signed_files.whitelist)
+        stored = stored_signed_files(self._ports.files, self._name)
+        if stored is not None and not allow_rollback:
+            check_succession(stored, signed_files.manifest, signed_files.whitelist)
         return signed_files
 
-    def _pull(self, signed_files: SignedFiles, diligence: Diligence, tell: Tell) -> Pulled:
+    def _pull(
+        self, signed_files: SignedFiles, options: PullOptions, report: ReportProgress
+    ) -> PullResult:
         ports, manifest = self._ports, signed_files.manifest
         puller = Puller(
             upstream=ports.upstream,
             objects=ports.objects,
             databases=ports.databases,
-            workers=self._habits.workers,
-            diligence=diligence,
+            workers=self._policy.workers,
+            options=options,
             stopped=self._stopped,
-            tell=tell,
+            report=report,
         )
-        if not ports.objects.has(manifest.certificate, check=diligence.check):
+        if not ports.objects.has(manifest.certificate, check=options.check):
             ports.objects.put(manifest.certificate, (signed_files.certificate,))
         if manifest.metainfo is not None:
             puller.fetch(manifest.metainfo)
@@ -225,7 +236,7 @@ class Replica:
             for tagged in ports.databases.tagged(manifest.history):
                 puller.pull(tagged)
         puller.pull(manifest.catalog)
-        ports.objects.settle()
+        ports.objects.sync()
         return puller.done
 
     def _reachable(self, revisions: Iterable[Revision]) -> Iterator[ObjectName]:
@@ -240,8 +251,8 @@ class Replica:
                         yield from walk(databases, tagged, seen)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Have the replica for oneself; what fails is remembered."""
+    def _locked(self) -> Iterator[None]:
+        """Lock the replica, and save the message of a failure in its state."""
         files = self._ports.files
         with files.lock():
             try:
@@ -252,7 +263,7 @@ class Replica:
                 raise
 
     @contextmanager
-    def _announced(self) -> Iterator[None]:
+    def _pull_announced(self) -> Iterator[None]:
         files = self._ports.files
         files.announce(self._ports.clock.now())
         try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CVMFS client: shows the newest revision of a repository that it believes, and fetches what is
-read.
+"""A CVMFS client: shows the newest trusted revision of a repository, and fetches files on demand.
 
-Rule 1: letters are believed as a replica believes them, and none takes the place of a newer one.
-Rule 2: a file that is open stays what it was, for everybody on this machine, until nobody has it
-open: the kernel keeps one copy of its content and its size. Rule 3: for the same reason a file is
-opened as it was last told to be, for as long as the kernel may go by that. Rule 4: while no server
-answers, what is here is served; the rest fails and is logged.
+Rule 1: signed files pass the same checks as in a replica, and a rollback is refused.
+Rule 2: an open file does not change for any process on this host until every process has closed
+it, because the kernel has one copy of its content and size.
+Rule 3: a file is opened with the attributes that the kernel has cached, as long as that cache is
+valid, for the same reason.
+Rule 4: while no server answers, cached content is served. Other requests fail and are logged.
 """
 
 from __future__ import annotations
@@ -37,28 +37,29 @@ from gridstead.services.cvmfs_tree import Tree
 
 log = structlog.get_logger()
 
-TOLD_S = 3.0  # longer than the kernel goes by what it was told
-SAME = 10_000  # files of which it is known what the kernel's copy is of
-ONE_LINE_S = 1.0
-ROLLBACK = (
-    "If the publisher did go back, remove the client's cache of this repository and mount it again."
+REPORTED_S = 3.0  # longer than the kernel caches attributes
+MAX_LAST_CONTENTS = 10_000  # files whose content in the kernel's cache is known
+LOG_EVERY_S = 1.0
+ROLLBACK_HINT = (
+    "If the publisher rolled back on purpose, remove the client's cache of this repository and"
+    " mount it again."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CvmfsClientPorts:
-    """A client's outside world.
+    """The ports of a client.
 
     Attributes:
-        servers: At least one, in the order in which they are asked for letters.
-        upstream: All of them, for objects.
-        letters: Letters as they are here, as a server would show them.
+        servers: At least one server, in the order in which signed files are requested.
+        upstream: All servers, for objects.
+        signed_files: The stored signed files, as an upstream.
         signatures: The repository's master keys.
-        files: Keeps letters.
-        objects: Keeps certificates.
-        cache: Keeps everything else.
-        clock: Tells the time.
-        monotonic: Tells seconds that never go back.
+        files: Stores signed files.
+        objects: Stores certificates.
+        cache: Stores all other objects.
+        clock: Returns the time.
+        monotonic: Returns the time of a monotonic clock. Unit: seconds.
     """
 
     servers: tuple[Upstream, ...]
@@ -73,8 +74,8 @@ class CvmfsClientPorts:
 
 
 @dataclass(slots=True)
-class _Opened:
-    """A file that somebody has open: how it is shown meanwhile, and by how many."""
+class _OpenFile:
+    """An open file: its unchanging entry and content, and the number of its handles."""
 
     entry: TreeEntry
     pieces: tuple[Piece, ...]
@@ -84,19 +85,19 @@ class _Opened:
 @dataclass(slots=True)
 class _Handle:
     path: str
-    opened: _Opened
+    file: _OpenFile
     piece: Piece | None = None
     content: Content | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class CvmfsClient:
-    """One repository's client. Any method may be called by several threads.
+    """The client of one repository. Several threads may call any method.
 
     Args:
-        name: Of the repository.
-        ports: Its outside world.
-        max_catalog_bytes: What a catalog may be, unpacked.
+        name: The name of the repository.
+        ports: The ports of the client.
+        max_catalog_bytes: The maximum decompressed size of a catalog.
     """
 
     def __init__(self, name: str, ports: CvmfsClientPorts, *, max_catalog_bytes: int) -> None:
@@ -104,53 +105,47 @@ class CvmfsClient:
         self._ports = ports
         self._fetcher = Fetcher(ports.upstream, ports.cache, max_catalog_bytes=max_catalog_bytes)
         self._tree: Tree | None = None
-        self._told: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
-        self._opened: dict[str, _Opened] = {}
+        self._reported: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
+        self._open_files: dict[str, _OpenFile] = {}
         self._handles: dict[int, _Handle] = {}
         self._numbers = iter(range(1, 2**62))
-        self._same: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
+        self._last_contents: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
         self._lock = threading.Lock()
-        self._next_line_s = 0.0
+        self._next_log_s = 0.0
 
     def start(self) -> None:
-        """Have a revision to show: the server's, or else the one that is here.
+        """Show the revision of a server, or the stored revision if no server has a valid one.
 
         Raises:
-            GridsteadError: There is none that can be believed.
+            GridsteadError: If there is no valid revision.
         """
-        here = stored_signed_files(self._ports.files, self._name)
+        stored = stored_signed_files(self._ports.files, self._name)
         try:
             self.check_revision()
         except GridsteadError as error:
-            if here is None:
+            if stored is None:
                 raise
-            log.error(
-                "look_failed",
-                repository=self._name,
-                code=error.code,
-                reason=str(error),
-                hint=error.hint,
-            )
-            self._adopt(self._believed(self._ports.signed_files))
+            self._log_failed_check(error)
+            self._show(self._read_signed_files(self._ports.signed_files))
 
     def check_revision(self) -> None:
-        """Show the revision of the first server that can be believed, if it is another.
+        """Show the revision of the first server whose signed files are valid.
 
         Raises:
-            RepositoryUntrusted: It is not as it was signed, or older than what is here; that stays
-                shown.
-            RepositoryUnavailable: No server answers.
+            RepositoryUntrusted: If the signed files are not valid, or older than the stored ones.
+                The shown revision does not change.
+            RepositoryUnavailable: If no server answers.
         """
-        before = stored_signed_files(self._ports.files, self._name)
+        stored = stored_signed_files(self._ports.files, self._name)
         failures: list[GridsteadError] = []
         for server in self._ports.servers:
             try:
-                signed_files = self._believed(server)
-                if before is not None:
+                signed_files = self._read_signed_files(server)
+                if stored is not None:
                     check_succession(
-                        before, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK
+                        stored, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK_HINT
                     )
-                self._adopt(signed_files)
+                self._show(signed_files)
             except GridsteadError as error:
                 failures.append(error)
             else:
@@ -158,112 +153,96 @@ class CvmfsClient:
         raise failures[0]
 
     def tick(self) -> None:
-        """Look, and tell in the log why that failed."""
+        """Check for a new revision, and log a failure."""
         try:
             self.check_revision()
         except GridsteadError as error:
-            log.error(
-                "look_failed",
-                repository=self._name,
-                code=error.code,
-                reason=str(error),
-                hint=error.hint,
-            )
+            self._log_failed_check(error)
 
     def entry(self, path: str) -> TreeEntry | None:
-        """Return what is at a path; None for nothing.
+        """Return the entry at a path. None if there is no entry.
 
         Raises:
-            GridsteadError: That cannot be known; it is in the log.
+            GridsteadError: If a catalog cannot be read. The failure is logged.
         """
-        with self._logged(path):
+        with self._failures_logged(path):
             with self._lock:
-                opened = self._opened.get(path)
-            if opened is not None:
-                return opened.entry
-            tree = self._shown()
+                open_file = self._open_files.get(path)
+            if open_file is not None:
+                return open_file.entry
+            tree = self._shown_tree()
             entry = tree.entry(path)
             with self._lock:
-                self._note(path, entry, tree)
+                self._remember_reported(path, entry, tree)
             return entry
 
     def entries(self, path: str) -> tuple[TreeEntry, ...]:
-        """Return what is in a directory.
+        """Return the entries of a directory.
 
         Raises:
-            GridsteadError: That cannot be known; it is in the log.
+            GridsteadError: If a catalog cannot be read. The failure is logged.
         """
-        with self._logged(path):
-            return self._shown().entries(path)
+        with self._failures_logged(path):
+            return self._shown_tree().entries(path)
 
     def open(self, path: str) -> tuple[int, bool] | None:
-        """Open a file: return a handle, and whether its content is what it was when it was last
-        opened.
+        """Open a file.
 
         Returns:
-            None if there is no such file.
+            A handle, and whether the content is the same as when the file was last opened. None if
+            there is no such file.
 
         Raises:
-            GridsteadError: Its content cannot be had; that is in the log.
+            GridsteadError: If the content is not available. The failure is logged.
         """
-        with self._logged(path):
-            opened = self._to_open(path)
-            if opened is None:
+        with self._failures_logged(path):
+            file = self._find_file(path)
+            if file is None:
                 return None
             with self._lock:
-                opened = self._opened.setdefault(path, opened)
-                opened.count += 1
-                number = next(self._numbers)
-                handle = self._handles[number] = _Handle(path, opened)
-                same = self._same.pop(path, None) == opened.pieces
-                self._same[path] = opened.pieces
-                if len(self._same) > SAME:
-                    self._same.popitem(last=False)
+                number, handle = self._add_handle(path, file)
+                is_same = self._is_last_content(path, handle.file.pieces)
             try:
-                if len(opened.pieces) == 1:
-                    handle.piece, handle.content = (
-                        opened.pieces[0],
-                        self._fetcher.content(opened.pieces[0]),
-                    )
+                if len(handle.file.pieces) == 1:
+                    self._content_of(handle, handle.file.pieces[0])
             except GridsteadError:
                 self.release(number)
                 raise
-            return number, same
+            return number, is_same
 
     def read(self, number: int, size: int, offset: int) -> bytes:
-        """Return bytes of an open file from there on; fewer at its end.
+        """Return up to ``size`` bytes of an open file from ``offset``; fewer at its end.
 
         Raises:
-            GridsteadError: They cannot be had; that is in the log.
+            GridsteadError: If the content is not available. The failure is logged.
         """
         handle = self._handles[number]
-        found = bytearray()
-        with self._logged(handle.path), handle.lock:
-            for piece in handle.opened.pieces:
-                at = offset + len(found) - piece.offset
-                if 0 <= at < piece.size and len(found) < size:
-                    found += self._of(handle, piece).read(
-                        min(size - len(found), piece.size - at), at
-                    )
-        return bytes(found)
+        data = bytearray()
+        with self._failures_logged(handle.path), handle.lock:
+            for piece in handle.file.pieces:
+                start = offset + len(data) - piece.offset
+                if 0 <= start < piece.size and len(data) < size:
+                    length = min(size - len(data), piece.size - start)
+                    data += self._content_of(handle, piece).read(length, start)
+        return bytes(data)
 
     def release(self, number: int) -> None:
         """Close a handle."""
         with self._lock:
             handle = self._handles.pop(number)
-            handle.opened.count -= 1
-            if not handle.opened.count:
-                del self._opened[handle.path]
+            handle.file.count -= 1
+            if not handle.file.count:
+                del self._open_files[handle.path]
         if handle.content is not None:
             handle.content.close()
 
-    def _believed(self, upstream: Upstream) -> SignedFiles:
+    def _read_signed_files(self, upstream: Upstream) -> SignedFiles:
         return read_signed_files(
             upstream, self._ports.signatures, name=self._name, now=self._ports.clock.now()
         )
 
-    def _adopt(self, signed_files: SignedFiles) -> None:
-        """Show a revision, once its root is here."""
+    def _show(self, signed_files: SignedFiles) -> None:
+        """Show a revision after its root catalog is in the cache."""
         ports, manifest, before = self._ports, signed_files.manifest, self._tree
         tree = before
         if tree is None or tree.root != manifest.catalog:
@@ -283,32 +262,50 @@ class CvmfsClient:
         if before is not None:
             before.close()
 
-    def _shown(self) -> Tree:
+    def _shown_tree(self) -> Tree:
         assert self._tree is not None, "start() came first"
         return self._tree
 
-    def _note(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
-        """Remember what the kernel was told, and forget what it no longer goes by."""
+    def _remember_reported(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
+        """Remember an entry that the kernel caches, and forget entries that have expired there."""
         now = self._ports.monotonic()
-        self._told.pop(path, None)
-        self._told[path] = entry, tree, now
-        while next(iter(self._told.values()))[2] < now - TOLD_S:
-            self._told.popitem(last=False)
+        self._reported.pop(path, None)
+        self._reported[path] = entry, tree, now
+        while next(iter(self._reported.values()))[2] < now - REPORTED_S:
+            self._reported.popitem(last=False)
 
-    def _to_open(self, path: str) -> _Opened | None:
+    def _find_file(self, path: str) -> _OpenFile | None:
         with self._lock:
-            if (opened := self._opened.get(path)) is not None:
-                return opened
-            entry, tree, at = self._told.get(path, (None, self._shown(), -TOLD_S))
-        if at <= self._ports.monotonic() - TOLD_S:
-            tree = self._shown()
+            open_file = self._open_files.get(path)
+            if open_file is not None:
+                return open_file
+            never = (None, self._shown_tree(), -REPORTED_S)
+            entry, tree, reported_at = self._reported.get(path, never)
+        if reported_at <= self._ports.monotonic() - REPORTED_S:
+            tree = self._shown_tree()
             entry = tree.entry(path)
         if entry is None or not entry.is_file:
             return None
-        return _Opened(entry, tree.pieces(path, entry))
+        return _OpenFile(entry, tree.pieces(path, entry))
 
-    def _of(self, handle: _Handle, piece: Piece) -> Content:
-        """Return the content of a piece; a handle holds one at a time."""
+    def _add_handle(self, path: str, file: _OpenFile) -> tuple[int, _Handle]:
+        """Add a handle of a file. If another thread has just opened the file, use that one."""
+        file = self._open_files.setdefault(path, file)
+        file.count += 1
+        number = next(self._numbers)
+        handle = self._handles[number] = _Handle(path, file)
+        return number, handle
+
+    def _is_last_content(self, path: str, pieces: tuple[Piece, ...]) -> bool:
+        """Remember the content of a file, and return whether it is the same as before."""
+        is_same = self._last_contents.pop(path, None) == pieces
+        self._last_contents[path] = pieces
+        if len(self._last_contents) > MAX_LAST_CONTENTS:
+            self._last_contents.popitem(last=False)
+        return is_same
+
+    def _content_of(self, handle: _Handle, piece: Piece) -> Content:
+        """Return the content of a piece. A handle has one open piece at a time."""
         if handle.piece is piece and handle.content is not None:
             return handle.content
         content = self._fetcher.content(piece)
@@ -317,17 +314,22 @@ class CvmfsClient:
         handle.piece, handle.content = piece, content
         return content
 
+    def _log_failed_check(self, error: GridsteadError) -> None:
+        log.error(
+            "look_failed",
+            repository=self._name,
+            code=error.code,
+            reason=str(error),
+            hint=error.hint,
+        )
+
     @contextmanager
-    def _logged(self, path: str) -> Iterator[None]:
-        """Tell in the log what fails, a line a second at most."""
+    def _failures_logged(self, path: str) -> Iterator[None]:
+        """Log a failure, at most one line per second."""
         try:
             yield
         except GridsteadError as error:
-            now = self._ports.monotonic()
-            with self._lock:
-                due = now >= self._next_line_s
-                self._next_line_s = now + ONE_LINE_S if due else self._next_line_s
-            if due:
+            if self._is_log_due():
                 log.error(
                     "access_failed",
                     repository=self._name,
@@ -336,3 +338,11 @@ class CvmfsClient:
                     reason=str(error),
                 )
             raise
+
+    def _is_log_due(self) -> bool:
+        now = self._ports.monotonic()
+        with self._lock:
+            if now < self._next_log_s:
+                return False
+            self._next_log_s = now + LOG_EVERY_S
+            return True

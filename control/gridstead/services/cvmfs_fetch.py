@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client needs, from its cache or else from a server: each object once, however many ask for
-it.
+"""Gets objects for a client, from its cache or from a server.
+
+Each object is fetched once, also if several threads need it at the same time.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from gridstead.domain.cvmfs.tree import Piece
 from gridstead.errors import RepositoryUntrusted
 from gridstead.ports import Content, ContentCache, Upstream
 
-LOCKS = 64  # fetches that do not wait for each other, at most
+LOCKS = 64  # the maximum number of simultaneous fetches
 
 
 class Fetcher:
-    """Fetches objects into a cache. Any method may be called by several threads.
+    """Fetches objects into a cache. Several threads may call any method.
 
     Args:
         upstream: The servers.
-        cache: Where objects are kept.
-        max_catalog_bytes: What a catalog may be, unpacked.
+        cache: The content cache.
+        max_catalog_bytes: The maximum decompressed size of a catalog.
     """
 
     def __init__(self, upstream: Upstream, cache: ContentCache, *, max_catalog_bytes: int) -> None:
@@ -31,25 +32,26 @@ class Fetcher:
         self._locks = tuple(threading.Lock() for _ in range(LOCKS))
 
     def content(self, piece: Piece) -> Content:
-        """Return what a piece of a file holds.
+        """Return the content of a piece of a file.
 
         Raises:
-            RepositoryUntrusted: It is not what its name says, or not as large as its catalog says.
+            RepositoryUntrusted: If the content does not match the name of its object or the size
+                in the catalog.
         """
-        content = self._have(piece.name, packed=piece.packed, limit=piece.size)
+        content = self._open_or_fetch(piece.name, packed=piece.packed, limit=piece.size)
         if content.size != piece.size:
             content.close()
             detail = f"{content.size} bytes, not {piece.size}"
             raise RepositoryUntrusted(
-                f"object {piece.name} is not what its catalog says", detail=detail
+                f"size of object {piece.name} does not match its catalog", detail=detail
             )
         return content
 
     def catalog(self, name: ObjectName) -> None:
-        """Make a catalog be in the cache."""
-        self._have(name, packed=True, limit=self._max_catalog_bytes).close()
+        """Fetch a catalog into the cache unless it is there."""
+        self._open_or_fetch(name, packed=True, limit=self._max_catalog_bytes).close()
 
-    def _have(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
+    def _open_or_fetch(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
         cache = self._cache
         with self._locks[hash(name) % LOCKS]:
             return cache.open(name) or self._upstream.fetch(

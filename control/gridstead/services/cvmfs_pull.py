@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches a tree of catalogs and all that they name.
+"""Fetches a tree of catalogs and all objects that the catalogs list.
 
-Rule: a catalog becomes one of the objects only after everything below it. So a catalog that is here
-proves that its whole tree is, an interrupted pull goes on where it was, and a new revision costs
-what is new in it.
+Rule: a catalog becomes a stored object only after everything below it. So a stored catalog proves
+that its whole tree is stored. An interrupted pull resumes, and a new revision fetches only what is
+new.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from gridstead.domain.cvmfs.objects import ObjectName
-from gridstead.domain.cvmfs.replica import Pulled
+from gridstead.domain.cvmfs.replica import PullResult
 from gridstead.errors import RepositoryUnavailable, RepositoryUntrusted
 from gridstead.ports import Databases, ObjectStore, Upstream
 
 MAX_DEPTH = 256
 WAITING_PER_WORKER = 8
 
-Tell = Callable[[Pulled], None]
+ReportProgress = Callable[[PullResult], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diligence:
-    """What a pull takes for granted.
+class PullOptions:
+    """Which stored objects a pull reads again.
 
     Attributes:
-        walk: Whether to read catalogs that are here, too.
-        check: Whether to read every object that is here, and fetch again what is damaged; wants
+        walk: Whether to read stored catalogs too.
+        check: Whether to read every stored object, and fetch damaged objects again. Requires
             ``walk``.
     """
 
@@ -48,41 +48,40 @@ class _Visit:
 class Puller:
     """One pull.
 
-    Attributes:
-        upstream: Where objects come from.
-        objects: Where they go.
-        databases: Reads catalogs.
-        workers: How many are fetched at a time.
-        diligence: What is taken for granted.
-        stopped: When set, the pull ends soon, and fails.
-        tell: Is told what was done so far, by several threads.
+    upstream: The server that objects are fetched from.
+    objects: The store that objects are written to.
+    databases: Reads catalogs.
+    workers: The number of simultaneous fetches.
+    options: Which stored objects are read again.
+    stopped: If it is set, the pull fails soon.
+    report: Receives the progress. Several threads call it.
     """
 
     upstream: Upstream
     objects: ObjectStore
     databases: Databases
     workers: int
-    diligence: Diligence
+    options: PullOptions
     stopped: threading.Event
-    tell: Tell
-    done: Pulled = field(default_factory=Pulled)
+    report: ReportProgress
+    done: PullResult = field(default_factory=PullResult)
     _seen: set[ObjectName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fetch(self, name: ObjectName) -> None:
-        """Make sure that an object is here.
+        """Fetch an object unless it is stored.
 
         Raises:
-            RepositoryUnavailable: The server does not answer, or the pull was stopped.
+            RepositoryUnavailable: If the server does not answer, or the pull was stopped.
         """
         self._check_stopped()
         size = None
-        if not self.objects.has(name, check=self.diligence.check):
+        if not self.objects.has(name, check=self.options.check):
             size = self.upstream.fetch(name, lambda pieces: self.objects.put(name, pieces))
         self._count(size)
 
     def pull(self, root: ObjectName) -> None:
-        """Make sure that a catalog is here, with all that it names, at any depth."""
+        """Fetch a catalog and everything that it lists, at any depth, unless it is stored."""
         path = [_Visit(root)]
         with ThreadPoolExecutor(self.workers, thread_name_prefix="cvmfs") as pool:
             while path:
@@ -99,14 +98,13 @@ class Puller:
                 self._leave(path.pop().catalog)
 
     def _is_done(self, catalog: ObjectName) -> bool:
-        return catalog in self._seen or (not self.diligence.walk and self.objects.has(catalog))
+        return catalog in self._seen or (not self.options.walk and self.objects.has(catalog))
 
     def _enter(self, catalog: ObjectName, pool: ThreadPoolExecutor) -> list[ObjectName]:
-        """Fetch a catalog and its files; return the catalogs below it."""
+        """Fetch a catalog and its files, and return its nested catalogs."""
         size = None
-        if not (
-            self.objects.has(catalog, check=self.diligence.check) or self.objects.is_staged(catalog)
-        ):
+        is_stored = self.objects.has(catalog, check=self.options.check)
+        if not is_stored and not self.objects.is_staged(catalog):
             size = self.upstream.fetch(catalog, lambda pieces: self.objects.stage(catalog, pieces))
         self._count(size, catalogs=1)
         with self.databases.catalog(catalog) as opened:
@@ -119,8 +117,9 @@ class Puller:
         self._seen.add(catalog)
 
     def _fetch_all(self, names: Iterable[ObjectName], pool: ThreadPoolExecutor) -> None:
-        """Fetch objects, some at a time; the first failure is raised when none is on its way any
-        more.
+        """Fetch objects in parallel.
+
+        The first failure is raised after all running fetches have ended.
         """
         underway: dict[ObjectName, Future[None]] = {}
         try:
@@ -129,19 +128,17 @@ class Puller:
                     continue
                 underway[name] = pool.submit(self.fetch, name)
                 if len(underway) >= self.workers * WAITING_PER_WORKER:
-                    underway = _reap(underway)
+                    underway = _wait_for_some(underway)
             while underway:
-                underway = _reap(underway)
+                underway = _wait_for_some(underway)
         finally:
-            for one in underway.values():
-                one.cancel()
+            for future in underway.values():
+                future.cancel()
             wait(underway.values())
 
     def _check_stopped(self) -> None:
         if self.stopped.is_set():
-            raise RepositoryUnavailable(
-                "pull was stopped", hint="The next one goes on where it was."
-            )
+            raise RepositoryUnavailable("pull was stopped", hint="The next pull resumes.")
 
     def _count(self, size: int | None, *, catalogs: int = 0) -> None:
         with self._lock:
@@ -152,33 +149,32 @@ class Puller:
                 fetched_bytes=self.done.fetched_bytes + (size or 0),
                 catalogs=self.done.catalogs + catalogs,
             )
-            self.tell(self.done)
+            self.report(self.done)
 
 
-def _reap(underway: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[None]]:
-    """Wait for some, raise what one of them raised, and return the others."""
+def _wait_for_some(underway: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[None]]:
+    """Wait until a fetch ends, raise its failure, and return the fetches that still run."""
     done, _ = wait(underway.values(), return_when=FIRST_COMPLETED)
-    for one in done:
-        one.result()
-    return {name: one for name, one in underway.items() if one not in done}
+    for future in done:
+        future.result()
+    return {name: future for name, future in underway.items() if future not in done}
 
 
 def walk(databases: Databases, root: ObjectName, seen: set[ObjectName]) -> Iterator[ObjectName]:
-    """Yield a catalog that is here, and all that it names, at any depth; catalogs that were seen
-    are left out.
+    """Yield a stored catalog and everything that it lists, at any depth.
 
     Args:
         databases: Reads catalogs.
-        root: Where to begin.
-        seen: Catalogs of walks before; those of this one are added.
+        root: The catalog to start from.
+        seen: Catalogs to skip, from earlier walks. This walk adds its catalogs.
     """
-    left = [root]
-    while left:
-        catalog = left.pop()
+    remaining = [root]
+    while remaining:
+        catalog = remaining.pop()
         if catalog in seen:
             continue
         seen.add(catalog)
         yield catalog
         with databases.catalog(catalog) as opened:
             yield from opened.objects()
-            left.extend(opened.nested())
+            remaining.extend(opened.nested())

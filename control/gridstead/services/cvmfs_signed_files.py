@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a master key to a revision that may be believed: whitelist, certificate, manifest."""
+"""Checks the chain of trust from a master key to a revision: whitelist, certificate, manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from gridstead.domain.cvmfs.signed_files import (
     parse_manifest,
     parse_whitelist,
 )
-from gridstead.domain.cvmfs.trust import PUBLISHER, SignedFiles, check_manifest, check_whitelist
+from gridstead.domain.cvmfs.trust import (
+    PUBLISHER_HINT,
+    SignedFiles,
+    check_manifest,
+    check_whitelist,
+)
 from gridstead.errors import ConfigError, RepositoryIncomplete, RepositoryUntrusted
 from gridstead.ports import ReplicaFiles, Signatures, Upstream
 
@@ -23,22 +28,25 @@ MAX_CERTIFICATE_BYTES = 64 * 1024
 def read_signed_files(
     upstream: Upstream, signatures: Signatures, *, name: str, now: int
 ) -> SignedFiles:
-    """Return the letters of a repository, believed. Nothing is stored.
+    """Return the signed files of a repository after all checks. Nothing is stored.
 
     Args:
-        upstream: Who shows them.
+        upstream: The server of the files.
         signatures: The repository's master keys.
-        name: Of the repository.
-        now: Unix seconds.
+        name: The name of the repository.
+        now: Unit: Unix seconds.
 
     Raises:
-        RepositoryUntrusted: A letter is altered, of another repository, expired, or not signed by
-            who may.
-        RepositoryIncomplete: A file is not there.
+        RepositoryUntrusted: If a signed file was altered, has expired, is for another repository,
+            or is not signed by an authorised key.
+        RepositoryIncomplete: If a file does not exist.
     """
     whitelist = parse_whitelist(upstream.file(WHITELIST))
     if not signatures.is_of_master(whitelist.signed_file):
-        hint = "Compare public_key_files with the keys that the publisher gives; if they are right, trust nothing."
+        hint = (
+            "Compare public_key_files with the keys that the publisher distributes. If they are"
+            " equal, do not trust the server."
+        )
         raise RepositoryUntrusted(f"whitelist of {name} is not signed by its master key", hint=hint)
     check_whitelist(whitelist, name=name, now=now)
     manifest = parse_manifest(upstream.file(MANIFEST))
@@ -48,38 +56,40 @@ def read_signed_files(
         lambda pieces: unpack(manifest.certificate, pieces, limit=MAX_CERTIFICATE_BYTES),
     )
     signer = signatures.certificate(pem)
-    if not any(
-        (one, signer.fingerprint(one)) in whitelist.fingerprints
-        for one, _ in whitelist.fingerprints
-    ):
-        raise RepositoryUntrusted(f"signer of {name} is not on its whitelist", hint=PUBLISHER)
+    algorithms = {algorithm for algorithm, _ in whitelist.fingerprints}
+    signer_fingerprints = {(algorithm, signer.fingerprint(algorithm)) for algorithm in algorithms}
+    if not signer_fingerprints & whitelist.fingerprints:
+        raise RepositoryUntrusted(f"signer of {name} is not on its whitelist", hint=PUBLISHER_HINT)
     if not signer.has_signed(manifest.signed_file):
         raise RepositoryUntrusted(
-            f"manifest of {name} is not signed by its certificate", hint=PUBLISHER
+            f"manifest of {name} is not signed by its certificate", hint=PUBLISHER_HINT
         )
     return SignedFiles(whitelist=whitelist, manifest=manifest, certificate=packed)
 
 
-def check_consent(upstream: Upstream, name: str) -> None:
-    """Refuse to copy a server that does not let itself be copied.
+def check_replication_allowed(upstream: Upstream, name: str) -> None:
+    """Check that a server allows replicas.
 
     Raises:
-        RepositoryIncomplete: So it is.
+        RepositoryIncomplete: If the server does not allow replicas.
     """
     try:
         upstream.file(MASTER_REPLICA)
     except RepositoryIncomplete as error:
-        hint = "Copy from a Stratum 0 that has this file; its publisher makes it to allow replicas."
+        hint = f"Copy from a Stratum 0 with the file {MASTER_REPLICA}; the publisher creates it."
         raise RepositoryIncomplete(
-            f"server of {name} may not be copied", detail=str(error), hint=hint
+            f"server of {name} does not allow replicas", detail=str(error), hint=hint
         ) from error
 
 
 def stored_signed_files(files: ReplicaFiles, name: str) -> tuple[Manifest, Whitelist] | None:
-    """Return the letters that are here, which were believed when they came; None before the first.
+    """Return the stored manifest and whitelist, which were checked before they were stored.
+
+    Returns:
+        None before the first pull.
 
     Raises:
-        ConfigError: They are damaged.
+        ConfigError: If a stored file is damaged.
     """
     manifest, whitelist = files.signed_file(MANIFEST), files.signed_file(WHITELIST)
     if manifest is None or whitelist is None:
@@ -88,8 +98,8 @@ def stored_signed_files(files: ReplicaFiles, name: str) -> tuple[Manifest, White
         return parse_manifest(manifest), parse_whitelist(whitelist)
     except RepositoryUntrusted as error:
         hint = (
-            f"Remove {MANIFEST} and {WHITELIST} from its folder; they come again from the server."
+            f"Remove {MANIFEST} and {WHITELIST} from its folder; the next pull fetches them again."
         )
         raise ConfigError(
-            f"letters of {name} are damaged here", detail=str(error), hint=hint
+            f"stored signed files of {name} are damaged", detail=str(error), hint=hint
         ) from error

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of one revision: looks names up in the catalog that has them, and fetches catalogs when
-they are needed.
-"""
+"""The tree of one revision: finds the catalog of a path, and fetches catalogs when needed."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gridstead.domain.cvmfs.objects import ObjectName
@@ -16,21 +14,21 @@ from gridstead.errors import RepositoryUntrusted
 from gridstead.ports import TreeCatalog
 
 MAX_DEPTH = 256
-MAX_OPEN = 128
+MAX_OPEN_CATALOGS = 128
 
 T = TypeVar("T")
 
 
 class Tree:
-    """One revision's tree. Any method may be called by several threads, also after ``close``.
+    """The tree of one revision. Several threads may call any method, also after ``close``.
 
     Attributes:
-        root: Its root catalog.
+        root: The root catalog.
 
     Args:
-        root: The same.
-        open_catalog: Returns a catalog that is here, or None.
-        fetch: Makes a catalog be here.
+        root: The root catalog.
+        open_catalog: Returns a cached catalog, or None.
+        fetch: Fetches a catalog into the cache.
     """
 
     def __init__(
@@ -42,60 +40,76 @@ class Tree:
         self.root = root
         self._open_catalog = open_catalog
         self._fetch = fetch
-        self._open: OrderedDict[ObjectName, TreeCatalog] = OrderedDict()
+        self._open_catalogs: OrderedDict[ObjectName, TreeCatalog] = OrderedDict()
         self._lock = threading.Lock()
 
     def entry(self, path: str) -> TreeEntry | None:
-        """Return what is at a path; None for nothing."""
-        return self._ask(parent_of(path), lambda catalog: catalog.entry(path))
+        """Return the entry at a path. None if there is no entry."""
+        return self._query(parent_of(path), lambda catalog: catalog.entry(path))
 
     def entries(self, path: str) -> tuple[TreeEntry, ...]:
-        """Return what is in a directory."""
-        return self._ask(path, lambda catalog: catalog.entries(path))
+        """Return the entries of a directory, except hidden entries."""
+        return self._query(path, lambda catalog: catalog.entries(path))
 
     def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
-        """Return the content of a file."""
-        return self._ask(parent_of(path), lambda catalog: catalog.pieces(path, entry))
+        """Return the pieces of a file, in order."""
+        return self._query(parent_of(path), lambda catalog: catalog.pieces(path, entry))
 
     def close(self) -> None:
-        """Let go of its catalogs."""
+        """Close the catalogs."""
         with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
+            while self._open_catalogs:
+                _, catalog = self._open_catalogs.popitem()
+                catalog.close()
 
-    def _ask(self, folder: str, question: Callable[[TreeCatalog], T]) -> T:
-        """Return what the catalog of a directory's content answers."""
+    def _query(self, folder: str, query: Callable[[TreeCatalog], T]) -> T:
+        """Return the result of a query to the catalog that lists a directory."""
         for _ in range(MAX_DEPTH):
             with self._lock:
-                found = self._find(folder)
-                if not isinstance(found, ObjectName):
-                    return question(found)
-            self._fetch(found)  # may take long: others look up meanwhile
+                catalog = self._find_catalog(folder)
+                if not isinstance(catalog, ObjectName):
+                    return query(catalog)
+            self._fetch(catalog)  # without the lock: a fetch may take long
         raise RepositoryUntrusted(
-            f"catalogs below {self.root} are nested too deep, or do not stay in the cache"
+            f"catalogs below {self.root} are nested too deep, or the cache is too small for them"
         )
 
-    def _find(self, folder: str) -> TreeCatalog | ObjectName:
-        """Return the catalog of a directory's content, or the first on the way to it that is not
-        here.
+    def _find_catalog(self, folder: str) -> TreeCatalog | ObjectName:
+        """Return the catalog that lists a directory.
+
+        Returns:
+            The name of the first catalog on the path that is not cached, if there is one.
         """
         name, depth = self.root, 0
         names = folder.split("/")[1:]
         while True:
-            catalog = self._opened(name)
+            catalog = self._open(name)
             if catalog is None:
                 return name
             nested = catalog.nested()
-            deeper = range(depth + 1, len(names) + 1) if nested else ()
-            found = next((end for end in deeper if "/" + "/".join(names[:end]) in nested), None)
-            if found is None:
+            mount_path = _first_nested_path(nested, names, depth)
+            if mount_path is None:
                 return catalog
-            name, depth = nested["/" + "/".join(names[:found])], found
+            name, depth = nested[mount_path], mount_path.count("/")
 
-    def _opened(self, name: ObjectName) -> TreeCatalog | None:
-        catalog = self._open.pop(name, None) or self._open_catalog(name)
+    def _open(self, name: ObjectName) -> TreeCatalog | None:
+        catalog = self._open_catalogs.pop(name, None) or self._open_catalog(name)
         if catalog is not None:
-            self._open[name] = catalog
-            if len(self._open) > MAX_OPEN:
-                self._open.popitem(last=False)[1].close()
+            self._open_catalogs[name] = catalog
+            if len(self._open_catalogs) > MAX_OPEN_CATALOGS:
+                _, oldest = self._open_catalogs.popitem(last=False)
+                oldest.close()
         return catalog
+
+
+def _first_nested_path(
+    nested: Mapping[str, ObjectName], names: Sequence[str], depth: int
+) -> str | None:
+    """Return the shortest path below ``depth`` components at which a nested catalog begins."""
+    if not nested:
+        return None
+    for end in range(depth + 1, len(names) + 1):
+        path = "/" + "/".join(names[:end])
+        if path in nested:
+            return path
+    return None

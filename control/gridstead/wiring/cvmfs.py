@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead cvmfs."""
+"""Wiring of gridstead cvmfs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gridstead.config import CvmfsSettings, FetchSettings, Repository
 from gridstead.domain.cvmfs.replica import ReplicaState, Revision
 from gridstead.domain.cvmfs.trust import SignedFiles
 from gridstead.errors import RepositoryUnavailable
-from gridstead.rpc.cvmfs import ReplicaOffer, make_app
+from gridstead.rpc.cvmfs import ReplicaServerOptions, make_app
 from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
-from gridstead.services.cvmfs import Habits, Replica, ReplicaPorts
-from gridstead.services.cvmfs_signed_files import check_consent, read_signed_files
+from gridstead.services.cvmfs import Replica, ReplicaPolicy, ReplicaPorts
+from gridstead.services.cvmfs_signed_files import check_replication_allowed, read_signed_files
 from gridstead.wiring import loop
 from gridstead.wiring.credentials import to_files
 
@@ -36,7 +36,7 @@ CHECKS_PER_S = 10
 
 
 def run(settings: CvmfsSettings) -> None:
-    """Pull and serve replicas until it is stopped."""
+    """Pull and serve replicas until the process is stopped."""
     with open_replicas(settings) as replicas:
         metrics = _metrics(replicas)
         server = _server(settings, replicas, metrics)
@@ -61,27 +61,31 @@ def run(settings: CvmfsSettings) -> None:
 def open_replicas(
     settings: CvmfsSettings, names: Iterable[str] = ()
 ) -> Iterator[tuple[Replica, ...]]:
-    """Open the replicas of these names, or all of them."""
-    wanted = set(names)
-    repositories = [one for one in settings.repositories if not wanted or one.name in wanted]
+    """Open the replicas with these names. No names means all replicas."""
+    selected_names = set(names)
+    repositories = [
+        repository
+        for repository in settings.repositories
+        if not selected_names or repository.name in selected_names
+    ]
     tls = ssl.create_default_context()
-    with ExitStack() as opened:
-        upstreams = [
-            opened.enter_context(closing(_upstream(one.url, settings.fetch, tls)))
-            for one in repositories
-        ]
-        yield tuple(_replica(settings, *each) for each in zip(repositories, upstreams, strict=True))
+    with ExitStack() as stack:
+        replicas = []
+        for repository in repositories:
+            upstream = stack.enter_context(closing(_upstream(repository.url, settings.fetch, tls)))
+            replicas.append(_replica(settings, repository, upstream))
+        yield tuple(replicas)
 
 
 def probe(name: str, url: str, keys: Iterable[Path]) -> SignedFiles:
-    """Return what a repository shows of itself, once it is believed; nothing is stored.
+    """Return the signed files of a repository after all checks. Stores nothing.
 
     Raises:
-        RepositoryUntrusted: It is not believed.
+        RepositoryUntrusted: If a check fails.
     """
     clock = SystemClock()
     with closing(_upstream(url, FetchSettings(), ssl.create_default_context())) as upstream:
-        check_consent(upstream, name)
+        check_replication_allowed(upstream, name)
         return read_signed_files(upstream, RsaSignatures(keys), name=name, now=clock.now())
 
 
@@ -104,20 +108,20 @@ def _replica(settings: CvmfsSettings, repository: Repository, upstream: HttpUpst
         files=DiskFiles(storage, repository.name),
         clock=SystemClock(),
     )
-    habits = Habits(
+    policy = ReplicaPolicy(
         workers=settings.fetch.workers,
         keep_s=settings.keep_superseded_days * DAY_S,
         sweep_every_s=settings.collect_every_hours * HOUR_S,
     )
-    return Replica(repository.name, ports, habits)
+    return Replica(repository.name, ports, policy)
 
 
 def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Metrics) -> WebServer:
     def check() -> None:
         if all(replica.state().current is None for replica in replicas):
-            raise RepositoryUnavailable("no revision of any repository is here yet")
+            raise RepositoryUnavailable("no revision of any repository is stored yet")
 
-    offer = ReplicaOffer(
+    options = ReplicaServerOptions(
         storage=settings.storage_directory,
         names=[replica.name for replica in replicas],
         check=check,
@@ -127,40 +131,44 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
     )
     host, _, port = settings.listen.rpartition(":")
     tls = to_files(settings.tls) if settings.tls else None
-    return WebServer(make_app(offer), name="cvmfs", host=host, port=int(port), tls=tls)
+    return WebServer(make_app(options), name="cvmfs", host=host, port=int(port), tls=tls)
 
 
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
     def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
-        """Return a value of each replica that has one."""
-        found = {replica.name: value(replica.state()) for replica in replicas}
-        return {name: one for name, one in found.items() if one is not None}
+        """Return the value of each replica that has one."""
+        values = {replica.name: value(replica.state()) for replica in replicas}
+        return {name: number for name, number in values.items() if number is not None}
 
-    def of_current(value: Callable[[Revision], int]) -> Callable[[ReplicaState], float | None]:
-        return lambda state: value(state.current) if state.current else None
-
-    told: dict[str, tuple[str, Callable[[ReplicaState], float | None]]] = {
-        "revision": ("Revision that is served.", of_current(lambda one: one.number)),
-        "revision_timestamp_seconds": (
-            "When it was published.",
-            of_current(lambda one: one.published_at),
-        ),
-        "last_snapshot_timestamp_seconds": (
-            "When a pull last ended well.",
-            lambda state: state.last_snapshot,
-        ),
-        "last_gc_timestamp_seconds": (
-            "When old objects were last removed.",
-            lambda state: state.last_sweep,
-        ),
-        "whitelist_expiry_timestamp_seconds": (
-            "Until when its publisher vouches for its signers.",
-            lambda state: state.whitelist_expires_at,
-        ),
-    }
     return Metrics(
         {
-            f"gridstead_cvmfs_{name}": Gauge(about, partial(read, value), "repository")
-            for name, (about, value) in told.items()
+            f"gridstead_cvmfs_{name}": Gauge(description, partial(read, value), "repository")
+            for name, (description, value) in GAUGES.items()
         }
     )
+
+
+def _of_current(value: Callable[[Revision], int]) -> Callable[[ReplicaState], float | None]:
+    """Return a function that reads a value of the current revision of a replica."""
+    return lambda state: value(state.current) if state.current else None
+
+
+GAUGES: dict[str, tuple[str, Callable[[ReplicaState], float | None]]] = {
+    "revision": ("Number of the served revision.", _of_current(lambda revision: revision.number)),
+    "revision_timestamp_seconds": (
+        "Time of publication of the served revision.",
+        _of_current(lambda revision: revision.published_at),
+    ),
+    "last_snapshot_timestamp_seconds": (
+        "Time of the last successful pull.",
+        lambda state: state.last_snapshot,
+    ),
+    "last_gc_timestamp_seconds": (
+        "Time of the last removal of old objects.",
+        lambda state: state.last_sweep,
+    ),
+    "whitelist_expiry_timestamp_seconds": (
+        "Time at which the whitelist expires.",
+        lambda state: state.whitelist_expires_at,
+    ),
+}

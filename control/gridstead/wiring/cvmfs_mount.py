@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead cvmfs mount: two processes.
+"""Wiring of gridstead cvmfs mount: two processes.
 
-Root's opens the device, mounts and unmounts, and touches nothing that comes from a server. The
-other one has no rights: it fetches, checks and answers the kernel. It outlives an unmount until
-nobody uses the file system any more, so that a restart breaks no job.
+The root process opens the device, mounts and unmounts. It reads nothing that comes from a server.
+The server process has no privileges. It fetches and checks files and answers the kernel. After an
+unmount it runs until the file system is no longer in use, so that a restart does not break jobs.
 """
 
 from __future__ import annotations
@@ -40,46 +40,42 @@ SUBTYPE = "gridstead-cvmfs"
 TYPE = f"fuse.{SUBTYPE}"
 OPTIONS = "ro,nosuid,nodev,allow_other,default_permissions,rootmode=40755,user_id=0,group_id=0"
 CONNECTIONS = 16
-PATIENCE_S = 2.0
-WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+SERVER_EXIT_TIMEOUT_S = 2.0
+HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 FOLDER_MODE = 0o700
 
 
 def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoint: Path) -> int:
-    """Mount a repository until it is unmounted or a signal comes, and return the exit code.
+    """Mount a repository until it is unmounted or a signal arrives, and return the exit code.
 
     Raises:
-        ConfigError: It cannot be mounted there, or by who runs this.
+        ConfigError: If the repository cannot be mounted there, or if the caller is not root.
     """
     if os.geteuid() != 0:
         raise ConfigError(f"cannot mount {mountpoint}", detail="not root")
-    try:
-        importlib.import_module("gridstead.rpc.cvmfs_mount")  # before rights are gone
-    except OSError as error:
-        raise ConfigError(
-            "cannot use FUSE", detail=str(error), hint="Install the package fuse3."
-        ) from error
+    _load_fuse()
     place = Path(os.path.realpath(mountpoint))
-    _make_room_at(place)
+    _prepare_mountpoint(place)
     user = _user(settings)
-    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
+    max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
     device = _open_device()
-    (is_ready, tell_ready), (is_mounted, tell_mounted) = os.pipe(), os.pipe()
+    ready_reader, ready_writer = os.pipe()
+    mounted_reader, mounted_writer = os.pipe()
     server = os.fork()
     if server == 0:
-        os.close(is_ready)
-        os.close(tell_mounted)
-        _give_up_rights(user)
-        return _serve(settings, repository, device, (tell_ready, is_mounted))
-    os.close(tell_ready)
-    os.close(is_mounted)
-    if not os.read(is_ready, 1):  # it has told why
-        return _code_of(server)
+        os.close(ready_reader)
+        os.close(mounted_writer)
+        _drop_privileges(user)
+        return _serve(settings, repository, device, (ready_writer, mounted_reader))
+    os.close(ready_writer)
+    os.close(mounted_reader)
+    if not os.read(ready_reader, 1):  # the server process has printed the reason
+        return _wait_for_exit_code(server)
     _mount(repository.name, device, place)
     os.close(device)
-    os.write(tell_mounted, b".")
+    os.write(mounted_writer, b".")
     tell_systemd("READY=1")
     return _watch(server, place)
 
@@ -90,17 +86,17 @@ def _serve(
     device: int,
     pipes: tuple[int, int],
 ) -> int:
-    """Answer the kernel until nobody uses the file system; runs without rights."""
-    from gridstead.rpc.cvmfs_mount import serve  # noqa: PLC0415 - it was imported before
+    """Answer the kernel until the file system is no longer in use. Runs without privileges."""
+    from gridstead.rpc.cvmfs_mount import serve  # noqa: PLC0415 - imported by the root process
 
-    tell_ready, is_mounted = pipes
+    ready_writer, mounted_reader = pipes
     with closing(_servers(settings, repository)) as upstream:
         client = _client(settings, repository, upstream)
         client.start()
-        os.write(tell_ready, b".")
-        if not os.read(is_mounted, 1):  # root's process has told why
+        os.write(ready_writer, b".")
+        if not os.read(mounted_reader, 1):  # the root process has printed the reason
             return 0
-        ended: SimpleQueue[int] = SimpleQueue()
+        exit_codes: SimpleQueue[int] = SimpleQueue()
 
         def answer() -> None:
             code = 1
@@ -108,30 +104,33 @@ def _serve(
                 serve(client, device)
                 code = 0
             finally:
-                ended.put(code)
+                exit_codes.put(code)
 
         threading.Thread(target=answer, name="fuse", daemon=True).start()
         while True:
             try:
-                return ended.get(timeout=settings.look_every_s)
+                return exit_codes.get(timeout=settings.look_every_s)
             except Empty:
                 client.tick()
 
 
 def _watch(server: int, place: Path) -> int:
-    """Wait for a signal, or for the server's end, and unmount."""
+    """Wait for a signal or for the end of the server process, unmount, and return the exit code."""
     while True:
-        if signal.sigwait(WATCHED) != signal.SIGCHLD:
+        if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
             break
         ended, status = os.waitpid(server, os.WNOHANG)
         if ended:
             _unmount(place)
-            return os.waitstatus_to_exitcode(status) and 1
+            return 1 if os.waitstatus_to_exitcode(status) else 0
     tell_systemd("STOPPING=1")
     _unmount(place)
-    until = time.monotonic() + PATIENCE_S
-    while not os.waitpid(server, os.WNOHANG)[0] and (left := until - time.monotonic()) > 0:
-        signal.sigtimedwait((signal.SIGCHLD,), left)
+    deadline = time.monotonic() + SERVER_EXIT_TIMEOUT_S
+    while not os.waitpid(server, os.WNOHANG)[0]:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            break
+        signal.sigtimedwait((signal.SIGCHLD,), remaining_s)
     return 0
 
 
@@ -141,10 +140,10 @@ def _client(
     folder = settings.cache_directory / repository.name
     files = DiskFiles(settings.cache_directory, repository.name)
     objects = DiskObjects(folder, min_free_bytes=0)
-    with files.lock():  # makes its folders
+    with files.lock():  # creates the folders
         cache = DiskCache(folder / "content", max_bytes=settings.cache_mib * MIB)
     ports = CvmfsClientPorts(
-        servers=upstream.each,
+        servers=upstream.servers,
         upstream=upstream,
         signed_files=CachedSignedFiles(files, objects),
         signatures=RsaSignatures(repository.public_key_files),
@@ -170,16 +169,24 @@ def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Se
     )
 
 
+def _load_fuse() -> None:
+    try:
+        importlib.import_module("gridstead.rpc.cvmfs_mount")  # needs the privileges of root
+    except OSError as error:
+        hint = "Install the package fuse3."
+        raise ConfigError("cannot use FUSE", detail=str(error), hint=hint) from error
+
+
 def _open_device() -> int:
     try:
         return os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        hint = "Load the kernel's module fuse."
+        hint = "Load the kernel module fuse."
         raise ConfigError(f"cannot open {DEVICE}", detail=str(error), hint=hint) from error
 
 
 def _user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
-    """Return who serves; the cache is theirs."""
+    """Return the user of the server process, and create the user's cache folder."""
     try:
         user = pwd.getpwnam(settings.user)
     except KeyError as error:
@@ -193,37 +200,37 @@ def _user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
     return user
 
 
-def _give_up_rights(user: pwd.struct_passwd) -> None:
-    os.setsid()  # Ctrl-C is for root's process
-    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(one, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+def _drop_privileges(user: pwd.struct_passwd) -> None:
+    os.setsid()  # Ctrl-C must reach the root process only
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
     os.initgroups(user.pw_name, user.pw_gid)
     os.setgid(user.pw_gid)
     os.setuid(user.pw_uid)
 
 
-def _make_room_at(place: Path) -> None:
-    """Take away what a client of ours left there.
+def _prepare_mountpoint(place: Path) -> None:
+    """Unmount earlier mounts of this client, and check that the mountpoint is a directory.
 
     Raises:
-        ConfigError: It is no directory, or something else is mounted there.
+        ConfigError: If it is not a directory, or another file system is mounted there.
     """
     mounts = [line.split(" ") for line in Path("/proc/mounts").read_text().splitlines()]
-    here = [fields[2] for fields in mounts if fields[1] == str(place)]
-    if here and here[-1] != TYPE:
+    types = [fields[2] for fields in mounts if fields[1] == str(place)]
+    if types and types[-1] != TYPE:
         raise ConfigError(
-            f"cannot mount {place}", detail=f"a file system of type {here[-1]} is there"
+            f"cannot mount {place}", detail=f"a file system of type {types[-1]} is mounted there"
         )
-    for _ in here:
+    for _ in types:
         _unmount(place)
     if not place.is_dir():
         raise ConfigError(f"cannot mount {place}", detail="it is not a directory")
 
 
 def _mount(name: str, device: int, place: Path) -> None:
-    # As an option: mount(8) of Debian 13 forgets it where it is a part of the type.
-    words = [
+    # The subtype is an option: mount(8) of Debian 13 ignores it as a part of the type.
+    command = [
         "mount",
         "-i",
         "-t",
@@ -233,14 +240,16 @@ def _mount(name: str, device: int, place: Path) -> None:
         name,
         str(place),
     ]
-    done = subprocess.run(words, pass_fds=(device,), check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ConfigError(f"cannot mount {place}", detail=done.stderr.strip())
+    result = subprocess.run(
+        command, pass_fds=(device,), check=False, capture_output=True, text=True
+    )
+    if result.returncode:
+        raise ConfigError(f"cannot mount {place}", detail=result.stderr.strip())
 
 
 def _unmount(place: Path) -> None:
     subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)
 
 
-def _code_of(server: int) -> int:
+def _wait_for_exit_code(server: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(server, 0)[1]) or 1

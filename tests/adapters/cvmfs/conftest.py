@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher, its web server, and replicas of it on a disk of their own."""
+"""A publisher, its web server, and replicas in a temporary folder."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from gridstead.adapters.cvmfs.files import DiskFiles
 from gridstead.adapters.cvmfs.objects import DiskObjects
 from gridstead.adapters.cvmfs.signatures import RsaSignatures
 from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
-from gridstead.services.cvmfs import Habits, Replica, ReplicaPorts
+from gridstead.services.cvmfs import Replica, ReplicaPolicy, ReplicaPorts
 
-TLS = ssl.create_default_context()  # to make one takes time
+TLS = ssl.create_default_context()  # created once, because that takes time
 KEEP_S = 3 * DAY_S
 
 
 @dataclass
 class HandClock:
-    """A clock that is set by hand."""
+    """A clock that a test sets."""
 
-    at: int = NOW
+    seconds: int = NOW
 
     def now(self) -> int:
-        return self.at
+        return self.seconds
 
 
 @dataclass
 class ReplicaSetup:
-    """A Stratum 0 and where its replica is kept."""
+    """A Stratum 0 and the folder of its replica."""
 
     publisher: Publisher
     stratum0: Stratum0
@@ -47,14 +47,14 @@ class ReplicaSetup:
     closing: list[Callable[[], None]] = field(default_factory=list)
 
     @property
-    def here(self) -> Path:
-        """The replica's folder."""
+    def folder(self) -> Path:
+        """The folder of the replica."""
         return self.storage / self.publisher.name
 
     def replica(
         self, *, key=None, name="", timeout_s=5.0, catalog_bytes=2**22, min_free=0, workers=4
     ):
-        """Return a replica, as a new process has it."""
+        """Return a new replica object, as in a new process."""
         limits = FetchLimits(timeout_s=timeout_s, object_bytes=2**20, connections=workers + 1)
         upstream = HttpUpstream(self.stratum0.url, limits, tls=TLS, wait=lambda _: None)
         self.closing.append(upstream.close)
@@ -68,37 +68,38 @@ class ReplicaSetup:
             files=DiskFiles(self.storage, name),
             clock=self.clock,
         )
-        return Replica(name, ports, Habits(workers=workers, keep_s=KEEP_S, sweep_every_s=DAY_S))
+        policy = ReplicaPolicy(workers=workers, keep_s=KEEP_S, sweep_every_s=DAY_S)
+        return Replica(name, ports, policy)
 
     def objects(self) -> set[str]:
-        """Return the paths of all objects that are here."""
-        return {str(path.relative_to(self.here)) for path in (self.here / "data").glob("??/*")}
+        """Return the paths of all objects of the replica."""
+        return {str(path.relative_to(self.folder)) for path in (self.folder / "data").glob("??/*")}
 
     def served(self, name=".cvmfspublished") -> bytes | None:
-        """Return a letter that is served."""
-        file = self.here / name
+        """Return a file of the replica. None if it does not exist."""
+        file = self.folder / name
         return file.read_bytes() if file.is_file() else None
 
-    def same(self) -> bool:
-        """Return whether what is here is what is published, byte for byte."""
-        signed_files = (".cvmfspublished", ".cvmfswhitelist")
-        return all(
-            self.served(one) == (self.publisher.root / one).read_bytes() for one in signed_files
-        ) and all(
-            (self.here / path).read_bytes() == (self.publisher.root / path).read_bytes()
-            for path in self.publisher.objects()
-        )
+    def is_identical(self) -> bool:
+        """Return whether the replica has all published files, byte for byte."""
+        paths = {".cvmfspublished", ".cvmfswhitelist"} | self.publisher.objects()
+        return all(self.is_same_file(path) for path in paths)
+
+    def is_same_file(self, path: str) -> bool:
+        """Return whether a file of the replica has the published content."""
+        published = (self.publisher.root / path).read_bytes()
+        return self.served(path) == published
 
 
 @pytest.fixture(scope="session")
 def keys():
-    """Two keys: making them takes time."""
+    """Two keys. They are shared, because creating them takes time."""
     return new_key(), new_key()
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder in memory, where nothing waits for a disk."""
+    """A folder in memory, where a sync takes no time."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="gs-cvmfs-", dir=memory if memory.is_dir() else None
@@ -107,38 +108,41 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def new_scene(folder, keys) -> Iterator[Callable[..., ReplicaSetup]]:
-    """Makes a scene around a publisher."""
-    scenes: list[ReplicaSetup] = []
+def new_setup(folder, keys) -> Iterator[Callable[..., ReplicaSetup]]:
+    """Creates a publisher with its web server and replica."""
+    setups: list[ReplicaSetup] = []
 
-    def make(**publisher) -> ReplicaSetup:
-        place = folder / f"scene-{len(scenes)}"
-        made = Publisher(place / "stratum0", master=keys[0], signer=keys[1], **publisher)
-        key = made.public_key(place / "master.pub")
+    def make(**publisher_fields) -> ReplicaSetup:
+        place = folder / f"setup-{len(setups)}"
+        publisher = Publisher(
+            place / "stratum0", master=keys[0], signer=keys[1], **publisher_fields
+        )
+        key = publisher.public_key(place / "master.pub")
         storage = place / "replicas"
         storage.mkdir()
-        scenes.append(ReplicaSetup(made, Stratum0(made.root, made.name), storage, key))
-        return scenes[-1]
+        stratum0 = Stratum0(publisher.root, publisher.name)
+        setups.append(ReplicaSetup(publisher, stratum0, storage, key))
+        return setups[-1]
 
     yield make
-    for replica_setup in scenes:
+    for replica_setup in setups:
         for close in replica_setup.closing:
             close()
         replica_setup.stratum0.close()
 
 
 @pytest.fixture
-def replica_setup(new_scene) -> ReplicaSetup:
-    """A published revision."""
-    made = new_scene()
-    made.publisher.publish()
-    return made
+def replica_setup(new_setup) -> ReplicaSetup:
+    """A publisher with one published revision, and an empty replica."""
+    setup = new_setup()
+    setup.publisher.publish()
+    return setup
 
 
 @pytest.fixture
 def readers(replica_setup) -> Iterator[Readers]:
-    """Makes clients of a published revision; all have one cache."""
-    made = Readers(replica_setup, TLS)
-    yield made
-    for one in made.closing:
-        one.close()
+    """Creates clients of a published revision. All clients have the same cache folder."""
+    clients = Readers(replica_setup, TLS)
+    yield clients
+    for servers in clients.closing:
+        servers.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of a repository without a kernel, and what their users see."""
+"""Clients of a repository without a kernel, and what their users read."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "dat
 
 @dataclass
 class Reader:
-    """A client, and what its user sees."""
+    """A client, and what its user reads."""
 
     client: CvmfsClient
     seconds: list[float]
     cache: Path
 
     def read(self, path: str) -> bytes:
-        """Return all of a file."""
+        """Return the whole content of a file."""
         opened = self.client.open(path)
         assert opened is not None
+        number, _ = opened
         try:
             entry = self.client.entry(path)
-            return self.client.read(opened[0], entry.size + 1, 0)
+            return self.client.read(number, entry.size + 1, 0)
         finally:
-            self.client.release(opened[0])
+            self.client.release(number)
 
     def tree(self, path: str = "") -> dict:
-        """Return all that is below a directory, as the publisher has it."""
+        """Return everything below a directory, in the form of the publisher's trees."""
         return {
             entry.name: self._node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)
@@ -51,37 +52,35 @@ class Reader:
             return self.tree(path)
         return Symlink(entry.target) if entry.is_link else self.read(path)
 
-    def cached(self) -> int:
-        """Return how many bytes are kept."""
+    def cached_bytes(self) -> int:
+        """Return the size of the cache."""
         return sum(file.stat().st_size for file in self.cache.glob("??/*"))
 
 
 @dataclass
 class Readers:
-    """Makes clients of a scene; all have one cache."""
+    """Creates clients. All clients have the same cache folder."""
 
     replica_setup: object
     tls: ssl.SSLContext
-    more: list[str] = field(default_factory=list)
+    first_urls: list[str] = field(default_factory=list)
     closing: list = field(default_factory=list)
 
     def __call__(self, *, clock=None, key=None, cache_bytes=2**24, start=True) -> Reader:
         folder = self.replica_setup.storage / self.replica_setup.publisher.name
         limits = FetchLimits(timeout_s=5.0, object_bytes=2**20, connections=4, attempts=1)
-        urls = [*self.more, self.replica_setup.stratum0.url]
+        urls = [*self.first_urls, self.replica_setup.stratum0.url]
         seconds = [100.0]
         servers = Servers(
             (HttpUpstream(url, limits, tls=self.tls) for url in urls), monotonic=lambda: seconds[0]
         )
         self.closing.append(servers)
-        files, objects = (
-            DiskFiles(self.replica_setup.storage, NAME),
-            DiskObjects(folder, min_free_bytes=0),
-        )
+        files = DiskFiles(self.replica_setup.storage, NAME)
+        objects = DiskObjects(folder, min_free_bytes=0)
         with files.lock():
             cache = DiskCache(folder / "content", max_bytes=cache_bytes)
         ports = CvmfsClientPorts(
-            servers=servers.each,
+            servers=servers.servers,
             upstream=servers,
             signed_files=CachedSignedFiles(files, objects),
             signatures=RsaSignatures([key or self.replica_setup.key]),
@@ -98,7 +97,7 @@ class Readers:
 
 
 def plain(tree):
-    """Return a tree with nothing but contents."""
+    """Return a tree in which every file is its content."""
     match tree:
         case Nested():
             return plain(tree.tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client shows of a repository, without a kernel: test_mount.py has one."""
+"""What a client shows of a repository, without a kernel. test_mount.py tests with a kernel."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.fakes.stratum0 import altered
 
 from gridstead.errors import RepositoryUntrusted
 from gridstead.services import cvmfs_tree
-from gridstead.services.cvmfs_client import TOLD_S
+from gridstead.services.cvmfs_client import REPORTED_S
 
 ALL = {
     **TREE,
-    "plain": Plain(b"as it is\n"),
-    "secret": Mode(b"for one\n", 0o400, uid=7, gid=8),
+    "plain": Plain(b"not compressed\n"),
+    "secret": Mode(b"for the owner\n", 0o400, uid=7, gid=8),
     "shared": Mode({"x": b"x"}, 0o1777),
 }
 
 
 @pytest.mark.parametrize("suffix", ["", "-rmd160", "-shake128"])
-def test_the_tree_is_the_one_that_was_published(new_scene, suffix):
-    replica_setup = new_scene(suffix=suffix)
+def test_the_tree_is_the_published_tree(new_setup, suffix):
+    replica_setup = new_setup(suffix=suffix)
     replica_setup.publisher.publish(ALL)
     readers = Readers(replica_setup, TLS)
 
@@ -37,24 +37,21 @@ def test_the_tree_is_the_one_that_was_published(new_scene, suffix):
 def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
     replica_setup.publisher.publish(ALL)
     client = readers().client
-    one, two = client.entry("/data/one"), client.entry("/data/two")
-    secret, shared, listed = (
-        client.entry("/secret"),
-        client.entry("/shared"),
-        client.entries("/data"),
-    )
+    first_link, second_link = client.entry("/data/one"), client.entry("/data/two")
+    secret, shared = client.entry("/secret"), client.entry("/shared")
+    listed_inodes = {entry.inode for entry in client.entries("/data")}
 
-    assert (one.links, one.inode) == (2, two.inode)
-    assert {entry.inode for entry in listed} == {one.inode, client.entry("/data/large").inode}
+    assert (first_link.links, first_link.inode) == (2, second_link.inode)
+    assert listed_inodes == {first_link.inode, client.entry("/data/large").inode}
     assert (stat.S_IMODE(secret.mode), secret.uid, secret.gid, secret.mtime) == (0o400, 7, 8, NOW)
     assert stat.S_IMODE(shared.mode) == 0o1777
-    assert client.entry("/v1").links == 4  # two, and two directories in a catalog of their own
+    assert client.entry("/v1").links == 4  # two, and two directories in a nested catalog
     assert client.entry("/bin/alias").size == len("tool")
     assert client.entry("/no") is client.entry("/no/such") is client.open("/no") is None
 
 
-def test_parts_of_a_large_file_are_read_as_they_are(readers):
-    client, whole = readers().client, bytes(range(256)) * 200
+def test_any_part_of_a_large_file_can_be_read(readers):
+    client, content = readers().client, bytes(range(256)) * 200
     number, _ = client.open("/data/large")
 
     for offset, size in (
@@ -65,11 +62,11 @@ def test_parts_of_a_large_file_are_read_as_they_are(readers):
         (51_190, 100),
         (51_200, 1),
     ):
-        assert client.read(number, size, offset) == whole[offset : offset + size]
+        assert client.read(number, size, offset) == content[offset : offset + size]
     client.release(number)
 
 
-def test_what_was_read_is_not_fetched_again_also_not_by_the_next_client(replica_setup, readers):
+def test_cached_content_is_not_fetched_again_by_the_same_or_the_next_client(replica_setup, readers):
     reader = readers()
     reader.tree()
     replica_setup.stratum0.fetched()
@@ -78,7 +75,7 @@ def test_what_was_read_is_not_fetched_again_also_not_by_the_next_client(replica_
     assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
 
 
-def test_a_new_revision_is_shown_and_only_what_is_new_is_fetched(replica_setup, readers):
+def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, readers):
     reader, before = readers(), replica_setup.publisher.objects()
     reader.tree()
     replica_setup.publisher.publish(NEWER)
@@ -86,15 +83,15 @@ def test_a_new_revision_is_shown_and_only_what_is_new_is_fetched(replica_setup, 
 
     reader.client.check_revision()
 
-    reader.seconds[0] += TOLD_S
+    reader.seconds[0] += REPORTED_S
     assert reader.tree() == plain(NEWER)
     assert not {path for path in replica_setup.stratum0.fetched() if path[-1] != "X"} & before
 
 
-class TestOpenWhileANewRevisionComes:
-    """The kernel has one copy of a file's content and size, so a file that is open is one file."""
+class TestOpenFileAndNewRevision:
+    """The kernel has one copy of a file's content and size, so an open file must not change."""
 
-    def test_an_open_file_stays_what_it_was_for_everybody_until_nobody_has_it_open(
+    def test_an_open_file_does_not_change_until_every_handle_is_closed(
         self, replica_setup, readers
     ):
         reader = readers()
@@ -102,22 +99,20 @@ class TestOpenWhileANewRevisionComes:
         first, _ = client.open("/README")
         replica_setup.publisher.publish(NEWER)
         client.check_revision()
-        reader.seconds[0] += TOLD_S
-        second, same = client.open("/README")
+        reader.seconds[0] += REPORTED_S
+        second, is_same = client.open("/README")
 
-        assert (client.read(first, 99, 0), client.read(second, 99, 0)) == (
-            TREE["README"],
-            TREE["README"],
-        )
-        assert (client.entry("/README").size, same) == (size, True)
+        assert client.read(first, 99, 0) == TREE["README"]
+        assert client.read(second, 99, 0) == TREE["README"]
+        assert (client.entry("/README").size, is_same) == (size, True)
         client.release(first)
         assert client.read(second, 99, 0) == TREE["README"]
         client.release(second)
-        third, same = client.open("/README")
-        assert (client.read(third, 99, 0), same) == (NEWER["README"], False)
+        third, is_same = client.open("/README")
+        assert (client.read(third, 99, 0), is_same) == (NEWER["README"], False)
         client.release(third)
 
-    def test_a_file_that_is_gone_stays_readable_where_it_is_open(self, replica_setup, readers):
+    def test_an_open_file_remains_readable_after_its_removal(self, replica_setup, readers):
         reader = readers()
         client = reader.client
         number, _ = client.open("/data/large")
@@ -129,7 +124,7 @@ class TestOpenWhileANewRevisionComes:
         client.release(number)
         assert client.entry("/data/large") is None
 
-    def test_a_file_is_opened_as_the_kernel_was_told_that_it_is(self, replica_setup, readers):
+    def test_a_file_is_opened_with_the_attributes_that_the_kernel_has(self, replica_setup, readers):
         reader = readers()
         reader.client.entry("/README")
         replica_setup.publisher.publish(NEWER)
@@ -138,45 +133,45 @@ class TestOpenWhileANewRevisionComes:
         number, _ = reader.client.open("/README")
         assert reader.client.read(number, 99, 0) == TREE["README"]
         reader.client.release(number)
-        reader.seconds[0] += TOLD_S
+        reader.seconds[0] += REPORTED_S
         number, _ = reader.client.open("/README")
         assert reader.client.read(number, 99, 0) == NEWER["README"]
         reader.client.release(number)
 
 
 @pytest.mark.parametrize("path", ["/bin/tool", "/data/large", "/v1/deep/er"])
-def test_an_object_that_was_altered_is_neither_given_nor_kept(replica_setup, readers, path):
+def test_an_altered_object_is_neither_returned_nor_cached(replica_setup, readers, path):
     reader = readers()
     replica_setup.stratum0.every = altered
 
     with (
         capture_logs() as logs,
-        pytest.raises(RepositoryUntrusted, match=r"not what its name says|cannot be read"),
+        pytest.raises(RepositoryUntrusted, match=r"does not match its hash|cannot be read"),
     ):
         reader.read(path)
-    (line,) = [one for one in logs if one["event"] == "access_failed"]
+    (line,) = [line for line in logs if line["event"] == "access_failed"]
     assert (line["code"], line["log_level"]) == ("repository-untrusted", "error")
 
     replica_setup.stratum0.every = None
     assert reader.read(path)
 
 
-class Longer(bytes):
-    """Says that it has a byte more."""
+class WrongLength(bytes):
+    """Bytes whose length is reported one too large."""
 
     def __len__(self):
         return super().__len__() + 1
 
 
-def test_a_catalog_that_lies_about_a_size_is_not_believed(replica_setup, readers):
-    replica_setup.publisher.publish({"file": Longer(b"content")})
+def test_a_wrong_size_in_a_catalog_is_detected(replica_setup, readers):
+    replica_setup.publisher.publish({"file": WrongLength(b"content")})
 
-    with pytest.raises(RepositoryUntrusted, match="not what its catalog says"):
+    with pytest.raises(RepositoryUntrusted, match="does not match its catalog"):
         readers().read("/file")
 
 
-def test_a_tree_of_many_catalogs_keeps_few_of_them_open(replica_setup, readers, monkeypatch):
-    monkeypatch.setattr(cvmfs_tree, "MAX_OPEN", 3)
+def test_the_number_of_open_catalogs_is_limited(replica_setup, readers, monkeypatch):
+    monkeypatch.setattr(cvmfs_tree, "MAX_OPEN_CATALOGS", 3)
     tree = {
         f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)})
         for number in range(8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused, and that what is served stays as it was."""
+"""What a pull refuses. A refused pull leaves the served revision unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEWER = {**TREE, "README": b"what this is now\n"}
 
 @pytest.fixture
 def served(replica_setup):
-    """A replica of the first revision, of which there is a second; checks that it stays."""
+    """A replica of the first of two revisions. Checks that the replica does not change."""
     replica_setup.replica().snapshot()
     before = replica_setup.served(), replica_setup.served(".cvmfswhitelist")
     replica_setup.publisher.publish(NEWER)
@@ -29,38 +29,33 @@ def served(replica_setup):
     assert (replica_setup.served(), replica_setup.served(".cvmfswhitelist")) == before
 
 
-def refused(replica_setup, told, **replica):
-    with pytest.raises(RepositoryUntrusted, match=told) as failure:
+def refused(replica_setup, message, **replica):
+    with pytest.raises(RepositoryUntrusted, match=message) as failure:
         replica_setup.replica(**replica).snapshot()
     return failure.value
 
 
 def new_object(replica_setup, kind):
-    """Return the path of an object that is not here yet, of a kind."""
-    return next(
-        path
-        for path in replica_setup.publisher.objects() - replica_setup.objects()
-        if (path[-1] == "C") == (kind == "C")
-    )
+    """Return the path of a published object of a kind that the replica does not have yet."""
+    new = replica_setup.publisher.objects() - replica_setup.objects()
+    return next(path for path in new if (path[-1] == "C") == (kind == "C"))
 
 
 @pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
 @pytest.mark.parametrize("fault", [altered, shortened])
-def test_an_object_that_is_not_what_its_name_says_is_refused_after_a_second_look(
-    served, kind, fault
-):
+def test_an_object_with_a_wrong_hash_is_refused_after_a_second_fetch(served, kind, fault):
     path = new_object(served, kind)
     served.stratum0.faults[path] = fault
 
-    failure = refused(served, "is not what its name says")
+    failure = refused(served, "does not match its hash")
 
-    assert "alters what it gives" in failure.hint
+    assert "cache or proxy" in failure.hint
     assert path not in served.objects()
     assert served.stratum0.asked[path] == 2
 
 
 @pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
-def test_an_answer_that_ends_too_early_is_asked_again_and_then_given_up(served, kind):
+def test_a_truncated_answer_is_fetched_again_and_then_refused(served, kind):
     path = new_object(served, kind)
     served.stratum0.faults[path] = truncated
 
@@ -71,20 +66,20 @@ def test_an_answer_that_ends_too_early_is_asked_again_and_then_given_up(served, 
     assert served.stratum0.asked[path] == 3
 
 
-def test_an_answer_without_end_is_cut(served):
+def test_an_endless_answer_is_refused(served):
     served.stratum0.faults[new_object(served, "")] = endless
 
     refused(served, "too large")
 
 
-def test_an_object_that_is_not_there_is_the_publishers_to_mend(served):
+def test_a_missing_object_is_reported_as_incomplete(served):
     (served.publisher.root / new_object(served, "")).unlink()
 
-    with pytest.raises(RepositoryIncomplete, match="is not there"):
+    with pytest.raises(RepositoryIncomplete, match="does not exist"):
         served.replica().snapshot()
 
 
-def test_a_whitelist_of_another_key_is_refused(served, folder):
+def test_a_whitelist_signed_with_another_key_is_refused(served, folder):
     served.publisher.master = new_key()
 
     served.publisher.write_whitelist()
@@ -92,26 +87,25 @@ def test_a_whitelist_of_another_key_is_refused(served, folder):
     assert "public_key_files" in refused(served, "not signed by its master key").hint
 
 
-def test_a_whitelist_that_was_altered_is_refused(served):
+def test_an_altered_whitelist_is_refused(served):
     file = served.publisher.root / ".cvmfswhitelist"
     file.write_bytes(file.read_bytes().replace(b"E2027", b"E2029"))
 
     refused(served, "whitelist was altered")
 
 
-def test_a_whitelist_whose_hash_was_mended_after_it_is_refused(served):
+def test_an_altered_whitelist_with_a_matching_hash_is_refused(served):
     file = served.publisher.root / ".cvmfswhitelist"
     text, _, rest = file.read_bytes().partition(b"--\n")
     text = text.replace(b"E2027", b"E2029")
-    file.write_bytes(
-        text + b"--\n" + served.publisher.hash(text).encode() + b"\n" + rest.partition(b"\n")[2]
-    )
+    digest = served.publisher.hash(text).encode()
+    file.write_bytes(text + b"--\n" + digest + b"\n" + rest.partition(b"\n")[2])
 
     refused(served, "not signed by its master key")
 
 
 @pytest.mark.parametrize("signature", [b"", b"\x00" * 128, b"\xff" * 128, b"x", b"\x01" * 4000])
-def test_a_signature_that_is_none_is_refused(served, signature):
+def test_an_invalid_signature_is_refused(served, signature):
     file = served.publisher.root / ".cvmfswhitelist"
     text, _, rest = file.read_bytes().partition(b"--\n")
     file.write_bytes(text + b"--\n" + rest.partition(b"\n")[0] + b"\n" + signature)
@@ -119,8 +113,8 @@ def test_a_signature_that_is_none_is_refused(served, signature):
     refused(served, "whitelist")
 
 
-def test_an_expired_whitelist_is_refused_and_its_publisher_named(served):
-    served.clock.occurred_at += 31 * DAY_S
+def test_the_error_for_an_expired_whitelist_has_a_hint_for_the_publisher(served):
+    served.clock.seconds += 31 * DAY_S
 
     failure = refused(served, "has expired")
 
@@ -131,34 +125,34 @@ def test_an_expired_whitelist_is_refused_and_its_publisher_named(served):
 def test_a_whitelist_of_another_repository_is_refused(served):
     served.publisher.write_whitelist(name="other.example.org")
 
-    refused(served, "whitelist is not of software.example.org")
+    refused(served, "whitelist is not for software.example.org")
 
 
 def test_a_manifest_of_another_repository_is_refused(served):
     served.publisher.write_manifest(N="other.example.org", C="0" * 40)
 
-    refused(served, "manifest is not of software.example.org")
+    refused(served, "manifest is not for software.example.org")
 
 
-def test_a_repository_under_another_name_is_refused(served):
-    refused(served, "whitelist is not of mine.example.org", name="mine.example.org")
+def test_a_repository_with_another_name_is_refused(served):
+    refused(served, "whitelist is not for mine.example.org", name="mine.example.org")
 
 
-def test_a_whitelist_of_the_form_that_we_do_not_check_is_refused(served):
+def test_a_whitelist_in_an_unsupported_form_is_refused(served):
     served.publisher.write_whitelist(extra="Vpkcs7\n")
 
     refused(served, "cannot check this whitelist")
 
 
-def test_a_manifest_that_was_altered_is_refused(served):
+def test_an_altered_manifest_is_refused(served):
     file = served.publisher.root / ".cvmfspublished"
     file.write_bytes(file.read_bytes().replace(b"S2\n", b"S9\n"))
 
     refused(served, "manifest was altered")
 
 
-def test_a_manifest_of_a_signer_who_is_not_on_the_whitelist_is_refused(served, new_scene):
-    other = new_scene().publisher
+def test_a_signer_that_is_not_on_the_whitelist_is_refused(served, new_setup):
+    other = new_setup().publisher
     other.signer = new_key()
     other.__post_init__()
     other.revision = 1
@@ -176,19 +170,19 @@ def test_a_manifest_of_a_signer_who_is_not_on_the_whitelist_is_refused(served, n
 
 
 def test_a_manifest_that_its_certificate_did_not_sign_is_refused(served):
-    good = served.publisher.signer
+    signer = served.publisher.signer
     served.publisher.signer = new_key()
     served.publisher.write_manifest(C="0" * 40)
-    served.publisher.signer = good
+    served.publisher.signer = signer
 
     refused(served, "not signed by its certificate")
 
 
-def test_a_manifest_signed_the_masters_way_is_refused(served):
+def test_a_manifest_signed_in_the_form_of_the_master_key_is_refused(served):
     file = served.publisher.root / ".cvmfspublished"
     text, _, rest = file.read_bytes().partition(b"--\n")
-    hexed = rest.partition(b"\n")[0]
-    file.write_bytes(text + b"--\n" + hexed + b"\n" + sign_bare(served.publisher.signer, hexed))
+    digest = rest.partition(b"\n")[0]
+    file.write_bytes(text + b"--\n" + digest + b"\n" + sign_bare(served.publisher.signer, digest))
 
     refused(served, "not signed by its certificate")
 
@@ -197,99 +191,100 @@ def test_a_manifest_signed_the_masters_way_is_refused(served):
     "pem",
     [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
 )
-def test_a_certificate_that_is_none_is_refused(served, pem):
+def test_an_invalid_certificate_is_refused(served, pem):
     served.publisher.write_manifest(X=served.publisher.store(pem, "X"))
 
-    refused(served, "no certificate")
+    refused(served, "not a valid certificate")
 
 
 @pytest.mark.parametrize(
     "packed", [b"not packed", zlib.compress(b"x" * 10**6), zlib.compress(b"half" * 99)[:-6]]
 )
-def test_a_certificate_that_does_not_unpack_is_refused(served, packed):
-    hexed = served.publisher.hash(packed)
-    path = served.publisher.path(hexed, "X")
+def test_a_certificate_that_cannot_be_decompressed_is_refused(served, packed):
+    digest = served.publisher.hash(packed)
+    path = served.publisher.path(digest, "X")
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(packed)
-    served.publisher.write_manifest(X=hexed)
+    served.publisher.write_manifest(X=digest)
 
     refused(served, "cannot be read|too large")
 
 
-def test_going_back_to_an_older_revision_is_refused_unless_it_is_allowed(replica_setup):
+def test_a_rollback_is_refused_unless_it_is_allowed(replica_setup):
     first = {
-        one: (replica_setup.publisher.root / one).read_bytes()
-        for one in (".cvmfspublished", ".cvmfswhitelist")
+        name: (replica_setup.publisher.root / name).read_bytes()
+        for name in (".cvmfspublished", ".cvmfswhitelist")
     }
     replica_setup.publisher.publish(NEWER)
     replica_setup.replica().snapshot()
     for name, content in first.items():
         (replica_setup.publisher.root / name).write_bytes(content)
 
-    assert "--allow-rollback" in refused(replica_setup, "revision 1 of .* is older than 2").hint
-    done = replica_setup.replica().snapshot(allow_rollback=True)
+    failure = refused(replica_setup, "revision 1 of .* is older than the stored 2")
+    assert "--allow-rollback" in failure.hint
+    result = replica_setup.replica().snapshot(allow_rollback=True)
 
-    assert done.revision == 1
-    assert replica_setup.same()
+    assert result.revision == 1
+    assert replica_setup.is_identical()
 
 
-def test_another_content_of_the_same_revision_is_refused(served):
+def test_other_content_under_the_same_revision_number_is_refused(served):
     served.publisher.revision = 0
     served.publisher.publish({"other": b"tree\n"})
 
-    refused(served, "is not the one that is here")
+    refused(served, "differs from the stored one")
 
 
-def test_an_older_whitelist_is_refused_since_it_may_name_a_signer_of_old(served):
+def test_an_older_whitelist_is_refused(served):
     served.publisher.write_whitelist(issued=NOW - DAY_S)
 
-    refused(served, "older than the one that is here")
+    refused(served, "older than the stored one")
 
 
-def test_a_newer_whitelist_comes_without_a_newer_revision(replica_setup):
+def test_a_newer_whitelist_is_accepted_without_a_newer_revision(replica_setup):
     replica_setup.replica().snapshot()
     replica_setup.publisher.write_whitelist(issued=NOW + DAY_S)
 
     replica_setup.replica().snapshot()
 
-    assert replica_setup.same()
+    assert replica_setup.is_identical()
     assert replica_setup.replica().state().whitelist_expires_at == NOW + 31 * DAY_S
 
 
 def test_a_server_that_allows_no_replicas_is_not_copied(replica_setup):
     (replica_setup.publisher.root / ".cvmfs_master_replica").unlink()
 
-    with pytest.raises(RepositoryIncomplete, match="may not be copied"):
+    with pytest.raises(RepositoryIncomplete, match="does not allow replicas"):
         replica_setup.replica().snapshot()
 
 
 def test_a_redirect_is_not_followed(replica_setup):
-    def elsewhere(handler, _content):
+    def redirect(handler, _content):
         handler.send_response(302)
         handler.send_header("Location", "http://127.0.0.1:1/")
         handler.send_header("Content-Length", "0")
         handler.end_headers()
 
-    replica_setup.stratum0.every = elsewhere
+    replica_setup.stratum0.every = redirect
     with pytest.raises(RepositoryUnavailable) as failure:
         replica_setup.replica().snapshot()
 
-    assert failure.value.detail == "it answered 302"
+    assert failure.value.detail == "status 302"
 
 
 @pytest.mark.parametrize("content", [b"", b"no key"])
-def test_a_master_key_that_is_none_is_told_with_its_file(replica_setup, folder, content):
+def test_the_error_for_an_invalid_master_key_names_its_file(replica_setup, folder, content):
     (folder / "key").write_bytes(content)
 
     with pytest.raises(ConfigError, match=r"cannot read master key .*key"):
         replica_setup.replica(key=folder / "key")
 
 
-def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(replica_setup):
+def test_the_error_for_a_damaged_stored_file_has_a_hint(replica_setup):
     replica_setup.replica().snapshot()
-    (replica_setup.here / ".cvmfspublished").write_bytes(b"rotten")
+    (replica_setup.folder / ".cvmfspublished").write_bytes(b"damaged")
 
-    with pytest.raises(ConfigError, match="damaged here") as failure:
+    with pytest.raises(ConfigError, match=r"signed files of .* are damaged") as failure:
         replica_setup.replica().snapshot()
 
     assert "Remove .cvmfspublished" in failure.value.hint
@@ -299,18 +294,18 @@ def test_a_letter_that_is_damaged_here_is_told_with_what_to_do(replica_setup):
     "content",
     ["", "[]", "{}", '{"version": 2}', '{"version": 1, "revisions": [{"roots": [".."]}]}'],
 )
-def test_a_memory_that_cannot_be_read_is_told_with_what_to_do(replica_setup, content):
+def test_the_error_for_an_unreadable_state_has_a_hint(replica_setup, content):
     replica_setup.replica().snapshot()
     state = replica_setup.storage / ".state" / f"{replica_setup.publisher.name}.json"
     state.write_text(content)
 
-    for do in (replica_setup.replica().state, replica_setup.replica().snapshot):
+    for action in (replica_setup.replica().state, replica_setup.replica().snapshot):
         with pytest.raises(ConfigError, match=r"cannot read .*json") as failure:
-            do()
+            action()
         assert "Remove the file" in failure.value.hint
 
 
-def test_a_replica_goes_on_without_its_memory(replica_setup):
+def test_a_replica_without_its_state_file_fetches_nothing_again(replica_setup):
     replica_setup.replica().snapshot()
     (replica_setup.storage / ".state" / f"{replica_setup.publisher.name}.json").unlink()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, letters and memory of CVMFS replicas."""
+"""Object names, signed files and the state of CVMFS replicas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from gridstead.domain.cvmfs.objects import (
     parse_path,
     unpack,
 )
-from gridstead.domain.cvmfs.replica import ReplicaState, Revision, retain, take, to_revision
+from gridstead.domain.cvmfs.replica import (
+    ReplicaState,
+    Revision,
+    make_current,
+    retain,
+    to_revision,
+)
 from gridstead.domain.cvmfs.signed_files import parse_manifest, parse_signed_file, parse_whitelist
 from gridstead.errors import RepositoryUntrusted
 
@@ -32,8 +38,11 @@ NAMES = st.builds(
     st.sampled_from(Algorithm),
     st.sampled_from(ObjectKind),
 )
-TRICKS = ["../../../etc/passwd", "/etc/passwd", "..", "00/../../../x", "0" * 39, "0" * 41, "G" * 40, "0" * 39 + "\x00",
-          "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO, "\u0660" * 40]  # fmt: skip
+TRICKS = [
+    "../../../etc/passwd", "/etc/passwd", "..", "00/../../../x", "0" * 39, "0" * 41, "G" * 40,
+    "0" * 39 + "\x00", "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO,
+    "\u0660" * 40,
+]  # fmt: skip
 MANIFEST = {
     "C": ZERO,
     "B": "1",
@@ -58,55 +67,55 @@ def signed_file(*lines):
 
 
 def manifest(**fields):
-    return parse_manifest(
-        signed_file(
-            *(f"{key}{value}" for key, value in (MANIFEST | fields).items() if value is not None)
-        )
-    )
+    values = MANIFEST | fields
+    lines = (f"{key}{value}" for key, value in values.items() if value is not None)
+    return parse_manifest(signed_file(*lines))
 
 
 @given(NAMES)
-def test_an_objects_path_is_read_back_and_never_leaves_the_repository(name):
+def test_the_path_of_an_object_is_parsed_and_never_leaves_the_repository(name):
     assert parse_path(name.path) == name
     assert ".." not in name.path
 
 
 @given(NAMES.filter(lambda name: name.kind is ObjectKind.FILE))
-def test_a_hash_is_read_back_as_it_was_written(name):
+def test_a_formatted_hash_is_parsed_to_the_same_name(name):
     assert parse_hash(str(name), ObjectKind.FILE) == name
 
 
 @pytest.mark.parametrize("trick", [*TRICKS, ""])
-def test_what_is_no_hash_is_refused_and_is_no_path(trick):
+def test_a_text_that_is_not_a_hash_is_refused_and_is_not_a_path(trick):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
         parse_hash(trick, ObjectKind.FILE)
     assert parse_path(f"data/{trick[:2]}/{trick[2:]}") is None or trick == ZERO + "C"
 
 
 @pytest.mark.parametrize(
-    "path", ["", "data", "data/00", "data/00/../x", "data//00/" + "0" * 38, "data/00/" + "0" * 38 + "Z", "data/txn/x",
-             "data/00/" + "0" * 38 + "\n", "data/00/" + "0" * 37 + "/", "data\\00\\" + "0" * 38],
+    "path", ["", "data", "data/00", "data/00/../x", "data//00/" + "0" * 38, "data/txn/x",
+             "data/00/" + "0" * 38 + "Z", "data/00/" + "0" * 38 + "\n",
+             "data/00/" + "0" * 37 + "/", "data\\00\\" + "0" * 38],
 )  # fmt: skip
-def test_a_path_of_no_object_is_none(path):
+def test_a_path_that_no_object_can_have_is_none(path):
     assert parse_path(path) is None
 
 
 @pytest.mark.parametrize("digest", [b"", b"x" * 19, b"x" * 21, "x" * 20, None, 7])
-def test_a_digest_that_is_none_is_refused(digest):
+def test_an_invalid_digest_is_refused(digest):
     with pytest.raises(RepositoryUntrusted):
         from_digest(digest, 0, ObjectKind.FILE)
 
 
-def test_algorithms_are_numbered_as_catalogs_do():
-    found = [from_digest(b"\x01" * 20, code, ObjectKind.CHUNK).algorithm for code in range(3)]
+def test_algorithms_have_the_numbers_of_catalogs():
+    names = [from_digest(b"\x01" * 20, code, ObjectKind.CHUNK) for code in range(3)]
 
-    assert found == [Algorithm.SHA1, Algorithm.RMD160, Algorithm.SHAKE128]
+    algorithms = [name.algorithm for name in names]
+    assert algorithms == [Algorithm.SHA1, Algorithm.RMD160, Algorithm.SHAKE128]
     with pytest.raises(RepositoryUntrusted):
         from_digest(b"\x01" * 20, 3, ObjectKind.CHUNK)
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_digests_of_all_algorithms_have_one_length(algorithm):
+def test_digests_of_all_algorithms_have_the_same_length(algorithm):
     hasher = new_hasher(algorithm)
     hasher.update(b"a")
     hasher.update(b"b")
@@ -114,7 +123,7 @@ def test_digests_of_all_algorithms_have_one_length(algorithm):
     assert len(hasher.hexdigest()) == 40
 
 
-def test_a_small_object_is_unpacked_and_a_larger_one_refused():
+def test_a_small_object_is_decompressed_and_a_larger_one_is_refused():
     packed = zlib.compress(b"content")
     name = parse_hash(hashlib.sha1(packed).hexdigest(), ObjectKind.CERTIFICATE)
 
@@ -123,8 +132,8 @@ def test_a_small_object_is_unpacked_and_a_larger_one_refused():
         unpack(name, [packed], limit=3)
 
 
-def test_an_object_that_is_not_what_its_name_says_is_refused():
-    with pytest.raises(RepositoryUntrusted, match="not what its name says") as refused:
+def test_an_object_that_does_not_match_its_hash_is_refused():
+    with pytest.raises(RepositoryUntrusted, match="does not match its hash") as refused:
         unpack(
             ObjectName(ZERO, Algorithm.SHA1, ObjectKind.CERTIFICATE),
             [b"four", b"teen bytes"],
@@ -137,18 +146,18 @@ def test_an_object_that_is_not_what_its_name_says_is_refused():
     ("stored", "why"),
     [
         (b"not compressed", "cannot be read"),
-        (zlib.compress(b"content")[:-1], "not whole, or too large"),
-        (zlib.compress(b"0" * 1000), "not whole, or too large"),
+        (zlib.compress(b"content")[:-1], "truncated or too large"),
+        (zlib.compress(b"0" * 1000), "truncated or too large"),
     ],
 )
-def test_an_object_that_cannot_be_unpacked_within_the_limit_is_refused(stored, why):
+def test_an_object_that_cannot_be_decompressed_within_the_limit_is_refused(stored, why):
     name = parse_hash(hashlib.sha1(stored).hexdigest(), ObjectKind.CERTIFICATE)
 
     with pytest.raises(RepositoryUntrusted, match=why):
         unpack(name, [stored], limit=100)
 
 
-def test_a_manifest_is_read():
+def test_a_manifest_is_parsed():
     read = manifest(H="2" * 40, M=None)
 
     assert (read.name, read.revision, read.published_at, read.collectable) == ("a.b", 7, 9, True)
@@ -160,7 +169,7 @@ def test_a_manifest_is_read():
     assert read.signed_file.signature == b"signature\n--\n\x00"
 
 
-def test_a_manifest_says_what_it_says_and_no_more():
+def test_optional_and_unknown_fields_of_a_manifest_are_accepted():
     assert manifest(T=None).published_at == 0
     assert not manifest(G="no").collectable
     assert manifest(Z="of the future").revision == 7
@@ -168,7 +177,7 @@ def test_a_manifest_says_what_it_says_and_no_more():
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("field", ["C", "X", "H", "M"])
-def test_a_name_in_a_manifest_that_is_no_hash_is_refused(field, trick):
+def test_an_invalid_hash_in_a_manifest_is_refused(field, trick):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
         manifest(**{field: trick})
 
@@ -177,41 +186,42 @@ def test_a_name_in_a_manifest_that_is_no_hash_is_refused(field, trick):
     "number", ["-1", "1e9", "9" * 19, "9" * 5000, "0x10", "\u0661", " 1", "1.0"]
 )
 @pytest.mark.parametrize("field", ["S", "T"])
-def test_a_number_in_a_manifest_that_is_none_or_enormous_is_refused(field, number):
+def test_an_invalid_or_huge_number_in_a_manifest_is_refused(field, number):
     with pytest.raises(RepositoryUntrusted, match="not a number"):
         manifest(**{field: number})
 
 
 @pytest.mark.parametrize("field", ["C", "N", "S", "X"])
 @pytest.mark.parametrize("value", [None, ""])
-def test_a_manifest_that_is_not_complete_is_refused(field, value):
+def test_an_incomplete_manifest_is_refused(field, value):
     with pytest.raises(RepositoryUntrusted, match=f"not complete.*{field}"):
         manifest(**{field: value})
 
 
-def test_a_manifest_that_says_one_thing_twice_is_refused():
-    with pytest.raises(RepositoryUntrusted, match="twice"):
+def test_a_manifest_with_a_duplicate_field_is_refused():
+    with pytest.raises(RepositoryUntrusted, match="duplicate field"):
         manifest(S="7\nS8")
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"--\n", b"\n--\n", b"a\n--\n" + b"0" * 40 + b"\n", b"a\n--\n" + b"0" * 40 + b"\nx", b"\xff" * 99,
-            b"a\n--\n" + b"0" * 39 + b"\nx", b"a\n--\n../../x\nx"],
+    "raw", [b"", b"--\n", b"\n--\n", b"a\n--\n" + b"0" * 40 + b"\n", b"\xff" * 99,
+            b"a\n--\n" + b"0" * 40 + b"\nx", b"a\n--\n" + b"0" * 39 + b"\nx",
+            b"a\n--\n../../x\nx"],
 )  # fmt: skip
-def test_a_letter_that_is_none_is_refused(raw):
+def test_an_invalid_signed_file_is_refused(raw):
     with pytest.raises(RepositoryUntrusted):
-        parse_signed_file(raw, "letter")
+        parse_signed_file(raw, "manifest")
 
 
-def test_a_letter_that_is_not_text_is_refused():
+def test_a_signed_file_that_is_not_text_is_refused():
     text = b"\xff\n"
     raw = text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nx"
 
     with pytest.raises(RepositoryUntrusted, match="not text"):
-        parse_signed_file(raw, "letter")
+        parse_signed_file(raw, "manifest")
 
 
-def test_a_whitelist_is_read():
+def test_a_whitelist_is_parsed():
     read = parse_whitelist(signed_file(*WHITELIST, "not a fingerprint"))
 
     assert (read.name, read.expires_at - read.issued_at) == ("a.b", 30 * 86400)
@@ -229,7 +239,7 @@ def test_a_whitelist_is_read():
         (2, "a.b"),
     ],
 )
-def test_a_whitelist_that_is_not_one_is_refused(line, value):
+def test_an_invalid_whitelist_is_refused(line, value):
     lines = list(WHITELIST)
     lines[line] = value
 
@@ -238,7 +248,7 @@ def test_a_whitelist_that_is_not_one_is_refused(line, value):
 
 
 @pytest.mark.parametrize("form", ["Vpkcs7", "Wcachain"])
-def test_a_whitelist_of_a_form_that_we_do_not_check_is_refused(form):
+def test_a_whitelist_in_an_unsupported_form_is_refused(form):
     with pytest.raises(RepositoryUntrusted, match="cannot check"):
         parse_whitelist(signed_file(*WHITELIST[:3], form, *WHITELIST[3:]))
 
@@ -256,42 +266,52 @@ def revision(number):
     )
 
 
-def test_a_revision_that_is_taken_supersedes_the_one_before():
-    state = take(take(ReplicaState(), revision(1), now=10), revision(2), now=20)
+def superseded(state):
+    return [(revision.number, revision.superseded_at) for revision in state.revisions]
 
-    assert [(one.number, one.superseded_at) for one in state.revisions] == [(1, 20), (2, None)]
+
+def test_a_new_revision_supersedes_the_previous_one():
+    state = make_current(ReplicaState(), revision(1), now=10)
+    state = make_current(state, revision(2), now=20)
+
+    assert superseded(state) == [(1, 20), (2, None)]
     assert state.current.number == 2
 
 
-def test_a_revision_that_is_taken_again_changes_nothing():
-    state = take(ReplicaState(), revision(1), now=10)
+def test_the_current_revision_may_be_pulled_again_without_a_change():
+    state = make_current(ReplicaState(), revision(1), now=10)
 
-    assert take(state, revision(1), now=20) is state
+    assert make_current(state, revision(1), now=20) is state
 
 
-def test_an_older_revision_may_be_taken_again():
+def test_an_older_revision_may_become_current_again():
     state = ReplicaState()
     for now, number in enumerate((1, 2, 1)):
-        state = take(state, revision(number), now=now)
+        state = make_current(state, revision(number), now=now)
 
-    assert [(one.number, one.superseded_at) for one in state.revisions] == [(2, 2), (1, None)]
+    assert superseded(state) == [(2, 2), (1, None)]
 
 
-def test_revisions_are_kept_for_a_while_and_the_current_one_for_ever():
+@pytest.mark.parametrize(
+    ("now", "keep_s", "numbers"), [(10**9, 100, [3]), (350, 100, [2, 3]), (350, 1000, [1, 2, 3])]
+)
+def test_superseded_revisions_are_retained_for_a_time_and_the_current_one_always(
+    now, keep_s, numbers
+):
     state = ReplicaState()
     for number in (1, 2, 3):
-        state = take(state, revision(number), now=number * 100)
+        state = make_current(state, revision(number), now=number * 100)
 
-    assert [one.number for one in retain(state, now=10**9, keep_s=100).revisions] == [3]
-    assert [one.number for one in retain(state, now=350, keep_s=100).revisions] == [2, 3]
-    assert [one.number for one in retain(state, now=350, keep_s=1000).revisions] == [1, 2, 3]
+    retained = retain(state, now=now, keep_s=keep_s)
+
+    assert [revision.number for revision in retained.revisions] == numbers
 
 
-def test_nothing_is_current_at_first():
+def test_a_new_state_has_no_current_revision():
     assert ReplicaState().current is None
 
 
-def test_a_revision_has_the_roots_that_its_manifest_names():
+def test_a_revision_has_the_roots_of_its_manifest():
     assert [root.kind for root in to_revision(manifest(H="2" * 40)).roots] == [
         ObjectKind.CATALOG,
         ObjectKind.CERTIFICATE,

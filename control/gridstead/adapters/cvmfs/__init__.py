@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CVMFS over HTTP, on disk, and in SQLite."""
+"""Adapters of CVMFS: HTTP, files on disk, and SQLite databases."""

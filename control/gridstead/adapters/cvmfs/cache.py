@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client's cache: objects on the local disk, unpacked, under their names, until there are too
-many.
-"""
+"""The content cache of a client: decompressed objects on the local disk, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -17,15 +15,15 @@ from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName, inflated, lim
 from gridstead.errors import StorageFull
 
 FOLDER_MODE = 0o700
-FORGOTTEN_S = 3600
-KEEP = 0.75  # of a cache that is full
+STALE_PART_S = 3600
+KEPT_FRACTION = 0.75  # of the maximum size, after an eviction
 
 
 class DiskContent:
     """Implements port ``Content``.
 
     Args:
-        descriptor: Of the open file; closed with this.
+        descriptor: The descriptor of the open file. ``close`` closes it.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -33,11 +31,11 @@ class DiskContent:
         self.size = os.fstat(descriptor).st_size
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return bytes from there on."""
+        """Return up to ``size`` bytes from ``offset``."""
         return os.pread(self._descriptor, size, offset)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
@@ -45,8 +43,8 @@ class DiskCache:
     """Implements port ``ContentCache``.
 
     Args:
-        folder: Nobody else writes there.
-        max_bytes: What it may hold.
+        folder: The folder of the cache. No other program may write there.
+        max_bytes: The maximum size of the cache.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
@@ -56,12 +54,13 @@ class DiskCache:
         with writing(folder):
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             for part in folder.glob(f"*{PART}"):
-                if part.stat().st_mtime < time.time() - FORGOTTEN_S:  # of a client that was killed
+                # A killed client leaves its partial files.
+                if part.stat().st_mtime < time.time() - STALE_PART_S:
                     part.unlink(missing_ok=True)
             self._bytes = sum(size for _, size, _ in self._files())
 
     def open(self, name: ObjectName) -> DiskContent | None:
-        """Return what an object holds."""
+        """Return the content of an object. None if the object is not in the cache."""
         try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -72,20 +71,20 @@ class DiskCache:
     def put(
         self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
     ) -> DiskContent:
-        """Keep an object."""
-        right = verified(name, pieces)
-        content = inflated(name, right, limit=limit) if packed else limited(name, right, limit)
+        """Add an object to the cache and return its content."""
+        checked = verified(name, pieces)
+        content = inflated(name, checked, limit=limit) if packed else limited(name, checked, limit)
         path = self._path(name)
         with writing(self._folder):
             part = write_part(self._folder, content)
             self._make_room(part)
-            opened = DiskContent(os.open(part, os.O_RDONLY | os.O_CLOEXEC))
+            content_file = DiskContent(os.open(part, os.O_RDONLY | os.O_CLOEXEC))
             path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
             part.replace(path)
-        return opened
+        return content_file
 
     def catalog(self, name: ObjectName) -> SqliteTreeCatalog | None:
-        """Return a catalog."""
+        """Return a catalog. None if the catalog is not in the cache."""
         opened = self.open(name)
         if opened is None:
             return None
@@ -96,11 +95,10 @@ class DiskCache:
         return self._folder / name.path.removeprefix("data/")
 
     def _make_room(self, part: Path) -> None:
-        """Count a file that is about to come, and remove what was not used for longest if that is
-        too much.
+        """Add the size of a new file to the total, and evict files if the total is too large.
 
         Raises:
-            StorageFull: It alone is more than may be here; it is removed.
+            StorageFull: If the file alone is larger than the cache. The file is removed.
         """
         size = part.stat().st_size
         if size > self._max_bytes:
@@ -112,26 +110,31 @@ class DiskCache:
         with self._lock:
             self._bytes += size
             if self._bytes > self._max_bytes:
-                self._evict(down_to=max(0, int(self._max_bytes * KEEP) - size), coming=size)
+                target = int(self._max_bytes * KEPT_FRACTION) - size
+                self._evict(down_to=max(0, target), new_bytes=size)
 
-    def _evict(self, *, down_to: int, coming: int) -> None:
-        files = sorted(
-            self._files(),
-            key=lambda file: (file[2].name.endswith(ObjectKind.CATALOG.value), file[0]),
-        )
-        left = sum(size for _, size, _ in files)
+    def _evict(self, *, down_to: int, new_bytes: int) -> None:
+        """Remove the least recently used files, catalogs last, until ``down_to`` bytes remain."""
+        files = sorted(self._files(), key=_eviction_order)
+        remaining = sum(size for _, size, _ in files)
         for _, size, path in files:
-            if left <= down_to:
+            if remaining <= down_to:
                 break
             path.unlink(missing_ok=True)
-            left -= size
-        self._bytes = left + coming
+            remaining -= size
+        self._bytes = remaining + new_bytes
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Yield when each was used last, its size and its path."""
+        """Yield the time of the last use, the size and the path of each cached file."""
         for path in self._folder.glob("??/*"):
             try:
                 status = path.stat()
-            except FileNotFoundError:  # another client of this cache removed it
+            except FileNotFoundError:  # another process that uses this cache has removed the file
                 continue
             yield status.st_mtime, status.st_size, path
+
+
+def _eviction_order(file: tuple[float, int, Path]) -> tuple[bool, float]:
+    last_used, _, path = file
+    is_catalog = path.name.endswith(ObjectKind.CATALOG.value)
+    return is_catalog, last_used

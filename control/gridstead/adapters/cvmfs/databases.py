@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catalogs and histories: SQLite files, compressed. They come from a publisher who may have been
-deceived.
+"""Catalogs and histories: compressed SQLite files from a publisher who may have been deceived.
 
-Rule 1: a file is decompressed up to a limit. Rule 2: only tables are read, never views. Rule 3: a
-query may take so many steps and no more.
+Rule 1: the decompressed size of a file is limited. Rule 2: only tables are read, never views.
+Rule 3: the number of steps of a query is limited.
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ from gridstead.adapters.cvmfs.objects import DiskObjects, blocks
 from gridstead.domain.cvmfs.objects import ObjectKind, ObjectName, from_digest, inflated, parse_hash
 from gridstead.errors import RepositoryIncomplete, RepositoryUntrusted
 
-STEPS = 1_000_000  # of SQLite's machine between two counts
-MAX_COUNTS = 5_000  # some minutes
+STEPS = 1_000_000  # virtual machine steps of SQLite between two calls of the progress handler
+MAX_PROGRESS_CALLS = 5_000  # several minutes
 MAX_TAGS = 100_000
 
-# Flags of a catalog's row: 4 a file, 128 one whose content is elsewhere; bits 8 to 10 are the hash
-# algorithm.
-_FILES = "SELECT hash, (flags >> 8) & 7 FROM catalog WHERE hash IS NOT NULL AND flags & 4 AND NOT flags & 128"
+# Flags of a row: 4 is a file, 128 is a file whose content is not in the repository. Bits 8 to 10
+# are the hash algorithm.
+_FILES = """SELECT hash, (flags >> 8) & 7 FROM catalog
+            WHERE hash IS NOT NULL AND flags & 4 AND NOT flags & 128"""
 _CHUNKS = """SELECT chunks.hash, (catalog.flags >> 8) & 7 FROM chunks JOIN catalog
              USING (md5path_1, md5path_2) WHERE NOT catalog.flags & 128"""
 
@@ -36,8 +36,8 @@ class CompressedDatabases:
     """Implements port ``Databases``.
 
     Args:
-        objects: Where they lie.
-        max_bytes: What one may be without compression.
+        objects: The objects of the repository.
+        max_bytes: The maximum decompressed size of a database.
     """
 
     def __init__(self, objects: DiskObjects, *, max_bytes: int) -> None:
@@ -51,9 +51,9 @@ class CompressedDatabases:
             yield SqliteCatalog(database, name)
 
     def tagged(self, name: ObjectName) -> tuple[ObjectName, ...]:
-        """Return the root catalogs that a history names."""
-        with self._open(name) as database, judged(name):
-            require(database, name, "tags")
+        """Return the root catalogs of the tags in a history."""
+        with self._open(name) as database, sqlite_errors_translated(name):
+            require_tables(database, name, "tags")
             rows = database.execute(
                 "SELECT DISTINCT hash FROM tags LIMIT ?", (MAX_TAGS,)
             ).fetchall()
@@ -75,10 +75,10 @@ class CompressedDatabases:
             yield from blocks(self._objects.content(name))
         except OSError as error:
             hint = (
-                "Run `gridstead cvmfs snapshot --check`, which fetches what is missing or broken."
+                "Run `gridstead cvmfs snapshot --check`, which fetches missing and damaged objects."
             )
             raise RepositoryIncomplete(
-                f"cannot read object {name} here", detail=str(error), hint=hint
+                f"cannot read stored object {name}", detail=str(error), hint=hint
             ) from error
 
 
@@ -90,86 +90,87 @@ class SqliteCatalog:
     name: ObjectName
 
     def objects(self) -> Iterator[ObjectName]:
-        """Return what its files consist of."""
-        with judged(self.name):
-            require(self.database, self.name, "catalog", "chunks")
+        """Yield the objects of the files in the catalog. An object may occur several times."""
+        with sqlite_errors_translated(self.name):
+            require_tables(self.database, self.name, "catalog", "chunks")
             for query, kind in ((_FILES, ObjectKind.FILE), (_CHUNKS, ObjectKind.CHUNK)):
                 for digest, code in self.database.execute(query):
                     yield from_digest(digest, code, kind)
 
     def nested(self) -> tuple[ObjectName, ...]:
-        """Return the catalogs below it."""
-        found = [name for _, name in nested_catalogs(self.database, self.name)]
-        with judged(self.name):
-            if _has(self.database, "bind_mountpoints"):  # catalogs that are shown in a second place
+        """Return the nested catalogs, one level down."""
+        catalogs = [name for _, name in nested_catalogs(self.database, self.name)]
+        with sqlite_errors_translated(self.name):
+            if _has_table(self.database, "bind_mountpoints"):  # catalogs shown at a second path
                 rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
-                found += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
-        return tuple(dict.fromkeys(found))
+                catalogs += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
+        return tuple(dict.fromkeys(catalogs))
 
 
 def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
-    """Return a database that is only read, its queries bounded until ``bound`` is called again.
+    """Return a read-only database connection with limited queries.
 
     Raises:
-        RepositoryUntrusted: It is none.
+        RepositoryUntrusted: If the file is not a SQLite database.
     """
-    with judged(name):
+    with sqlite_errors_translated(name):
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
         database = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        bound(database)
+        limit_queries(database)
         database.execute("PRAGMA trusted_schema = OFF")
         database.execute("PRAGMA query_only = ON")
         return database
 
 
-def bound(database: sqlite3.Connection) -> None:
-    """Let a database's queries take so many steps from now on, and no more."""
-    counts = iter(range(MAX_COUNTS))
-    database.set_progress_handler(lambda: next(counts, None) is None, STEPS)
+def limit_queries(database: sqlite3.Connection) -> None:
+    """Set or renew the limit on the number of steps that the queries of a connection may use."""
+    calls = iter(range(MAX_PROGRESS_CALLS))
+    database.set_progress_handler(lambda: next(calls, None) is None, STEPS)
 
 
 def nested_catalogs(
     database: sqlite3.Connection, name: ObjectName
 ) -> tuple[tuple[str, ObjectName], ...]:
-    """Return the catalogs below one, with the paths where they are shown.
+    """Return the nested catalogs of a catalog, with the paths of their roots.
 
     Raises:
-        RepositoryUntrusted: It is not a catalog.
+        RepositoryUntrusted: If the database is not a catalog.
     """
-    with judged(name):
-        require(database, name, "nested_catalogs")
+    with sqlite_errors_translated(name):
+        require_tables(database, name, "nested_catalogs")
         rows = database.execute("SELECT path, sha1 FROM nested_catalogs").fetchall()
         return tuple(
             (str(path), parse_hash(str(digest), ObjectKind.CATALOG)) for path, digest in rows
         )
 
 
-def _has(database: sqlite3.Connection, table: str) -> bool:
-    found = database.execute(
+def _has_table(database: sqlite3.Connection, table: str) -> bool:
+    cursor = database.execute(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
     )
-    return found.fetchone() is not None
+    return cursor.fetchone() is not None
 
 
-def require(database: sqlite3.Connection, name: ObjectName, *tables: str) -> None:
-    """Refuse a database that lacks one of these tables.
+def require_tables(database: sqlite3.Connection, name: ObjectName, *tables: str) -> None:
+    """Check that a database has all of these tables.
 
     Raises:
-        RepositoryUntrusted: So it does.
+        RepositoryUntrusted: If a table is missing.
     """
-    missing = [table for table in tables if not _has(database, table)]
+    missing = [table for table in tables if not _has_table(database, table)]
     if missing:
         raise RepositoryUntrusted(
-            f"object {name} is not a database of its kind", detail=f"no table {missing[0]}"
+            f"object {name} is not a database of the expected type",
+            detail=f"no table {missing[0]}",
         )
 
 
 @contextmanager
-def judged(name: ObjectName) -> Iterator[None]:
-    """Tell what SQLite found wrong as a fault of the object.
+def sqlite_errors_translated(name: ObjectName) -> Iterator[None]:
+    """Raise an error of SQLite as an error of the object.
 
     Raises:
-        RepositoryUntrusted: SQLite found something.
+        RepositoryUntrusted: If SQLite reports an error.
     """
     try:
         yield

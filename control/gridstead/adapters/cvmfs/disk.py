@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How files get onto the disk: whole or not at all, and only while there is room."""
+"""Writes files completely or not at all, and reports a full disk."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from gridstead.errors import ConfigError, StorageFull
 
 PART = ".part"
 FILE_MODE = 0o644
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """Tell the operator what could not be written, and whether it is for want of room.
+    """Translate errors of writing to a place.
 
     Raises:
-        StorageFull: There is none.
-        ConfigError: It is for something else.
+        StorageFull: If the disk or the quota is full.
+        ConfigError: If writing fails for another reason.
     """
     try:
         yield
     except OSError as error:
-        if error.errno in NO_ROOM:
-            hint = "Make room, or give the replica a larger disk; what was fetched is kept."
+        if error.errno in DISK_FULL:
+            hint = "Free space, or give the replica a larger disk. What was fetched is kept."
             raise StorageFull(f"no room for {place}", detail=str(error), hint=hint) from error
         raise ConfigError(f"cannot write {place}", detail=str(error)) from error
 
 
 def write_part(folder: Path, pieces: Iterable[bytes]) -> Path:
-    """Write a new file that is only the writer's, on the disk when this returns; it is removed when
-    a piece fails.
+    """Write a new temporary file, sync it to the disk, and return its path.
+
+    If reading a piece fails, the temporary file is removed.
     """
     fd, name = tempfile.mkstemp(suffix=PART, dir=folder)
     try:
@@ -52,13 +53,13 @@ def write_part(folder: Path, pieces: Iterable[bytes]) -> Path:
     return Path(name)
 
 
-def replace(path: Path, content: bytes, *, folder: Path) -> None:
-    """Give a file new content in one step, on the disk when this returns.
+def replace_file(path: Path, content: bytes, *, folder: Path) -> None:
+    """Replace the content of a file atomically, and sync it to the disk.
 
     Args:
         path: The file.
-        content: All of it.
-        folder: Where it is written first, on the same file system.
+        content: The new content.
+        folder: The folder of the temporary file, on the same file system as ``path``.
     """
     with writing(path):
         write_part(folder, (content,)).replace(path)
@@ -66,7 +67,7 @@ def replace(path: Path, content: bytes, *, folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder onto the disk."""
+    """Sync the directory entries of a folder to the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica's files that are not objects: letters and status files in its folder, and beside it
-what is not served.
+"""The files of a replica that are not objects.
+
+The signed files and the status files are in the repository's folder, which is served. The state
+and the lock are in a folder that is not served.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gridstead.adapters.cvmfs.disk import PART, replace, writing
+from gridstead.adapters.cvmfs.disk import PART, replace_file, writing
 from gridstead.domain.cvmfs.objects import ObjectName, parse_path
 from gridstead.domain.cvmfs.replica import ReplicaState, Revision
 from gridstead.domain.cvmfs.signed_files import MANIFEST, WHITELIST
@@ -33,8 +35,8 @@ class DiskFiles:
     """Implements port ``ReplicaFiles``.
 
     Args:
-        storage: Folder of all replicas.
-        name: Of the repository.
+        storage: The folder of all replicas.
+        name: The name of the repository.
     """
 
     def __init__(self, storage: Path, name: str) -> None:
@@ -46,28 +48,28 @@ class DiskFiles:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes from this replica."""
+        """Lock the replica against other processes, and remove partial files."""
         with writing(self._lock):
             self._lock.parent.mkdir(parents=True, exist_ok=True)
             self._txn.mkdir(parents=True, exist_ok=True)
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._take(fd)
+            self._lock_file(fd)
             for part in self._txn.glob(f"*{PART}"):
                 part.unlink()
             yield
         finally:
             os.close(fd)
 
-    def _take(self, fd: int) -> None:
+    def _lock_file(self, fd: int) -> None:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            detail = "another process pulls it or removes old objects"
+            detail = "another process pulls this replica or removes old objects"
             raise ReplicaBusy(f"replica {self._name} is in use", detail=detail) from error
 
     def load(self) -> ReplicaState:
-        """Return what was saved."""
+        """Return the saved state, or the initial state of a new replica."""
         try:
             return _decode(json.loads(self._state.read_text()))
         except FileNotFoundError:
@@ -77,22 +79,22 @@ class DiskFiles:
             raise ConfigError(f"cannot read {self._state}", detail=str(error), hint=hint) from error
 
     def save(self, state: ReplicaState) -> None:
-        """Keep the state and tell it to clients."""
-        replace(self._state, json.dumps(_encode(state), indent=1).encode(), folder=self._txn)
+        """Save the state and write the status files for clients."""
+        replace_file(self._state, json.dumps(_encode(state), indent=1).encode(), folder=self._txn)
         status: dict[str, str] = {}
         if state.last_snapshot is not None:
             status["last_snapshot"] = _date(state.last_snapshot)
-            replace(
+            replace_file(
                 self._folder / LAST_SNAPSHOT,
                 f"{_date(state.last_snapshot)}\n".encode(),
                 folder=self._txn,
             )
         if state.last_sweep is not None:
             status["last_gc"] = _date(state.last_sweep)
-        replace(self._folder / STATUS, json.dumps(status).encode(), folder=self._txn)
+        replace_file(self._folder / STATUS, json.dumps(status).encode(), folder=self._txn)
 
     def signed_file(self, name: str) -> bytes | None:
-        """Return a letter that is served."""
+        """Return a stored signed file. None if it does not exist."""
         try:
             return (self._folder / name).read_bytes()
         except FileNotFoundError:
@@ -101,48 +103,48 @@ class DiskFiles:
             raise ConfigError(f"cannot read {self._folder / name}", detail=str(error)) from error
 
     def publish(self, signed_files: SignedFiles) -> None:
-        """Serve these letters."""
+        """Store the signed files, the manifest last."""
         for name, signed_file in (
             (WHITELIST, signed_files.whitelist.signed_file),
             (MANIFEST, signed_files.manifest.signed_file),
         ):
             if self.signed_file(name) != signed_file.raw:
-                replace(self._folder / name, signed_file.raw, folder=self._txn)
+                replace_file(self._folder / name, signed_file.raw, folder=self._txn)
 
     def announce(self, since: int | None) -> None:
-        """Tell clients whether a pull runs."""
+        """Write the file that tells clients that a pull is running, or remove it."""
         path = self._folder / IS_SNAPSHOTTING
         if since is None:
             with writing(path):
                 path.unlink(missing_ok=True)
             return
-        replace(path, f"{_date(since)}\n".encode(), folder=self._txn)
+        replace_file(path, f"{_date(since)}\n".encode(), folder=self._txn)
 
 
-def _date(at: int) -> str:
-    """Return a time as programs that watch Stratum 1 servers read it."""
-    return datetime.fromtimestamp(at, UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
+def _date(timestamp: int) -> str:
+    """Return a time in the format that monitoring programs of Stratum 1 servers read."""
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
 
 
 def _encode(state: ReplicaState) -> dict[str, Any]:
-    told = asdict(state)
-    for revision, one in zip(told["revisions"], state.revisions, strict=True):
-        revision["roots"] = [root.path for root in one.roots]
-    return {"version": VERSION, **told}
+    record = asdict(state)
+    for revision_record, revision in zip(record["revisions"], state.revisions, strict=True):
+        revision_record["roots"] = [root.path for root in revision.roots]
+    return {"version": VERSION, **record}
 
 
-def _decode(told: dict[str, Any]) -> ReplicaState:
-    if told.pop("version") != VERSION:
-        raise ValueError("it is of another version")
-    revisions = tuple(
-        Revision(**{**one, "roots": tuple(map(_root, one["roots"]))})
-        for one in told.pop("revisions")
-    )
-    return ReplicaState(**told, revisions=revisions)
+def _decode(record: dict[str, Any]) -> ReplicaState:
+    if record.pop("version") != VERSION:
+        raise ValueError("unknown version of the file")
+    revisions = []
+    for revision_record in record.pop("revisions"):
+        roots = tuple(map(_root, revision_record.pop("roots")))
+        revisions.append(Revision(**revision_record, roots=roots))
+    return ReplicaState(**record, revisions=tuple(revisions))
 
 
 def _root(path: str) -> ObjectName:
     name = parse_path(path)
     if name is None:
-        raise ValueError(f"{path!r} is not an object")
+        raise ValueError(f"{path!r} is not the path of an object")
     return name

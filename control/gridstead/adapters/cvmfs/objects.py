@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A repository's objects on disk, where any web server finds them: ``data/<2 digits>/<38 digits and
-more>``.
+"""The objects of a repository on disk, in the layout that any web server can serve.
+
+The path of an object is ``data/<2 digits>/<38 digits>`` and a suffix.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from gridstead.adapters.cvmfs.disk import PART, sync_folder, write_part, writing
 from gridstead.domain.cvmfs.objects import BLOCK_BYTES, ObjectName, parse_path, verified
-from gridstead.domain.cvmfs.replica import Swept
+from gridstead.domain.cvmfs.replica import SweepResult
 from gridstead.errors import RepositoryUntrusted, StorageFull
 
 
@@ -22,19 +23,20 @@ class DiskObjects:
     """Implements port ``ObjectStore``.
 
     Args:
-        root: The repository's folder.
-        min_free_bytes: What is left free on its disk.
+        root: The folder of the repository.
+        min_free_bytes: The space that remains free on the disk.
     """
 
     def __init__(self, root: Path, *, min_free_bytes: int) -> None:
         self._root = root
         self.txn = root / "data" / "txn"
         self._min_free_bytes = min_free_bytes
-        self._unsettled: set[Path] | None = None  # all folders: an earlier run may have been killed
+        # None means all folders: an earlier run may have been killed before its sync.
+        self._unsynced: set[Path] | None = None
         self._lock = threading.Lock()
 
     def has(self, name: ObjectName, *, check: bool = False) -> bool:
-        """Return whether an object is here."""
+        """Return whether an object is stored."""
         path = self._root / name.path
         if not check:
             return path.is_file()
@@ -54,36 +56,36 @@ class DiskObjects:
         return size
 
     def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
-        """Store a catalog for later."""
+        """Store a catalog for ``place``."""
         part, size = self._write(name, pieces)
         part.replace(self._staged(name))
         return size
 
     def is_staged(self, name: ObjectName) -> bool:
-        """Return whether a catalog was stored for later."""
+        """Return whether a catalog is staged."""
         return self._staged(name).is_file()
 
     def place(self, name: ObjectName) -> None:
-        """Make a staged catalog one of the objects."""
-        self.settle()
+        """Make a staged catalog a stored object."""
+        self.sync()
         self._move(self._staged(name), name)
 
-    def settle(self) -> None:
-        """Make all that was put and placed survive a power cut."""
+    def sync(self) -> None:
+        """Make all stored objects survive a power cut."""
         with self._lock, writing(self._root):
             data = self._root / "data"
-            folders = {data, *data.iterdir()} if self._unsettled is None else self._unsettled
+            folders = {data, *data.iterdir()} if self._unsynced is None else self._unsynced
             for folder in folders:
                 sync_folder(folder)
-            self._unsettled = set()
+            self._unsynced = set()
 
     def content(self, name: ObjectName) -> Path:
-        """Return the file of an object, staged or placed."""
+        """Return the file of an object, staged or stored."""
         staged = self._staged(name)
         return staged if staged.is_file() else self._root / name.path
 
-    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> Swept:
-        """Remove all other objects."""
+    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
+        """Remove all objects except ``keep``."""
         marks = self.txn / f"marks{PART}"
         with writing(self._root):
             self.txn.mkdir(parents=True, exist_ok=True)
@@ -101,28 +103,27 @@ class DiskObjects:
         finally:
             marks.unlink(missing_ok=True)
 
-    def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> Swept:
-        stay = gone = size = 0
+    def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
+        kept_count = removed_count = removed_bytes = 0
         for path in self._files():
-            if kept.execute(
-                "SELECT 1 FROM kept WHERE path = ?", (str(path.relative_to(self._root)),)
-            ).fetchone():
-                stay += 1
+            relative_path = str(path.relative_to(self._root))
+            query = "SELECT 1 FROM kept WHERE path = ?"
+            if kept.execute(query, (relative_path,)).fetchone():
+                kept_count += 1
                 continue
-            gone += 1
-            size += path.stat().st_size
+            removed_count += 1
+            removed_bytes += path.stat().st_size
             if not dry_run:
                 with writing(path):
                     path.unlink()
-        return Swept(kept=stay, removed=gone, removed_bytes=size)
+        return SweepResult(kept=kept_count, removed=removed_count, removed_bytes=removed_bytes)
 
     def _files(self) -> Iterator[Path]:
-        """Return all objects, the staged ones too, which no revision keeps."""
+        """Yield the files of all objects, including staged catalogs."""
         for folder in sorted((self._root / "data").iterdir()):
             for path in folder.iterdir():
-                if (folder == self.txn and path.suffix != PART) or parse_path(
-                    str(path.relative_to(self._root))
-                ):
+                is_staged = folder == self.txn and path.suffix != PART
+                if is_staged or parse_path(str(path.relative_to(self._root))):
                     yield path
 
     def _staged(self, name: ObjectName) -> Path:
@@ -138,12 +139,12 @@ class DiskObjects:
     def _check_room(self) -> None:
         if shutil.disk_usage(self.txn).free < self._min_free_bytes:
             detail = (
-                f"less than {self._min_free_bytes // 2**20} MiB are free, which the settings keep"
+                f"less than {self._min_free_bytes // 2**20} MiB are free, the configured minimum"
             )
             raise StorageFull(
                 f"no room for {self._root}",
                 detail=detail,
-                hint="Make room; what was fetched is kept.",
+                hint="Free space. What was fetched is kept.",
             )
 
     def _move(self, part: Path, name: ObjectName) -> None:
@@ -152,8 +153,8 @@ class DiskObjects:
             path.parent.mkdir(exist_ok=True)
             part.replace(path)
         with self._lock:
-            if self._unsettled is not None:
-                self._unsettled |= {path.parent, path.parent.parent}
+            if self._unsynced is not None:
+                self._unsynced |= {path.parent, path.parent.parent}
 
 
 def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:
@@ -162,7 +163,7 @@ def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:
 
 
 def blocks(path: Path) -> Iterator[bytes]:
-    """Yield what a file holds."""
+    """Yield the content of a file in blocks."""
     with path.open("rb") as file:
         while block := file.read(BLOCK_BYTES):
             yield block

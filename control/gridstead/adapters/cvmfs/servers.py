@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several servers of one repository, in the order in which they are asked.
+"""Several servers of one repository, which are queried in order.
 
-Rule: one that did not answer is not asked again for a while, so that readers do not wait for it one
-    by one.
+Rule: a server that did not answer is skipped for some seconds, so that not every reader waits for
+its timeout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gridstead.errors import (
     RepositoryUntrusted,
 )
 
-REST_S = 5.0
+RETRY_AFTER_S = 5.0
 
 T = TypeVar("T")
 
@@ -29,52 +29,51 @@ class Servers:
     """Implements port ``Upstream``.
 
     Attributes:
-        each: The servers.
+        servers: The servers, in the order of the queries.
 
     Args:
-        servers: At least one.
-        monotonic: Seconds that never go back.
+        servers: At least one server.
+        monotonic: Returns the time of a monotonic clock. Unit: seconds.
     """
 
     def __init__(self, servers: Iterable[HttpUpstream], *, monotonic: Callable[[], float]) -> None:
-        self.each = tuple(servers)
+        self.servers = tuple(servers)
         self._monotonic = monotonic
-        self._resting: dict[HttpUpstream, float] = {}
+        self._retry_at_s: dict[HttpUpstream, float] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Let go of the connections."""
-        for server in self.each:
+        """Close the connections of all servers."""
+        for server in self.servers:
             server.close()
 
     def file(self, path: str) -> bytes:
-        """Return a small file of the first server that has it."""
-        return self._ask(lambda server: server.file(path))
+        """Return a small file from the first server that has it."""
+        return self._query(lambda server: server.file(path))
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Give an object's bytes to what takes them, from the first server that has it as it should
-        be.
-        """
-        return self._ask(lambda server: server.fetch(name, take))
+        """Pass the bytes of an object to ``take``, from the first server with the right bytes."""
+        return self._query(lambda server: server.fetch(name, take))
 
-    def _ask(self, question: Callable[[HttpUpstream], T]) -> T:
+    def _query(self, request: Callable[[HttpUpstream], T]) -> T:
         failures: list[GridsteadError] = []
-        for server in self._awake():
+        for server in self._available_servers():
             try:
-                return question(server)
+                return request(server)
             except RepositoryUnavailable as error:
                 with self._lock:
-                    self._resting[server] = self._monotonic() + REST_S
+                    self._retry_at_s[server] = self._monotonic() + RETRY_AFTER_S
                 failures.append(error)
             except (RepositoryIncomplete, RepositoryUntrusted) as error:
                 failures.append(error)
         if failures:
             raise failures[-1]
         raise RepositoryUnavailable(
-            "no server of the repository answers", detail=f"none did in the last {REST_S:g} s"
+            "no server of the repository answers",
+            detail=f"no server answered in the last {RETRY_AFTER_S:g} s",
         )
 
-    def _awake(self) -> tuple[HttpUpstream, ...]:
+    def _available_servers(self) -> list[HttpUpstream]:
         now = self._monotonic()
         with self._lock:
-            return tuple(one for one in self.each if self._resting.get(one, now) <= now)
+            return [server for server in self.servers if self._retry_at_s.get(server, now) <= now]

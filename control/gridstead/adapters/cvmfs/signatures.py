@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RSA, as CVMFS has it.
+"""RSA signatures in the forms of CVMFS.
 
-The master key signs the whitelist's hash itself, as text, in PKCS#1 type 1 padding, with no name of
-a hash algorithm around it. A certificate's key signs the manifest's hash, as text, the usual way,
-with SHA-1.
+The master key signs the hash of the whitelist as text, in PKCS#1 type 1 padding without the
+identifier of a hash algorithm. The key of a certificate signs the hash of the manifest as text,
+with ordinary PKCS#1 v1.5 and SHA-1.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class RsaSignatures:
     """Implements port ``Signatures``.
 
     Args:
-        files: PEM of the repository's master public keys; one that signed suffices.
+        files: PEM files of the repository's master public keys. A signature by one key suffices.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._keys = tuple(map(_read, files))
 
     def is_of_master(self, signed_file: SignedFile) -> bool:
-        """Return whether a letter's signature is of one of the master keys."""
+        """Return whether one of the master keys made the signature of a file."""
         return any(
             _recovered(key, signed_file.signature) == signed_file.signed for key in self._keys
         )
@@ -44,11 +44,11 @@ class RsaSignatures:
             key = certificate.public_key()
         except (ValueError, UnsupportedAlgorithm) as error:
             raise RepositoryUntrusted(
-                "what should have signed the manifest is no certificate"
+                "certificate of the manifest is not a valid certificate"
             ) from error
         if not isinstance(key, rsa.RSAPublicKey):
             raise RepositoryUntrusted(
-                "certificate has a key that is not RSA", detail=type(key).__name__
+                "key of the certificate is not RSA", detail=type(key).__name__
             )
         return RsaCertificate(certificate, key)
 
@@ -61,17 +61,16 @@ class RsaCertificate:
         self._key = key
 
     def fingerprint(self, algorithm: Algorithm) -> str:
-        """Return the certificate's hash, as whitelists have it."""
+        """Return the fingerprint in the form of whitelists."""
         hasher = new_hasher(algorithm)
         hasher.update(self._der)
         return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
 
     def has_signed(self, signed_file: SignedFile) -> bool:
-        """Return whether a letter's signature is of this certificate's key."""
+        """Return whether the key of the certificate made the signature of a file."""
+        sha1 = hashes.SHA1()  # noqa: S303 - the format prescribes SHA-1
         try:
-            self._key.verify(
-                signed_file.signature, signed_file.signed, padding.PKCS1v15(), hashes.SHA1()
-            )  # noqa: S303 - the format's choice
+            self._key.verify(signed_file.signature, signed_file.signed, padding.PKCS1v15(), sha1)
         except InvalidSignature:
             return False
         return True

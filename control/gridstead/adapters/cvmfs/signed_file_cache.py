@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client keeps of a repository's letters, shown as a server shows them, for when none
-answers.
-"""
+"""The signed files that a client has stored, as an upstream for times when no server answers."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ class CachedSignedFiles:
     """Implements port ``Upstream``.
 
     Args:
-        files: Where letters are kept.
-        objects: Where certificates are kept.
+        files: The stored signed files.
+        objects: The stored certificates.
     """
 
     def __init__(self, files: DiskFiles, objects: DiskObjects) -> None:
@@ -29,14 +27,14 @@ class CachedSignedFiles:
         self._objects = objects
 
     def file(self, path: str) -> bytes:
-        """Return a letter."""
+        """Return a stored signed file."""
         signed_file = self._files.signed_file(path)
         if signed_file is None:
-            raise RepositoryIncomplete(f"{path} is not kept here")
+            raise RepositoryIncomplete(f"{path} is not stored")
         return signed_file
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Give a certificate's bytes to what takes them."""
+        """Pass the bytes of a stored certificate to ``take``."""
         if not self._objects.has(name):
-            raise RepositoryIncomplete(f"object {name} is not kept here")
+            raise RepositoryIncomplete(f"object {name} is not stored")
         return take(blocks(self._objects.content(name)))

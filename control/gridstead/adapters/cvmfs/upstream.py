@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Stratum 0 over HTTP.
 
-Rule 1: no answer may be larger, or take longer, than its limits. Rule 2: no redirect is followed
-and no proxy of the environment is used. Rule 3: what an answer is worth is not judged here.
+Rule 1: the size and the duration of every answer are limited. Rule 2: redirects are not followed,
+and proxies from the environment are not used. Rule 3: this module does not check content.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from gridstead.domain.cvmfs.signed_files import MAX_SIGNED_FILE_BYTES
 from gridstead.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
 
 FIRST_WAIT_S = 0.5
-SLOWEST_BYTES_PER_S = 1024
-NOT_THERE = (403, 404, 410)
+MIN_BYTES_PER_S = 1024
+MISSING_CODES = (403, 404, 410)
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """What an answer may cost.
+    """Limits of an answer.
 
     Attributes:
-        timeout_s: To connect, and between two pieces of an answer.
-        object_bytes: Size of an object.
-        connections: At one time.
-        attempts: Before a server that does not answer is given up.
+        timeout_s: The time to connect, and the time between two pieces of an answer.
+        object_bytes: The maximum size of an object.
+        connections: The maximum number of simultaneous connections.
+        attempts: The number of attempts before a server counts as unavailable.
     """
 
     timeout_s: float
@@ -48,10 +48,10 @@ class HttpUpstream:
     """Implements port ``Upstream``.
 
     Args:
-        url: Of the repository, without a slash at its end.
-        limits: What an answer may cost.
-        tls: Whom to trust when the URL is of HTTPS.
-        wait: Waits that many seconds between attempts.
+        url: The URL of the repository, without a slash at the end.
+        limits: The limits of an answer.
+        tls: The trusted certificates for an HTTPS URL.
+        wait: Waits for this number of seconds between attempts.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class HttpUpstream:
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def file(self, path: str) -> bytes:
-        """Return a small file; a cache on the way is asked to look again."""
+        """Return a small file. Caches in between must revalidate it."""
         return self._attempt(path, b"".join, limit=MAX_SIGNED_FILE_BYTES, fresh=True)
 
     def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Give an object's bytes to what takes them."""
+        """Pass the bytes of an object to ``take``."""
         limit = self._limits.object_bytes
         try:
             return self._attempt(name.path, take, limit=limit, fresh=False)
@@ -105,33 +105,36 @@ class HttpUpstream:
     ) -> T:
         headers = {"Cache-Control": "no-cache", "Pragma": "no-cache"} if fresh else {}
         url = f"{self._url}/{path}"
-        with _translated(url), self._client.stream("GET", url, headers=headers) as response:
-            if response.status_code in NOT_THERE:
+        with (
+            _http_errors_translated(url),
+            self._client.stream("GET", url, headers=headers) as response,
+        ):
+            if response.status_code in MISSING_CODES:
                 raise RepositoryIncomplete(
-                    f"{url} is not there", detail=f"it answered {response.status_code}"
+                    f"{url} does not exist", detail=f"status {response.status_code}"
                 )
             if response.status_code != httpx.codes.OK:
                 raise RepositoryUnavailable(
-                    f"could not fetch {url}", detail=f"it answered {response.status_code}"
+                    f"could not fetch {url}", detail=f"status {response.status_code}"
                 )
             return take(self._bounded(response, url, limit))
 
     def _bounded(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
-        """Yield the answer as it came, as long as it is neither too large nor too slow."""
+        """Yield the pieces of an answer while it is within the limits of size and time."""
         started, size = time.monotonic(), 0
         for piece in response.iter_raw():
             size += len(piece)
             if size > limit:
                 raise RepositoryUntrusted(f"{url} is too large", detail=f"more than {limit} bytes")
-            if time.monotonic() - started > self._limits.timeout_s + size / SLOWEST_BYTES_PER_S:
+            if time.monotonic() - started > self._limits.timeout_s + size / MIN_BYTES_PER_S:
                 raise RepositoryUnavailable(
-                    f"could not fetch {url} in time", detail=f"{size} bytes came"
+                    f"could not fetch {url} in time", detail=f"{size} bytes received"
                 )
             yield piece
 
 
 @contextmanager
-def _translated(url: str) -> Iterator[None]:
+def _http_errors_translated(url: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL) as error:

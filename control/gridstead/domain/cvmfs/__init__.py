@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CVMFS: read-only software trees, published by one server and copied by others. The words of its
-files on the web.
+"""CVMFS: read-only software trees, published by one server and copied by others.
+
+This package parses and checks the files that a CVMFS server serves.
 """

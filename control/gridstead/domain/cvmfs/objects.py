@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of objects: an object's name is the hash of its bytes as they are stored, compressed.
+"""Object names. An object's name is the hash of its stored (compressed) bytes.
 
-Rule: a name is made from checked parts only, so its path never leaves the repository.
-Source: the format as docs/explanation/cvmfs.md tells it.
+Rule: a name is built from checked parts only, so its path never leaves the repository.
+Source: the format described in docs/explanation/cvmfs.md.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from gridstead.errors import RepositoryUntrusted
 
 DIGEST_BYTES = 20
 BLOCK_BYTES = 1024 * 1024
-SHOWN = 80
+MAX_QUOTED = 80  # characters of a foreign value that an error quotes
 
 
 class Algorithm(Enum):
-    """How an object is hashed; the value follows the digest in a name, and the order is that of
-    catalogs' flags.
+    """The hash algorithm of an object.
+
+    The value is the suffix of the digest in a name. The order is that of the algorithm numbers in
+    a catalog's flags.
     """
 
     SHA1 = ""
@@ -33,7 +35,7 @@ class Algorithm(Enum):
 
 
 class ObjectKind(Enum):
-    """What an object is; the value ends its path."""
+    """The type of an object. The value is the suffix of the object's path."""
 
     FILE = ""
     CATALOG = "C"
@@ -48,14 +50,14 @@ _PATH = re.compile(r"data/([0-9a-f]{2})/([0-9a-f]{38})(|-rmd160|-shake128)([CHMP
 
 
 class Hasher(Protocol):
-    """Takes bytes, piece by piece."""
+    """Computes a digest from bytes in several pieces."""
 
     def update(self, data: bytes, /) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         ...
 
     def hexdigest(self) -> str:
-        """Return the digest of all pieces, 40 digits."""
+        """Return the digest of all pieces as 40 hexadecimal digits."""
         ...
 
 
@@ -76,8 +78,8 @@ class ObjectName:
 
     Attributes:
         digest: 40 hexadecimal digits, lower case.
-        algorithm: Of the digest.
-        kind: What the object is.
+        algorithm: The algorithm of the digest.
+        kind: The type of the object.
     """
 
     digest: str
@@ -89,65 +91,70 @@ class ObjectName:
 
     @property
     def path(self) -> str:
-        """Return where the object lies below its repository."""
+        """Return the path of the object, relative to its repository."""
         return f"data/{self.digest[:2]}/{str(self)[2:]}"
 
 
 def new_hasher(algorithm: Algorithm) -> Hasher:
-    """Return what computes a digest."""
+    """Return a new hasher for an algorithm."""
     if algorithm is Algorithm.SHAKE128:
         return _Shake()
     name = "ripemd160" if algorithm is Algorithm.RMD160 else "sha1"
-    return hashlib.new(name, usedforsecurity=False)  # weak, and the format's choice
+    return hashlib.new(name, usedforsecurity=False)  # weak, but the format prescribes it
 
 
 def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
-    """Return the name that a manifest, a catalog or a history gives an object: digits and perhaps
-    an algorithm.
+    """Return the object name that a manifest, a catalog or a history contains.
+
+    Args:
+        text: The digest, with the suffix of its algorithm unless it is SHA-1.
+        kind: The type of the object.
 
     Raises:
-        RepositoryUntrusted: It is none.
+        RepositoryUntrusted: If the text is not a content hash.
     """
     match = _HASH.fullmatch(text)
     if match is None:
-        raise RepositoryUntrusted(f"{text[:SHOWN]!r} is not a content hash")
+        raise RepositoryUntrusted(f"{text[:MAX_QUOTED]!r} is not a content hash")
     return ObjectName(match[1], Algorithm(match[2]), kind)
 
 
 def from_digest(digest: object, code: int, kind: ObjectKind) -> ObjectName:
-    """Return the name that a row of a catalog gives an object.
+    """Return the object name in a row of a catalog.
 
     Args:
-        digest: What stands in the column of hashes.
-        code: The algorithm's number, from 0.
-        kind: What the object is.
+        digest: The value of the hash column.
+        code: The number of the algorithm, from 0.
+        kind: The type of the object.
 
     Raises:
-        RepositoryUntrusted: It is none.
+        RepositoryUntrusted: If the digest is not a content hash, or the algorithm is unknown.
     """
     algorithms = tuple(Algorithm)
     if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES or code >= len(algorithms):
         raise RepositoryUntrusted(
-            f"{str(digest)[:SHOWN]!r} of algorithm {code} is not a content hash"
+            f"{str(digest)[:MAX_QUOTED]!r} of algorithm {code} is not a content hash"
         )
     return ObjectName(digest.hex(), algorithms[code], kind)
 
 
 def parse_path(path: str) -> ObjectName | None:
-    """Return the object that lies at a path below its repository; None when no object can."""
+    """Return the name of the object at a path relative to its repository.
+
+    Returns:
+        None if no object can have this path.
+    """
     match = _PATH.fullmatch(path)
-    return (
-        ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4]))
-        if match
-        else None
-    )
+    if match is None:
+        return None
+    return ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4]))
 
 
 def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of an object.
+    """Yield the pieces of an object, and check their hash after the last piece.
 
     Raises:
-        RepositoryUntrusted: At their end, if they are not what the name says.
+        RepositoryUntrusted: After the last piece, if the hash does not match the name.
     """
     hasher, size = new_hasher(name.algorithm), 0
     for piece in pieces:
@@ -155,22 +162,23 @@ def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
         size += len(piece)
         yield piece
     if hasher.hexdigest() != name.digest:
-        hint = "The server, or a cache or line on the way, alters what it gives; nothing of it was kept."
+        hint = "The server, or a cache or proxy in between, alters data; no part of it was kept."
         raise RepositoryUntrusted(
-            f"object {name} is not what its name says", detail=f"{size} bytes", hint=hint
+            f"object {name} does not match its hash", detail=f"{size} bytes", hint=hint
         )
 
 
 def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[bytes, bytes]:
-    """Return a small object, as it is stored and what it holds.
+    """Return the stored bytes and the decompressed content of a small object.
 
     Args:
-        name: Of the object.
-        pieces: Of its bytes.
-        limit: What either may have of bytes.
+        name: The name of the object.
+        pieces: The stored bytes of the object.
+        limit: The maximum size of the stored bytes, and of the content. Unit: bytes.
 
     Raises:
-        RepositoryUntrusted: It is not what its name says, not compressed, not whole, or larger.
+        RepositoryUntrusted: If the object does not match its name, is not compressed, is
+            truncated or is too large.
     """
     packed = b"".join(verified(name, limited(name, pieces, limit)))
     inflate = zlib.decompressobj()
@@ -180,21 +188,21 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
     if not inflate.eof:
         raise RepositoryUntrusted(
-            f"object {name} is not whole, or too large", detail=f"limit {limit} bytes"
+            f"object {name} is truncated or too large", detail=f"limit {limit} bytes"
         )
     return packed, content
 
 
 def inflated(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
-    """Yield what an object holds.
+    """Yield the decompressed content of an object.
 
     Args:
-        name: Of the object.
-        pieces: Of its bytes, as they are stored.
-        limit: What it may hold, bytes.
+        name: The name of the object.
+        pieces: The stored bytes of the object.
+        limit: The maximum size of the content. Unit: bytes.
 
     Raises:
-        RepositoryUntrusted: It is not compressed, not whole, or larger.
+        RepositoryUntrusted: If the object is not compressed, is truncated or is too large.
     """
     inflate, size = zlib.decompressobj(), 0
     try:
@@ -212,14 +220,14 @@ def inflated(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterat
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
     if not inflate.eof:
-        raise RepositoryUntrusted(f"object {name} is not whole", detail=f"{size} bytes unpacked")
+        raise RepositoryUntrusted(f"object {name} is truncated", detail=f"{size} bytes unpacked")
 
 
 def limited(name: ObjectName, pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
-    """Yield the pieces of an object.
+    """Yield the pieces of an object, up to a maximum size.
 
     Raises:
-        RepositoryUntrusted: They are more bytes than that.
+        RepositoryUntrusted: If the pieces have more than ``limit`` bytes.
     """
     size = 0
     for piece in pieces:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replica remembers, which revisions it keeps, and what its runs did."""
+"""The stored state of a replica, the revisions that it retains, and the results of its runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from gridstead.domain.cvmfs.signed_files import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A revision that is here in whole.
+    """A revision whose objects are all in the replica.
 
     Attributes:
-        number: Of the manifest.
-        published_at: Unix seconds.
-        roots: Objects that name all of its content: catalog, certificate, perhaps history and
-            metainfo.
-        superseded_at: When another took its place, Unix seconds; None while it is served.
+        number: The revision number in the manifest.
+        published_at: The time of publication. Unit: Unix seconds.
+        roots: The objects from which all content is reachable: catalog, certificate, and history
+            and metainfo if they exist.
+        superseded_at: When a newer revision replaced this one. Unit: Unix seconds. None while
+            this revision is served.
     """
 
     number: int
@@ -29,16 +30,16 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """What a replica remembers from run to run.
+    """The state that a replica stores between runs.
 
     Attributes:
-        revisions: Newest last; at most one is not superseded.
-        last_snapshot: When a pull last ended well, Unix seconds; None for never.
-        last_sweep: When old objects were last removed, Unix seconds; None for never.
-        doubted: Whether objects were being removed, by a sweep or a check, and that is not known to
-            have ended: a catalog that is here then does not prove that what it names is.
-        whitelist_expires_at: Unix seconds; None before the first pull.
-        failure: What the last run failed with, in words; empty after one that did not.
+        revisions: Newest last. At most one is not superseded.
+        last_snapshot: When a pull last succeeded. Unit: Unix seconds. None for never.
+        last_sweep: When old objects were last removed. Unit: Unix seconds. None for never.
+        doubted: True if a sweep or a check was removing objects and may not have ended. Then a
+            stored catalog does not prove that the objects below the catalog are stored.
+        whitelist_expires_at: Unit: Unix seconds. None before the first pull.
+        failure: The error message of the last run. Empty if the last run succeeded.
     """
 
     revisions: tuple[Revision, ...] = ()
@@ -55,15 +56,15 @@ class ReplicaState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
-    """What a pull did, or has done so far.
+class PullResult:
+    """The result of a pull, or its progress so far.
 
     Attributes:
-        revision: That is served afterwards.
-        objects: That were looked at.
-        fetched: Of them, those that were not here.
-        fetched_bytes: Their size, compressed.
-        catalogs: That were read.
+        revision: The revision that is served afterwards.
+        objects: The number of objects that were checked.
+        fetched: The number of objects that were not stored before.
+        fetched_bytes: The compressed size of the fetched objects.
+        catalogs: The number of catalogs that were read.
     """
 
     revision: int = 0
@@ -74,13 +75,13 @@ class Pulled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """What a sweep removed, or would.
+class SweepResult:
+    """The objects that a sweep removed, or would remove in a dry run.
 
     Attributes:
-        kept: Objects that stay.
-        removed: Objects that went.
-        removed_bytes: Their size.
+        kept: The number of objects that remain.
+        removed: The number of objects that were removed.
+        removed_bytes: The size of the removed objects.
     """
 
     kept: int
@@ -89,7 +90,7 @@ class Swept:
 
 
 def to_revision(manifest: Manifest) -> Revision:
-    """Return a manifest's revision, as it is remembered."""
+    """Return the revision that a manifest describes."""
     roots = (manifest.catalog, manifest.certificate, manifest.history, manifest.metainfo)
     return Revision(
         number=manifest.revision,
@@ -98,9 +99,10 @@ def to_revision(manifest: Manifest) -> Revision:
     )
 
 
-def take(state: ReplicaState, revision: Revision, *, now: int) -> ReplicaState:
-    """Return the state in which a revision is the one that is served; the one before is superseded
-    from now on.
+def make_current(state: ReplicaState, revision: Revision, *, now: int) -> ReplicaState:
+    """Return the state in which a revision is the current one.
+
+    The previous revision is superseded at ``now``.
     """
     current = state.current
     if (
@@ -109,23 +111,26 @@ def take(state: ReplicaState, revision: Revision, *, now: int) -> ReplicaState:
         and current.number == revision.number
     ):
         return state
-    older = tuple(
-        replace(one, superseded_at=now) if one.superseded_at is None else one
-        for one in state.revisions
-        if one.roots != revision.roots
-    )
-    return replace(state, revisions=(*older, revision))
+    revisions = []
+    for older in state.revisions:
+        if older.roots == revision.roots:
+            continue
+        revisions.append(replace(older, superseded_at=now) if _is_current(older) else older)
+    return replace(state, revisions=(*revisions, revision))
+
+
+def _is_current(revision: Revision) -> bool:
+    return revision.superseded_at is None
 
 
 def retain(state: ReplicaState, *, now: int, keep_s: int) -> ReplicaState:
-    """Return the state without revisions that were superseded longer ago than that.
+    """Return the state without revisions that were superseded more than ``keep_s`` seconds ago.
 
-    Clients go on with a revision until they look for the next, so one that was just superseded is
+    Clients use a revision until they check for the next one, so a recently superseded revision is
     still read.
     """
-    kept = (
-        one
-        for one in state.revisions
-        if one.superseded_at is None or one.superseded_at > now - keep_s
-    )
-    return replace(state, revisions=tuple(kept))
+
+    def is_retained(revision: Revision) -> bool:
+        return revision.superseded_at is None or revision.superseded_at > now - keep_s
+
+    return replace(state, revisions=tuple(filter(is_retained, state.revisions)))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two signed letters of a repository: the manifest names all content, the whitelist names
-signers.
+"""The two signed files of a repository: the manifest and the whitelist.
 
-A letter is lines of text, a line `--`, the hash of the text, and a signature of that hash in raw
-bytes. What is parsed here is not yet believed: trust.py says what must hold.
+The manifest contains the hash of the root catalog. The whitelist contains the certificates that
+may sign the manifest.
+A signed file consists of lines of text, a line `--`, the hash of the text, and a signature of that
+hash as raw bytes. This module parses signed files and does not trust them: trust.py checks them.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ MAX_FINGERPRINTS = 1000
 _END = b"\n--\n"
 _HASH_LINE = re.compile(rb"[0-9a-f]{40}(?:-rmd160|-shake128)?")
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_STAMP = re.compile(r"[0-9]{14}")
+_TIMESTAMP = re.compile(r"[0-9]{14}")
 _FINGERPRINT = re.compile(r"((?:[0-9A-F]{2}:){19}[0-9A-F]{2})(|-rmd160|-shake128)(?:[ \t#].*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedFile:
-    """A letter whose hash is right.
+    """A signed file whose hash matches its text.
 
     Attributes:
-        raw: All of it, as it is served.
-        lines: The text.
-        signed: What the signature is of: the hash, as text.
-        signature: Raw bytes.
+        raw: The whole file, as served.
+        lines: The lines of the text.
+        signed: What is signed: the hash, as text.
+        signature: The signature as raw bytes.
     """
 
     raw: bytes
@@ -46,18 +47,18 @@ class SignedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One revision of a repository.
+    """The manifest of one revision of a repository.
 
     Attributes:
-        letter: Where it stands.
-        name: Of the repository.
-        revision: Counts up.
-        published_at: Unix seconds; 0 when it does not say.
-        catalog: The root of all content.
-        certificate: Of its signer.
-        history: Names of revisions that stay readable; None when there are none.
-        metainfo: What its publisher says of the repository; None for nothing.
-        collectable: Whether its publisher lets go of old revisions.
+        signed_file: The file that contains the manifest.
+        name: The name of the repository.
+        revision: The revision number. It only increases.
+        published_at: Unit: Unix seconds. 0 if the manifest has no time.
+        catalog: The root catalog.
+        certificate: The certificate of the signer.
+        history: The list of tagged revisions, which remain readable. None if there is no list.
+        metainfo: The publisher's description of the repository. None if there is no description.
+        collectable: Whether the publisher allows the removal of old revisions.
     """
 
     signed_file: SignedFile
@@ -73,14 +74,15 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whitelist:
-    """Who may sign manifests.
+    """The certificates that may sign manifests.
 
     Attributes:
-        letter: Where it stands.
-        name: Of the repository.
-        issued_at: Unix seconds.
-        expires_at: Unix seconds.
-        fingerprints: Of certificates: algorithm, and bytes in hexadecimal, colons between.
+        signed_file: The file that contains the whitelist.
+        name: The name of the repository.
+        issued_at: Unit: Unix seconds.
+        expires_at: Unit: Unix seconds.
+        fingerprints: The algorithm and the fingerprint of each certificate. A fingerprint is
+            hexadecimal bytes separated by colons.
     """
 
     signed_file: SignedFile
@@ -91,20 +93,24 @@ class Whitelist:
 
 
 def parse_signed_file(raw: bytes, what: str) -> SignedFile:
-    """Return a letter.
+    """Return a signed file.
+
+    Args:
+        raw: The bytes of the file.
+        what: The name of the file for error messages.
 
     Raises:
-        RepositoryUntrusted: It has no signature, or its hash is not of its text.
+        RepositoryUntrusted: If there is no signature, or the hash does not match the text.
     """
     text, end, rest = raw.partition(_END)
     signed, newline, signature = rest.partition(b"\n")
     if not (end and newline and signature and _HASH_LINE.fullmatch(signed)):
-        raise RepositoryUntrusted(f"{what} is not a signed letter", detail=f"{len(raw)} bytes")
-    named = parse_hash(signed.decode(), ObjectKind.FILE)
-    hasher = new_hasher(named.algorithm)
+        raise RepositoryUntrusted(f"{what} is not a signed file", detail=f"{len(raw)} bytes")
+    expected = parse_hash(signed.decode(), ObjectKind.FILE)
+    hasher = new_hasher(expected.algorithm)
     hasher.update(text + b"\n")
-    if hasher.hexdigest() != named.digest:
-        raise RepositoryUntrusted(f"{what} was altered", detail="its hash is not of its text")
+    if hasher.hexdigest() != expected.digest:
+        raise RepositoryUntrusted(f"{what} was altered", detail="its hash does not match its text")
     try:
         lines = tuple(text.decode().split("\n"))
     except UnicodeDecodeError as error:
@@ -116,12 +122,12 @@ def parse_manifest(raw: bytes) -> Manifest:
     """Return a manifest.
 
     Raises:
-        RepositoryUntrusted: It is none.
+        RepositoryUntrusted: If it is not a valid manifest.
     """
     signed_file = parse_signed_file(raw, "manifest")
     fields = {line[:1]: line[1:] for line in signed_file.lines}
     if len(fields) != len(signed_file.lines):
-        raise RepositoryUntrusted("manifest says one thing twice")
+        raise RepositoryUntrusted("manifest has a duplicate field")
     missing = [key for key in "CNSX" if not fields.get(key)]
     if missing:
         raise RepositoryUntrusted("manifest is not complete", detail=f"no {', '.join(missing)}")
@@ -142,7 +148,8 @@ def parse_whitelist(raw: bytes) -> Whitelist:
     """Return a whitelist.
 
     Raises:
-        RepositoryUntrusted: It is none, or wants what we do not do: PKCS#7 or a chain of CAs.
+        RepositoryUntrusted: If it is not a valid whitelist, or if it uses PKCS#7 or a chain of
+            CAs, which are not supported.
     """
     signed_file = parse_signed_file(raw, "whitelist")
     if (
@@ -156,16 +163,24 @@ def parse_whitelist(raw: bytes) -> Whitelist:
     issued, expires, name, *rest = signed_file.lines
     if {"Vpkcs7", "Wcachain"} & set(rest):
         raise RepositoryUntrusted(
-            "cannot check this whitelist", detail="it is of the PKCS#7 or CA chain form"
+            "cannot check this whitelist", detail="the PKCS#7 and CA chain forms are not supported"
         )
-    found = [match for line in rest[:MAX_FINGERPRINTS] if (match := _FINGERPRINT.fullmatch(line))]
     return Whitelist(
         signed_file=signed_file,
         name=name[1:],
-        issued_at=_stamp(issued),
-        expires_at=_stamp(expires[1:]),
-        fingerprints=frozenset((Algorithm(match[2]), match[1]) for match in found),
+        issued_at=_timestamp(issued),
+        expires_at=_timestamp(expires[1:]),
+        fingerprints=_fingerprints(rest),
     )
+
+
+def _fingerprints(lines: list[str]) -> frozenset[tuple[Algorithm, str]]:
+    fingerprints = set()
+    for line in lines[:MAX_FINGERPRINTS]:
+        match = _FINGERPRINT.fullmatch(line)
+        if match is not None:
+            fingerprints.add((Algorithm(match[2]), match[1]))
+    return frozenset(fingerprints)
 
 
 def _number(text: str, what: str) -> int:
@@ -174,10 +189,10 @@ def _number(text: str, what: str) -> int:
     return int(text)
 
 
-def _stamp(text: str) -> int:
+def _timestamp(text: str) -> int:
     try:
-        if _STAMP.fullmatch(text):
+        if _TIMESTAMP.fullmatch(text):
             return int(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
     except ValueError:
         pass
-    raise RepositoryUntrusted("whitelist's time is none", detail=repr(text[:80]))
+    raise RepositoryUntrusted("time in the whitelist is not valid", detail=repr(text[:80]))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a repository's tree shows: names, and what is behind them.
+"""The directory tree of a repository: entries, and the objects that contain their content.
 
-A path begins with a slash and does not end with one; the root's is empty. Catalogs list rows under
-the MD5 of their path. What is parsed here was signed, but who signed it may have been deceived.
-Source: the format as docs/explanation/cvmfs.md tells it.
+A path begins with a slash and does not end with one. The path of the root is empty. A catalog
+stores each row under the MD5 of its path. The rows are signed, but the signer may have been
+deceived, so this module checks every value.
+Source: the format described in docs/explanation/cvmfs.md.
 """
 
 from __future__ import annotations
@@ -14,24 +15,34 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gridstead.domain.cvmfs.objects import SHOWN, ObjectKind, ObjectName, from_digest
+from gridstead.domain.cvmfs.objects import MAX_QUOTED, ObjectKind, ObjectName, from_digest
 from gridstead.errors import RepositoryUntrusted
 
-# Flags of a row. Bits 8 to 10 are the algorithm of its hashes, 11 to 13 how its objects are packed.
+# Flags of a row. Bits 8 to 10 are the hash algorithm, bits 11 to 13 the compression algorithm.
 CHUNKED = 64
 EXTERNAL = 128
 HIDDEN = 0x8000
-_ALGORITHM, _ALGORITHM_AT = 7, 8
-_PACKING, _PACKING_AT = 7, 11
-_ZLIB, _PLAIN = 0, 1
-_GROUP_AT = 32  # of the column that counts links: above this bit, which files of a folder are one
-_COUNT = 0xFFFFFFFF
-_SPECIAL = (stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK)
+_ALGORITHM, _ALGORITHM_SHIFT = 7, 8
+_COMPRESSION, _COMPRESSION_SHIFT = 7, 11
+_ZLIB, _UNCOMPRESSED = 0, 1
+# The hardlinks column: the low bits count the links, the high bits are the number of a hard link
+# group. The files of a directory with the same group number are one file.
+_LINK_GROUP_SHIFT = 32
+_LINK_COUNT = 0xFFFFFFFF
+_FILE_TYPES = (
+    stat.S_IFREG,
+    stat.S_IFDIR,
+    stat.S_IFLNK,
+    stat.S_IFIFO,
+    stat.S_IFSOCK,
+    stat.S_IFCHR,
+    stat.S_IFBLK,
+)
 MAX_SIZE = 2**62
 
 
 class Row(NamedTuple):
-    """A row of a catalog, column by column."""
+    """A row of a catalog. Each field is a column."""
 
     name: object
     mode: object
@@ -47,13 +58,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """An object that is a part of a file, or all of it.
+    """An object that contains a part of a file, or the whole file.
 
     Attributes:
-        name: Of the object.
-        offset: Where in the file it begins, bytes.
-        size: What it holds, unpacked, bytes.
-        packed: Whether it is stored compressed.
+        name: The name of the object.
+        offset: The position of the piece in the file. Unit: bytes.
+        size: The decompressed size. Unit: bytes.
+        packed: Whether the object is stored compressed.
     """
 
     name: ObjectName
@@ -64,20 +75,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeEntry:
-    """A name in a tree.
+    """An entry of a directory.
 
     Attributes:
-        name: The last part of its path; empty for the root.
-        mode: Type and permissions.
-        size: Bytes; of a device, its number.
-        mtime: Unix seconds.
-        uid: As it was published.
-        gid: As it was published.
-        links: Names that it has; of a directory, two and its directories.
-        inode: The same for all names of a file, and in all revisions.
-        flags: Of its row.
-        digest: Of the object that is its content; None if there is none, or several.
-        target: Of a symbolic link.
+        name: The last component of the path. Empty for the root.
+        mode: The file type and the permissions.
+        size: The size in bytes. For a device, the device number.
+        mtime: Unit: Unix seconds.
+        uid: The owner, as published.
+        gid: The group, as published.
+        links: The number of hard links. For a directory, two plus the number of its directories.
+        inode: The inode number. It is the same for all hard links of a file and in all revisions.
+        flags: The flags of the row.
+        digest: The hash of the content. None if there is no content, or if it has several pieces.
+        target: The target of a symbolic link.
     """
 
     name: str
@@ -94,149 +105,161 @@ class TreeEntry:
 
     @property
     def is_file(self) -> bool:
-        """Return whether it is a regular file."""
+        """Return whether the entry is a regular file."""
         return stat.S_ISREG(self.mode)
 
     @property
     def is_directory(self) -> bool:
-        """Return whether it is a directory."""
+        """Return whether the entry is a directory."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_link(self) -> bool:
-        """Return whether it is a symbolic link."""
+        """Return whether the entry is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
     @property
     def is_hidden(self) -> bool:
-        """Return whether listings leave it out."""
+        """Return whether directory listings omit the entry."""
         return bool(self.flags & HIDDEN)
 
     @property
     def is_chunked(self) -> bool:
-        """Return whether its content is listed piece by piece elsewhere in the catalog."""
+        """Return whether the catalog lists the content as several pieces."""
         return bool(self.flags & CHUNKED)
 
 
 def path_key(path: str) -> tuple[int, int]:
-    """Return under which two numbers a catalog has a path."""
+    """Return the two numbers under which a catalog stores a path."""
     first, second = struct.unpack("<qq", _md5(path))
     return first, second
 
 
 def parent_of(path: str) -> str:
-    """Return the path of the directory that holds a path."""
+    """Return the path of the parent directory."""
     return path.rpartition("/")[0]
 
 
 def parse_entry(row: Row, folder: str) -> TreeEntry:
-    """Return what a row says.
+    """Return the entry that a row describes.
 
     Args:
-        row: Of a catalog.
-        folder: The path of the directory that holds it.
+        row: A row of a catalog.
+        folder: The path of the parent directory.
 
     Raises:
-        RepositoryUntrusted: It says what no tree can.
+        RepositoryUntrusted: If a value of the row is not valid.
     """
     name, target = _text(row.name), _text(row.symlink)
     if "/" in name or "\0" in name + target or name in {".", ".."}:
-        raise RepositoryUntrusted(f"{name[:SHOWN]!r} in {folder[:SHOWN]!r} is not a name")
+        raise RepositoryUntrusted(f"{name[:MAX_QUOTED]!r} in {folder[:MAX_QUOTED]!r} is not a name")
     mode, links = _number(row.mode, "mode"), _number(row.hardlinks, "links")
-    if not (
-        stat.S_ISREG(mode)
-        or stat.S_ISDIR(mode)
-        or stat.S_ISLNK(mode)
-        or stat.S_IFMT(mode) in _SPECIAL
-    ):
+    if stat.S_IFMT(mode) not in _FILE_TYPES:
         raise RepositoryUntrusted(
-            f"{name[:SHOWN]!r} in {folder[:SHOWN]!r} is of no kind", detail=f"mode {mode:o}"
+            f"file type of {name[:MAX_QUOTED]!r} in {folder[:MAX_QUOTED]!r} is unknown",
+            detail=f"mode {mode:o}",
         )
-    group = links >> _GROUP_AT
-    whole = f"{folder}/{name}" if name else folder
+    path = f"{folder}/{name}" if name else folder
+    link_group = links >> _LINK_GROUP_SHIFT
     return TreeEntry(
         name=name,
         mode=mode,
-        size=len(target.encode("utf-8", "surrogateescape"))
-        if stat.S_ISLNK(mode)
-        else _number(row.size, "size"),
-        mtime=row.mtime if isinstance(row.mtime, int) and 0 <= row.mtime <= MAX_SIZE else 0,
+        size=_size(row, mode, target),
+        mtime=_modified_at(row.mtime),
         uid=_number(row.uid, "owner"),
         gid=_number(row.gid, "group"),
-        links=max(links & _COUNT, 1),
-        inode=_inode(f"{folder}\0{group}" if group else whole),
+        links=max(links & _LINK_COUNT, 1),
+        inode=_inode(f"{folder}\0{link_group}" if link_group else path),
         flags=_number(row.flags, "flags"),
         digest=row.hash if isinstance(row.hash, bytes) else None,
         target=target,
     )
 
 
-def whole_of(entry: TreeEntry) -> tuple[Piece, ...]:
-    """Return the content of a file that is not chunked: one piece, or none if it is empty.
+def _size(row: Row, mode: int, target: str) -> int:
+    if stat.S_ISLNK(mode):
+        return len(target.encode("utf-8", "surrogateescape"))
+    return _number(row.size, "size")
+
+
+def _modified_at(mtime: object) -> int:
+    if isinstance(mtime, int) and 0 <= mtime <= MAX_SIZE:
+        return mtime
+    return 0
+
+
+def single_piece(entry: TreeEntry) -> tuple[Piece, ...]:
+    """Return the content of a file that is not chunked: one piece, or none if the file is empty.
 
     Raises:
-        RepositoryUntrusted: It has none, or one that is packed in a way that nobody knows.
+        RepositoryUntrusted: If the content is not in the repository, or if the row has no content
+            hash or an unknown compression.
     """
     if entry.flags & EXTERNAL:
-        raise RepositoryUntrusted(f"content of {entry.name[:SHOWN]!r} is not in the repository")
+        raise RepositoryUntrusted(
+            f"content of {entry.name[:MAX_QUOTED]!r} is not in the repository"
+        )
     if entry.size == 0:
         return ()
-    return (piece_of(entry, 0, entry.size, entry.digest, ObjectKind.FILE),)
+    return (make_piece(entry, 0, entry.size, entry.digest, ObjectKind.FILE),)
 
 
-def chunks_of(
+def chunk_pieces(
     entry: TreeEntry, rows: tuple[tuple[object, object, object], ...]
 ) -> tuple[Piece, ...]:
-    """Return the content of a chunked file, from first to last.
+    """Return the content of a chunked file, in the order of the offsets.
 
     Args:
         entry: The file.
-        rows: Of its chunks: offset, size, hash; in the order of their offsets.
+        rows: Offset, size and hash of each chunk, in the order of the offsets.
 
     Raises:
-        RepositoryUntrusted: They do not make up the file.
+        RepositoryUntrusted: If the chunks have gaps or overlaps, or do not have the size of the
+            file.
     """
-    pieces = tuple(
-        piece_of(entry, _number(at, "offset"), _number(size, "size"), digest, ObjectKind.CHUNK)
-        for at, size, digest in rows
-    )
+    pieces = []
     end = 0
-    for piece in pieces:
+    for raw_offset, raw_size, digest in rows:
+        offset, size = _number(raw_offset, "offset"), _number(raw_size, "size")
+        piece = make_piece(entry, offset, size, digest, ObjectKind.CHUNK)
         if piece.offset != end:
             raise RepositoryUntrusted(
-                f"chunks of {entry.name[:SHOWN]!r} do not join", detail=f"at byte {end}"
+                f"chunks of {entry.name[:MAX_QUOTED]!r} are not contiguous",
+                detail=f"at byte {end}",
             )
+        pieces.append(piece)
         end += piece.size
     if end != entry.size:
         raise RepositoryUntrusted(
-            f"chunks of {entry.name[:SHOWN]!r} are not all of it", detail=f"{end} bytes"
+            f"chunks of {entry.name[:MAX_QUOTED]!r} do not have the size of the file",
+            detail=f"{end} bytes",
         )
-    return pieces
+    return tuple(pieces)
 
 
-def piece_of(entry: TreeEntry, offset: int, size: int, digest: object, kind: ObjectKind) -> Piece:
+def make_piece(entry: TreeEntry, offset: int, size: int, digest: object, kind: ObjectKind) -> Piece:
     """Return a piece of a file.
 
     Raises:
-        RepositoryUntrusted: It has no name, or is packed in a way that nobody knows.
+        RepositoryUntrusted: If the digest is not a content hash, or the compression is unknown.
     """
-    packing = entry.flags >> _PACKING_AT & _PACKING
-    if packing not in {_ZLIB, _PLAIN}:
+    compression = entry.flags >> _COMPRESSION_SHIFT & _COMPRESSION
+    if compression not in {_ZLIB, _UNCOMPRESSED}:
         raise RepositoryUntrusted(
-            f"{entry.name[:SHOWN]!r} is packed in an unknown way", detail=f"number {packing}"
+            f"compression of {entry.name[:MAX_QUOTED]!r} is unknown",
+            detail=f"number {compression}",
         )
-    name = from_digest(digest, entry.flags >> _ALGORITHM_AT & _ALGORITHM, kind)
-    return Piece(name=name, offset=offset, size=size, packed=packing == _ZLIB)
+    name = from_digest(digest, entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM, kind)
+    return Piece(name=name, offset=offset, size=size, packed=compression == _ZLIB)
 
 
 def _md5(text: str) -> bytes:
-    return hashlib.md5(
-        text.encode("utf-8", "surrogateescape"), usedforsecurity=False
-    ).digest()  # the format's choice
+    data = text.encode("utf-8", "surrogateescape")
+    return hashlib.md5(data, usedforsecurity=False).digest()  # the format prescribes MD5
 
 
 def _inode(text: str) -> int:
-    """Return a number that is not 0, which means none, nor 1, which is FUSE's own."""
+    """Return an inode number greater than 1: 0 means no inode, and 1 is the root of FUSE."""
     return (int.from_bytes(_md5(text)[:8]) >> 1) | 2
 
 
@@ -244,11 +267,13 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise RepositoryUntrusted(f"{str(value)[:SHOWN]!r} is not a text")
+        raise RepositoryUntrusted(f"{str(value)[:MAX_QUOTED]!r} is not text")
     return value
 
 
 def _number(value: object, what: str) -> int:
     if not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
-        raise RepositoryUntrusted(f"{what} of an entry is none", detail=str(value)[:SHOWN])
+        raise RepositoryUntrusted(
+            f"{what} of an entry is not a valid number", detail=str(value)[:MAX_QUOTED]
+        )
     return value

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of a repository's letters, beside their signatures, before anything of it is
-believed.
+"""Checks of a repository's signed files, apart from their signatures.
+
+A signed file is trusted only if its signatures and these checks pass.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from dataclasses import dataclass
 from gridstead.domain.cvmfs.signed_files import Manifest, Whitelist
 from gridstead.errors import RepositoryUntrusted
 
-PUBLISHER = "Ask the publisher of the repository; nothing here can make it good."
-ROLLBACK = "If the publisher did go back, run `gridstead cvmfs snapshot` with --allow-rollback."
+PUBLISHER_HINT = "Ask the publisher of the repository; this cannot be fixed on this machine."
+ROLLBACK_HINT = (
+    "If the publisher rolled back on purpose, run `gridstead cvmfs snapshot --allow-rollback`."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedFiles:
-    """What a repository shows of itself, believed.
+    """The signed files of a repository after all checks.
 
     Attributes:
-        whitelist: Who may sign.
-        manifest: The revision.
-        certificate: Of its signer, the object's bytes as they are stored.
+        whitelist: The certificates that may sign.
+        manifest: The manifest of the revision.
+        certificate: The stored bytes of the signer's certificate object.
     """
 
     whitelist: Whitelist
@@ -30,33 +33,36 @@ class SignedFiles:
 
 
 def check_whitelist(whitelist: Whitelist, *, name: str, now: int) -> None:
-    """Refuse a whitelist of another repository, or one whose time is over.
+    """Reject a whitelist that has expired or is for another repository.
 
     Raises:
-        RepositoryUntrusted: So it is.
+        RepositoryUntrusted: If the whitelist has expired or is for another repository.
     """
     if whitelist.name != name:
         raise RepositoryUntrusted(
-            f"whitelist is not of {name}", detail=f"it names {whitelist.name[:255]!r}"
+            f"whitelist is not for {name}", detail=f"it is for {whitelist.name[:255]!r}"
         )
     if now >= whitelist.expires_at:
         days = (now - whitelist.expires_at) // 86400
         raise RepositoryUntrusted(
             f"whitelist of {name} has expired",
             detail=f"{days} days ago",
-            hint="Its publisher must sign it again (`cvmfs_server resign`); check this machine's clock too.",
+            hint=(
+                "The publisher must sign it again (`cvmfs_server resign`). Check the clock of this"
+                " machine too."
+            ),
         )
 
 
 def check_manifest(manifest: Manifest, *, name: str) -> None:
-    """Refuse a manifest of another repository.
+    """Reject a manifest of another repository.
 
     Raises:
-        RepositoryUntrusted: So it is.
+        RepositoryUntrusted: If the manifest is for another repository.
     """
     if manifest.name != name:
         raise RepositoryUntrusted(
-            f"manifest is not of {name}", detail=f"it names {manifest.name[:255]!r}"
+            f"manifest is not for {name}", detail=f"it is for {manifest.name[:255]!r}"
         )
 
 
@@ -65,31 +71,32 @@ def check_succession(
     manifest: Manifest,
     whitelist: Whitelist,
     *,
-    hint: str = ROLLBACK,
+    hint: str = ROLLBACK_HINT,
 ) -> None:
-    """Refuse to go back: to an older revision, to another content of the same one, or to an older
-    whitelist.
+    """Reject a rollback.
 
-    An older whitelist may name signers that are no longer trusted.
+    A rollback is an older revision, other content under the same revision number, or an older
+    whitelist. An older whitelist may contain signers that are no longer trusted.
 
     Args:
-        before: What is served now.
-        manifest: What is to be served.
-        whitelist: What is to be served.
-        hint: What to do if it is meant.
+        before: The manifest and the whitelist that are stored now.
+        manifest: The new manifest.
+        whitelist: The new whitelist.
+        hint: What to do if the rollback is intended.
 
     Raises:
-        RepositoryUntrusted: It would be going back.
+        RepositoryUntrusted: If the new files are a rollback.
     """
-    ours, theirs = before[0], manifest
-    if theirs.revision < ours.revision:
-        told = f"revision {theirs.revision} of {ours.name} is older than {ours.revision}, which is here"
-        raise RepositoryUntrusted(told, hint=hint)
-    if theirs.revision == ours.revision and theirs.catalog != ours.catalog:
-        told = f"revision {ours.revision} of {ours.name} is not the one that is here"
-        detail = f"root catalog {theirs.catalog}, here {ours.catalog}"
-        raise RepositoryUntrusted(told, detail=detail, hint=hint)
-    if whitelist.issued_at < before[1].issued_at:
+    stored_manifest, stored_whitelist = before
+    name, revision = stored_manifest.name, stored_manifest.revision
+    if manifest.revision < revision:
+        message = f"revision {manifest.revision} of {name} is older than the stored {revision}"
+        raise RepositoryUntrusted(message, hint=hint)
+    if manifest.revision == revision and manifest.catalog != stored_manifest.catalog:
         raise RepositoryUntrusted(
-            f"whitelist of {ours.name} is older than the one that is here", hint=hint
+            f"revision {revision} of {name} differs from the stored one",
+            detail=f"root catalog {manifest.catalog}, stored {stored_manifest.catalog}",
+            hint=hint,
         )
+    if whitelist.issued_at < stored_whitelist.issued_at:
+        raise RepositoryUntrusted(f"whitelist of {name} is older than the stored one", hint=hint)
