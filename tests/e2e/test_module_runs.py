@@ -153,7 +153,7 @@ def test_modules_that_cannot_be_used_are_told_all_at_once(someone, source):
     for number, reason in enumerate(
         (
             "is a module that needs tasks of 2; the job has 1",
-            "is a module that is wrong",
+            "is an invalid module",
             "there is no such tag or commit",
             "there is no such public repository",
             "no module comes from github.com here",

@@ -113,7 +113,7 @@ def test_caller_that_has_sent_too_much_stores_nothing(definitions_setup):
 
 
 def test_workflow_that_becomes_too_much_is_not_stored(definitions_setup):
-    with pytest.raises(InvalidInput, match="its script takes at least"):
+    with pytest.raises(InvalidInput, match="the script has at least"):
         definitions_setup.submit(steps=[{"run": {"command": "'" * 100_000}}] * 4)
 
     assert len(definitions_setup.scripts.records) == 1

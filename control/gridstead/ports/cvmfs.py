@@ -58,7 +58,7 @@ class SigningCertificate(Protocol):
 class Signatures(Protocol):
     """Checks signatures with the master keys of a repository."""
 
-    def is_of_master(self, signed_file: SignedFile) -> bool:
+    def is_signed_by_master(self, signed_file: SignedFile) -> bool:
         """Return whether one of the master keys made the signature of a file."""
         ...
 

@@ -42,7 +42,7 @@ def read_signed_files(
         RepositoryIncomplete: If a file does not exist.
     """
     whitelist = parse_whitelist(upstream.file(WHITELIST))
-    if not signatures.is_of_master(whitelist.signed_file):
+    if not signatures.is_signed_by_master(whitelist.signed_file):
         hint = (
             "Compare public_key_files with the keys that the publisher distributes. If they are"
             " equal, do not trust the server."

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's workflow: text in, checked values, a batch script out."""
+"""The workflow language: parses and checks a workflow, and renders it as a batch script."""

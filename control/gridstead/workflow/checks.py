@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that more than one field takes part in: resources of steps together, handles, sizes of the
-whole.
+"""Rules that concern several fields: total resources of steps, handles, and limits of the workflow.
 
-Steps run at once in two ways: rounds of a parallel loop, and what is launched beside the steps that
-follow in its list, up to the one that waits for it. What runs at once has to fit into the job, or
-it would wait for itself.
+Steps run at the same time in two cases: the iterations of a parallel loop, and a launched step with
+the steps after it in the same list, until a step waits for it. Steps that run at the same time must
+fit into the resources of the job. Otherwise the job would wait for itself.
 """
 
 from __future__ import annotations
@@ -18,181 +17,190 @@ from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workf
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# Whether a handle that is known at some place can be waited for there.
+# The known handles at a place in the workflow, and whether a step there can wait for each of them.
 Handles = Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What runs at once takes: CPU threads, memory (MB) and GPUs, totals."""
+    """Total resources of steps that run at the same time. Unit of ``mem``: MB."""
 
     cpus: int = 0
     mem: int = 0
     gpus: int = 0
 
     def __add__(self, other: Needs) -> Needs:
-        """Return what both take together."""
+        """Return the sum of both."""
         return Needs(self.cpus + other.cpus, self.mem + other.mem, self.gpus + other.gpus)
 
     def times(self, number: int) -> Needs:
-        """Return what so many take together."""
+        """Return the resources of this number of copies."""
         return Needs(self.cpus * number, self.mem * number, self.gpus * number)
 
-    def or_(self, other: Needs) -> Needs:
-        """Return what is enough for either."""
+    def maximum(self, other: Needs) -> Needs:
+        """Return the larger value of each resource."""
         return Needs(
             max(self.cpus, other.cpus), max(self.mem, other.mem), max(self.gpus, other.gpus)
         )
 
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
-    """Return the place and the reason of each broken rule."""
+    """Return the path and the reason of each broken rule."""
     check = _Check(workflow)
     check.networks()
     check.list_of_steps(workflow.steps, ("steps",), {})
     if check.count > MAX_ALL_STEPS:
-        check.problems.append(
-            (("steps",), f"has {check.count} steps in all, more than {MAX_ALL_STEPS}")
-        )
+        reason = f"has {check.count} steps in total, more than {MAX_ALL_STEPS}"
+        check.problems.append((("steps",), reason))
     return tuple(check.problems)
 
 
 @dataclass(slots=True)
 class _Check:
-    """Walks through a workflow."""
+    """Walks through a workflow and collects the broken rules."""
 
     workflow: Workflow
     problems: list[tuple[Path, str]] = field(default_factory=list)
     count: int = 0
 
     def networks(self) -> None:
-        """Names of networks are each one network's."""
+        """Check that the names of the virtual networks are unique."""
         names = [network.name for network in self.workflow.virtual_networks]
         for number, name in enumerate(names):
             if name in names[:number]:
-                self.problems.append(
-                    (("virtualNetworks", number, "name"), "is the name of another network already")
-                )
+                path = ("virtualNetworks", number, "name")
+                self.problems.append((path, "is already the name of another network"))
 
-    def list_of_steps(self, steps: Iterable[Step], path: Path, around: Handles) -> Needs:
-        """Return the most that a list of steps takes at any time."""
-        handles = dict(around)
+    def list_of_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
+        """Return the peak of the resources that a list of steps needs at the same time."""
+        handles = dict(outer)
         running: dict[str, Needs] = {}
         peak = Needs()
         for number, step in enumerate(steps):
             place = (*path, number)
-            self._await(step, place, handles)
+            self._check_depends_on(step, place, handles)
             for handle in step.depends_on:
                 running.pop(handle.lower(), None)
-            beside = sum(running.values(), Needs())
-            need = self._step(step, place, handles)
-            together = self._fit(
-                place, beside + need, "with what was launched before and still runs, it takes"
+            running_needs = sum(running.values(), Needs())
+            need = self._step_needs(step, place, handles)
+            total = self._check_fit(
+                place, running_needs + need, "with earlier launched steps that still run, it needs"
             )
-            peak = peak.or_(together)
+            peak = peak.maximum(total)
             if step.launch:
-                name = self._handle(step, place, handles) or f"#{number}"
-                running[name] = need if together != Needs() else Needs()
+                name = self._add_handle(step, place, handles) or f"#{number}"
+                running[name] = need if total != Needs() else Needs()
         return peak
 
-    def _await(self, step: Step, path: Path, handles: Handles) -> None:
+    def _check_depends_on(self, step: Step, path: Path, handles: Handles) -> None:
         for number, handle in enumerate(step.depends_on):
             if handle.lower() not in handles:
-                reason = "is the handle of no step that is launched before"
+                reason = "is not the handle of an earlier launched step"
             elif not handles[handle.lower()]:
-                reason = "is launched outside of this parallel loop or launch; the step around it can wait for it"
+                reason = (
+                    "is launched outside this parallel loop or launch;"
+                    " only the enclosing step can wait for it"
+                )
             else:
                 continue
             self.problems.append(((*path, "dependsOn", number), reason))
 
-    def _handle(self, step: Step, path: Path, handles: dict[str, bool]) -> str | None:
-        assert step.launch, "only what is launched has a handle"
+    def _add_handle(self, step: Step, path: Path, handles: dict[str, bool]) -> str | None:
+        assert step.launch, "only a launched step has a handle"
         name = step.launch.handle_name
         if name is None:
             return None
         if name.lower() in handles:
-            self.problems.append(
-                ((*path, "launch", "handleName"), "is the handle of another step already")
-            )
+            reason = "is already the handle of another step"
+            self.problems.append(((*path, "launch", "handleName"), reason))
         handles[name.lower()] = True
         return name.lower()
 
-    def _step(self, step: Step, path: Path, handles: Handles) -> Needs:
+    def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
         self.count += 1
-        inside = dict.fromkeys(handles, False) if step.launch else handles
+        not_awaitable = dict.fromkeys(handles, False)
+        inner = not_awaitable if step.launch else handles
         peaks = [
-            self.list_of_steps(step.steps, (*path, "steps"), inside),
-            self.list_of_steps(step.catch, (*path, "catch"), inside),
-            self.list_of_steps(step.finally_, (*path, "finally"), inside),
+            self.list_of_steps(step.steps, (*path, "steps"), inner),
+            self.list_of_steps(step.catch, (*path, "catch"), inner),
+            self.list_of_steps(step.finally_, (*path, "finally"), inner),
         ]
         if step.run:
-            peaks.append(self._run(step.run, (*path, "run", "resources")))
-            self._ends(step.run, (*path, "run", "customNetworkInterfaces"))
+            peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
+            self._check_vnets(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
-            peaks.append(
-                self.list_of_steps(step.use.module.steps, (*path, "use", "module", "steps"), {})
-            )
+            place = (*path, "use", "module", "steps")
+            peaks.append(self.list_of_steps(step.use.module.steps, place, {}))
         if step.for_:
-            peaks.append(self._loop(step.for_, (*path, "for"), handles))
+            peaks.append(self._loop_needs(step.for_, (*path, "for"), handles))
         if step.launch:
-            peaks.append(
-                self.list_of_steps(
-                    step.launch.steps, (*path, "launch", "steps"), dict.fromkeys(handles, False)
-                )
-            )
-        most = Needs()
-        for peak in peaks:
-            most = most.or_(peak)
-        return most
+            place = (*path, "launch", "steps")
+            peaks.append(self.list_of_steps(step.launch.steps, place, not_awaitable))
+        peak = Needs()
+        for needs in peaks:
+            peak = peak.maximum(needs)
+        return peak
 
-    def _run(self, run: StepRun, path: Path) -> Needs:
+    def _run_needs(self, run: StepRun, path: Path) -> Needs:
         step, job = run.resources, self.workflow.resources
         cpus = step.tasks * (step.cpus_per_task or job.cpus_per_task)
         memory = cpus * (step.mem_per_cpu or job.mem_per_cpu)
-        return self._fit(path, Needs(cpus, memory, step.tasks * step.gpus_per_task), "takes")
+        return self._check_fit(path, Needs(cpus, memory, step.tasks * step.gpus_per_task), "needs")
 
-    def _ends(self, run: StepRun, path: Path) -> None:
+    def _check_vnets(self, run: StepRun, path: Path) -> None:
         networks = {network.name: network for network in self.workflow.virtual_networks}
         for number, interface in enumerate(run.custom_network_interfaces):
-            end = interface.vnet
-            if end and end.name not in networks:
-                self.problems.append(
-                    ((*path, number, "vnet", "name"), "is the name of none of the virtualNetworks")
+            vnet = interface.vnet
+            if vnet is None:
+                continue
+            place = (*path, number, "vnet")
+            network = networks.get(vnet.name)
+            if network is None:
+                reason = "is not the name of a virtual network"
+                self.problems.append(((*place, "name"), reason))
+            elif not network.can_assign(vnet.address):
+                reason = (
+                    f"is not a free address of {vnet.name},"
+                    f" whose gateway is {network.gateway_address}"
                 )
-            elif end and not networks[end.name].holds(end.address):
-                reason = f"is no free address of {end.name}, which has {networks[end.name].gateway_address}"
-                self.problems.append(((*path, number, "vnet", "address"), reason))
+                self.problems.append(((*place, "address"), reason))
 
-    def _loop(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
-        inside = dict.fromkeys(handles, False) if loop.parallel else handles
-        need = self.list_of_steps(loop.steps, (*path, "steps"), inside)
+    def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
+        inner = dict.fromkeys(handles, False) if loop.parallel else handles
+        need = self.list_of_steps(loop.steps, (*path, "steps"), inner)
         if not loop.parallel:
             return need
-        rounds = (
-            len(loop.items)
-            if loop.items is not None
-            else len(loop.range.numbers())
-            if loop.range
-            else 0
-        )
-        if rounds > MAX_PARALLEL:
-            self.problems.append((path, f"has {rounds} parallel rounds, more than {MAX_PARALLEL}"))
-        return self._fit(path, need.times(rounds), f"its {rounds} parallel rounds together take")
+        count = _iterations(loop)
+        if count > MAX_PARALLEL:
+            reason = f"has {count} parallel iterations, more than {MAX_PARALLEL}"
+            self.problems.append((path, reason))
+        subject = f"its {count} parallel iterations together need"
+        return self._check_fit(path, need.times(count), subject)
 
-    def _fit(self, path: Path, need: Needs, said: str) -> Needs:
-        """Return the need; nothing if it is more than the job has, which is told here and not again
-        further out.
+    def _check_fit(self, path: Path, need: Needs, subject: str) -> Needs:
+        """Check that the job has these resources, and return the need.
+
+        Returns:
+            Nothing needed if the need is too large, so that it is reported only once and not again
+            for each enclosing step.
         """
         job = self.workflow.resources
         cpus = job.tasks * job.cpus_per_task
-        has = Needs(cpus, cpus * job.mem_per_cpu, job.gpus)
-        rows = [
-            (need.cpus, has.cpus, "CPU threads"), (need.mem, has.mem, "MB of memory"), (need.gpus, has.gpus, "GPUs"),
-        ]  # fmt: skip
-        over = [
-            f"{said} {wants} {unit}, more than the {is_} of the job"
-            for wants, is_, unit in rows
-            if wants > is_
-        ]
-        self.problems.extend((path, reason) for reason in over)
-        return Needs() if over else need
+        rows = (
+            (need.cpus, cpus, "CPU threads"),
+            (need.mem, cpus * job.mem_per_cpu, "MB of memory"),
+            (need.gpus, job.gpus, "GPUs"),
+        )
+        fits = True
+        for needed, available, unit in rows:
+            if needed > available:
+                reason = f"{subject} {needed} {unit}, but the job has {available}"
+                self.problems.append((path, reason))
+                fits = False
+        return need if fits else Needs()
+
+
+def _iterations(loop: StepFor) -> int:
+    if loop.items is not None:
+        return len(loop.items)
+    return len(loop.range.numbers()) if loop.range else 0

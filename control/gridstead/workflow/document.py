@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML text to plain values, with the line of each.
+"""Parses YAML text to plain values, with the line of each value.
 
-A workflow is one YAML document of mappings, lists and scalars, within bounds. Rule 1: an alias is
-refused, so a small file cannot grow. Rule 2: a key stands once. Rule 3: plain scalars mean what
-YAML 1.2's core schema says (``yes``, ``on`` and ``2024-01-01`` are text, ``010`` is ten), which is
-what clients of the grid read into these fields.
+A workflow is one YAML document of mappings, lists and scalars, limited in size and depth. Rule 1:
+an alias is an error, so a small file cannot expand to a large one. Rule 2: keys are unique. Rule 3:
+plain scalars have the types of the YAML 1.2 core schema (``yes``, ``on`` and ``2024-01-01`` are
+text, ``010`` is ten), as clients of the grid read these fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gridstead.errors import InvalidWorkflow, Problem
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
-MAX_SHOWN = 40
+MAX_QUOTED = 40
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 Path: TypeAlias = tuple[str | int, ...]
@@ -46,12 +46,12 @@ _WORDS: dict[str, bool | None] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file's content.
+    """The content of a file.
 
     Attributes:
-        value: The top value.
-        lines: Line of each value by its path, from 1.
-        problems: Keys that stand twice; the first one counted.
+        value: The top-level value.
+        lines: The line of each value by its path, from 1.
+        problems: Duplicate keys. The first of two values is used.
     """
 
     value: Value
@@ -59,7 +59,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def line(self, path: Path) -> int | None:
-        """Return the line of the value, or of the nearest one around it."""
+        """Return the line of the value, or of the nearest enclosing value."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path)
@@ -91,7 +91,7 @@ class _Reader:
             case AliasEvent():
                 raise _invalid(path, "is an alias; anchors and aliases are not allowed", line)
             case _:
-                raise AssertionError(f"the parser gave {event!r} where a value belongs")
+                raise AssertionError(f"the parser returned {event!r} instead of a value")
 
     def _sequence(self, path: Path) -> list[Value]:
         items: list[Value] = []
@@ -107,8 +107,9 @@ class _Reader:
                 raise _invalid(path, "has a key that is not text", line)
             key = event.value
             if key in pairs:
+                reason = "is a duplicate key"
                 self.problems.append(
-                    Problem(path=format_path((*path, key)), reason="stands twice", line=line)
+                    Problem(path=format_path((*path, key)), reason=reason, line=line)
                 )
             self.lines.setdefault((*path, key), line)
             pairs.setdefault(key, self.value(next(self.events), (*path, key)))
@@ -119,11 +120,12 @@ def load(text: str) -> Document:
     """Return the content of a YAML file.
 
     Raises:
-        InvalidWorkflow: If it is too large or too deep, is not YAML, or not one document.
+        InvalidWorkflow: If the text is too large or nested too deep, or is not one YAML document.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
-    if directive := _TAG_DIRECTIVE.search(text):  # the parser compares each with all others
+    # The parser compares each directive with all others, so many of them would take long.
+    if directive := _TAG_DIRECTIVE.search(text):
         raise _invalid(
             (),
             "has the directive %TAG; tags are not allowed",
@@ -137,12 +139,12 @@ def load(text: str) -> Document:
         raise _invalid((), f"is not valid YAML: {reason}", line) from err
     except (yaml.YAMLError, UnicodeError) as err:
         bad = next((number for number, char in enumerate(text) if not _is_text(char)), len(text))
-        reason = "is not valid YAML: a character is not allowed in it"
+        reason = "is not valid YAML: it contains a character that is not allowed"
         raise _invalid((), reason, text.count("\n", 0, bad) + 1) from err
 
 
 def format_path(path: Path) -> str:
-    """Return the path as people write it: ``steps[0].run.command``."""
+    """Return the path in the usual notation, such as ``steps[0].run.command``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{shorten(part)}"
@@ -150,8 +152,8 @@ def format_path(path: Path) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return untrusted text, cut and without control characters, fit for a message."""
-    shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    """Return untrusted text for a message, shortened and without control characters."""
+    shown = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
     return "".join(char if char.isprintable() else "�" for char in shown)
 
 
@@ -166,7 +168,7 @@ def _load(text: str) -> Document:
     next(documents)
     more = next(documents)
     if isinstance(more, DocumentStartEvent):
-        raise _invalid((), "holds more than one document", _line(more))
+        raise _invalid((), "contains more than one document", _line(more))
     return Document(value=value, lines=reader.lines, problems=tuple(reader.problems))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each field of the language belongs, and which mapping stands at a place."""
+"""Finds the mapping at a path of a workflow, and the paths at which a field is valid."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gridstead.workflow.schema import Workflow, model_in
 
 
 def name_of(model: type[BaseModel]) -> str:
-    """Return the mapping's name as people know it."""
+    """Return the name of the mapping in the documentation."""
     return "Job" if model is Workflow else model.__name__
 
 
 def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the names of a mapping's fields, as they are written."""
+    """Return the names of the mapping's fields, as written in a file."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | None:
-    """Return the mapping at a place in another; None if none can stand there."""
+    """Return the mapping at a path in another mapping. None if the path does not lead to one."""
     model: type[BaseModel] | None = root
     for part in loc:
         if isinstance(part, int) or model is None:
@@ -34,42 +34,38 @@ def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | N
 
 
 def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
-    """Return whether the value at a place of a mapping is a password, a key or a token."""
+    """Return whether the value at a path is a password, a key or a token."""
     names = [part for part in loc if isinstance(part, str)]
     model = model_at(tuple(names[:-1]), root)
-    return (
-        any(not field.repr for field in model.model_fields.values() if field.alias in names[-1:])
-        if model
-        else False
-    )
+    if model is None:
+        return False
+    name = names[-1] if names else None
+    return any(field.alias == name and not field.repr for field in model.model_fields.values())
 
 
-def homes(field: str) -> tuple[str, ...]:
-    """Return where a field may stand, as in ``steps[].run.env``; empty if the language has no such
-    field.
-    """
-    return _homes().get(field, ())
+def valid_places(field: str) -> tuple[str, ...]:
+    """Return the places of a field, such as ``steps[].run.env``. Empty if the field is unknown."""
+    return _places_by_field().get(field, ())
 
 
 @cache
-def _homes() -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+def _places_by_field() -> dict[str, tuple[str, ...]]:
+    places: dict[str, list[str]] = {}
     for place, model in _models(Workflow, "", set()):
         for field in fields_of(model):
-            found.setdefault(field, []).append(f"{place}{field}")
-    return {field: tuple(places) for field, places in found.items()}
+            places.setdefault(field, []).append(f"{place}{field}")
+    return {field: tuple(field_places) for field, field_places in places.items()}
 
 
 def _models(
     model: type[BaseModel], place: str, seen: set[type[BaseModel]]
 ) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Each mapping of the language once for each way to it that does not pass a step twice."""
+    """Yield each mapping of the language and its place, without places in nested steps."""
     yield place, model
-    around = {*seen, model}
+    enclosing = {*seen, model}
     for name, field in model.model_fields.items():
         inner = model_in(field.annotation)
-        if inner and inner not in around:
+        if inner and inner not in enclosing:
             is_list = "tuple" in str(field.annotation)
-            yield from _models(
-                inner, f"{place}{field.alias or name}{'[]' if is_list else ''}.", around
-            )
+            inner_place = f"{place}{field.alias or name}{'[]' if is_list else ''}."
+            yield from _models(inner, inner_place, enclosing)

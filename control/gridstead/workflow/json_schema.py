@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language as a JSON Schema, for editors.
+"""The JSON Schema of the language, for editors.
 
-What it accepts may still break a rule that more than one field takes part in. What it refuses is
-refused by parse too, but for fields in a wrong place and fields without a value.
+A file that the schema accepts may still break a rule that concerns several fields. A file that the
+schema rejects is rejected by the parser too, except for misplaced fields and fields without a
+value.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, object]:
-    """Return the schema of a file: a job at its top level, or under ``job``."""
+    """Return the schema of a file with a job at the top level or under ``job``."""
     schema = Workflow.model_json_schema(by_alias=True)
     models = schema.pop("$defs")
     models["Job"] = schema
@@ -32,8 +33,8 @@ def json_schema() -> dict[str, object]:
 
 
 def _without_titles(model: dict[str, object]) -> None:
-    """The names of fields in other letters tell nobody anything."""
+    """Remove the titles, which repeat the names of the fields."""
     properties = model["properties"]
-    assert isinstance(properties, dict), "a mapping of the language has fields"
+    assert isinstance(properties, dict), "every mapping of the language has fields"
     for field in properties.values():
         field.pop("title", None)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks: words that stand for a step's secrets while the template of a stranger's module sees the
-step.
+"""Masks: placeholders for the secrets of a step, while the template of a module sees the step.
 
-A template may put a step where it wants to, and must neither read its secrets nor send them
-elsewhere. A mask counts only in what it came from, unchanged: a password goes to the registry, and
-a token to the server, that the customer wrote beside it. Anywhere else it is a word that says
-nothing.
+A module is untrusted. Its template may put a step of the user anywhere, and must neither read the
+step's secrets nor send them elsewhere. A mask is replaced by its secret only in the mapping that it
+comes from, if that mapping is unchanged. So a password goes only to the registry, and a token only
+to the server, that the customer wrote in the same mapping. Anywhere else a mask is a text without
+meaning.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -27,28 +27,27 @@ class Masks:
     """The masks of one step."""
 
     def __init__(self) -> None:
-        self._origins: dict[
-            str, tuple[Any, Any]
-        ] = {}  # what a mask is in, and what that was before
+        # For each mask: the mapping with masks that contains it, and the original mapping.
+        self._origins: dict[str, tuple[Any, Any]] = {}
 
-    def put_on(self, model: M) -> M:
-        """Return a model with a mask in place of each secret in it."""
-        inside = _rebuilt(model, lambda inner, _: self.put_on(inner), ())
-        own = [
+    def mask(self, model: M) -> M:
+        """Return a model in which each secret is replaced by a mask."""
+        with_inner_masks = _rebuilt(model, lambda inner, _: self.mask(inner), ())
+        secret_names = [
             name
             for name, info in type(model).model_fields.items()
             if not info.repr and getattr(model, name)
         ]
-        masks = {name: self._mask(number) for number, name in enumerate(own)}
-        masked = inside.model_copy(update=masks)
+        masks = {name: self._new_mask(number) for number, name in enumerate(secret_names)}
+        masked = with_inner_masks.model_copy(update=masks)
         self._origins |= dict.fromkeys(masks.values(), (masked, model))
         return masked
 
-    def take_off(self, model: M, path: Path = ()) -> M:
-        """Return a model with the secrets that its masks stand for.
+    def unmask(self, model: M, path: Path = ()) -> M:
+        """Return a model in which each mask is replaced by its secret.
 
         Raises:
-            InvalidWorkflow: A mask is in another place than the secret was.
+            InvalidWorkflow: If a mask is in another mapping than its secret.
         """
         for name, info in type(model).model_fields.items():
             origin = None if info.repr else self._origins.get(getattr(model, name) or "")
@@ -56,30 +55,37 @@ class Masks:
                 continue
             masked, original = origin
             if model != masked:
-                reason = "is a secret of the step that uses the module, which counts only where that step has it"
+                reason = (
+                    "is a secret of the step that uses the module, which is valid only in the"
+                    " unchanged mapping of that step"
+                )
                 raise InvalidWorkflow(
                     Problem(path=format_path((*path, info.alias or name)), reason=reason)
                 )
             restored: M = original
             return restored
-        return _rebuilt(model, self.take_off, path)
+        return _rebuilt(model, self.unmask, path)
 
-    def _mask(self, number: int) -> str:
-        """Return a new word that any field for a secret may hold, keys of WireGuard among them."""
+    def _new_mask(self, number: int) -> str:
+        """Return a new mask that every secret field accepts, WireGuard keys included."""
         text = f"secret {len(self._origins) + number} of a step"
         return base64.b64encode(text.ljust(KEY_BYTES).encode()).decode()
 
 
 def _rebuilt(model: M, change: Callable[[Any, Path], Any], path: Path) -> M:
-    """Return a model with each model right inside it changed."""
+    """Return a model in which each directly nested model is changed."""
     changes: dict[str, object] = {}
     for name, info in type(model).model_fields.items():
         value, place = getattr(model, name), (*path, info.alias or name)
         if isinstance(value, BaseModel):
             changes[name] = change(value, place)
         elif isinstance(value, tuple):
-            changes[name] = tuple(
-                change(item, (*place, number)) if isinstance(item, BaseModel) else item
-                for number, item in enumerate(value)
-            )
+            changes[name] = tuple(_changed(value, place, change))
     return model.model_copy(update=changes)
+
+
+def _changed(
+    items: Iterable[object], path: Path, change: Callable[[Any, Path], Any]
+) -> Iterator[object]:
+    for number, item in enumerate(items):
+        yield change(item, (*path, number)) if isinstance(item, BaseModel) else item

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a workflow, in the user's words: the place, what was found, what is allowed."""
+"""Error messages of a workflow: the place, the value, and what is allowed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import Problem
 from gridstead.workflow.document import Document, Path, format_path, shorten
-from gridstead.workflow.field_paths import fields_of, homes, is_secret, model_at
+from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_places
 from gridstead.workflow.schema import Workflow
 
-_KINDS = {
-    bool: "true or false", int: "a number", float: "a number with a fraction", str: "text", list: "a list",
-    tuple: "a list", dict: "a mapping", type(None): "nothing",
-}  # fmt: skip
-_WANTED = {
+_TYPE_NAMES = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number with a fraction",
+    str: "text",
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping",
+    type(None): "nothing",
+}
+_TYPE_REASONS = {
     "bool_type": "must be true or false",
     "int_type": "must be a whole number",
     "string_type": "must be text",
@@ -29,8 +35,8 @@ _WANTED = {
 }
 
 
-# The names that the reference gives to rules, for programs that read them; what it does not check
-# has our own.
+# The rule names of the reference implementation, for programs that read them. Rules that the
+# reference does not check have names of our own.
 _RULES = {
     "missing": "required",
     "greater_than_equal": "gte",
@@ -41,46 +47,48 @@ _RULES = {
     "string_too_short": "min",
     "literal_error": "oneof",
     "extra_forbidden": "known",
-    **dict.fromkeys(_WANTED, "type"),
+    **dict.fromkeys(_TYPE_REASONS, "type"),
 }
-# Reasons that say what is allowed, and not what was found.
-_SAYS_NOT_WHAT = ("value_error", "literal_error", "string_unicode")
+# Reasons that do not contain the value.
+_WITHOUT_VALUE = ("value_error", "literal_error", "string_unicode")
 
 
 def problems_of(
     details: list[ErrorDetails], prefix: Path, document: Document, root: type[BaseModel] = Workflow
 ) -> list[Problem]:
-    """Return what pydantic found in a mapping, at the places of a document."""
-    return [_problem(detail, prefix, document, root) for detail in _without_echoes(details)]
+    """Return the errors of pydantic for a mapping as problems at their places in a document."""
+    return [_problem(detail, prefix, document, root) for detail in _without_repeated(details)]
 
 
-def beside_job(key: str, document: Document) -> Problem:
-    """Return that a key stands beside ``job``."""
-    return _unknown((key,), (key,), document, "stands beside job")
+def next_to_job(key: str, document: Document) -> Problem:
+    """Return the problem of a key next to ``job``."""
+    return _unknown((key,), (key,), document, "is not allowed next to job")
 
 
 def is_misplaced(detail: ErrorDetails) -> bool:
-    """Return whether a field is one of the language that stands where it does nothing."""
+    """Return whether a field of the language is in a place where it has no effect."""
     loc = detail["loc"]
-    return detail["type"] == "extra_forbidden" and bool(homes(str(loc[-1])))
+    return detail["type"] == "extra_forbidden" and bool(valid_places(str(loc[-1])))
 
 
 def misplaced(path: Path, prefix: Path, document: Document) -> Problem:
-    """Return that a field stands where it does nothing, and where it belongs in the mapping that is
-    at the prefix.
-    """
-    places = (".".join((*map(str, prefix), home)) for home in homes(str(path[-1])))
+    """Return the problem of a misplaced field, with its valid places below the prefix."""
+    name = str(path[-1])
+    places = [".".join((*map(str, prefix), place)) for place in valid_places(name)]
     return Problem(
         path=format_path(path),
-        reason="stands in a wrong place, where it does nothing",
-        hint=f"Its place is {' or '.join(places)}.",
+        reason="is in a wrong place and has no effect",
+        hint=f"It belongs in {' or '.join(places)}.",
         line=document.line(path),
     )
 
 
-def _without_echoes(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """A list of nothing but wrong items is also told to be too short; the items say it better."""
-    places = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+def _without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Omit the error that a list is too short if the list has wrong items."""
+    places: set[Path] = set()
+    for detail in details:
+        loc = detail["loc"]
+        places.update(loc[:length] for length in range(len(loc)))
     return [
         detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in places
     ]
@@ -93,8 +101,8 @@ def _problem(
     if detail["type"] == "extra_forbidden":
         return _unknown(detail["loc"], path, document, "is not a known field", root)
     reason, hint = _reason(detail)
-    if detail["type"] in _SAYS_NOT_WHAT and not is_secret(detail["loc"], root):
-        reason += _found(detail["input"])
+    if detail["type"] in _WITHOUT_VALUE and not is_secret(detail["loc"], root):
+        reason += _value_text(detail["input"])
     rule = _RULES.get(detail["type"], "valid")
     return Problem(
         path=format_path(path), reason=reason, hint=hint, line=document.line(path), rule=rule
@@ -102,35 +110,45 @@ def _problem(
 
 
 def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
-    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
-    if kind == "missing":
-        return "is required", None
-    if kind in _WANTED:
-        quote = kind == "string_type" and isinstance(found, bool | int | float)
-        shown = f"{_KINDS.get(type(found), 'something else')}"
-        return (
-            f"{_WANTED[kind]}, not {shown}",
-            "Put it in quotes to make it text." if quote else None,
-        )
+    """Return the reason and the hint."""
+    kind, value = detail["type"], detail["input"]
+    if kind in _TYPE_REASONS:
+        is_unquoted = kind == "string_type" and isinstance(value, bool | int | float)
+        hint = "Put it in quotes to make it text." if is_unquoted else None
+        return f"{_TYPE_REASONS[kind]}, not {_TYPE_NAMES.get(type(value), 'something else')}", hint
+    return _limit_reason(detail) or _other_reason(detail), None
+
+
+def _limit_reason(detail: ErrorDetails) -> str | None:
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind in ("greater_than_equal", "less_than_equal"):
-        word, bound = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
-        return f"must be at {word} {bound}, not {shorten(str(found))}", None
+        word, limit = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
+        return f"must be at {word} {limit}, not {shorten(str(value))}"
     if kind in ("string_too_long", "too_long"):
-        unit = "characters" if isinstance(found, str) else "entries"
-        return f"has more than {context['max_length']} {unit}: {len(found)}", None
+        unit = "characters" if isinstance(value, str) else "entries"
+        return f"has more than {context['max_length']} {unit}: {len(value)}"
     if kind in ("string_too_short", "too_short"):
-        return "must not be empty", None
-    if kind == "string_unicode":
-        return "holds a character that no program can be given", None
-    if kind == "literal_error":
-        return f"must be {context['expected']}", None
-    if kind == "value_error":
-        return str(context["error"]), None
-    return detail["msg"], None
+        return "must not be empty"
+    return None
 
 
-def _found(value: object) -> str:
-    """Return what to say of a text or a number that was found; nothing of what holds others."""
+def _other_reason(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "missing":
+            return "is required"
+        case "string_unicode":
+            return "contains a character that cannot be passed to a program"
+        case "literal_error":
+            return f"must be {context['expected']}"
+        case "value_error":
+            return str(context["error"])
+        case _:
+            return detail["msg"]
+
+
+def _value_text(value: object) -> str:
+    """Return the text about a value that is a string or a number. Empty for other values."""
     if isinstance(value, str):
         return f"; it is '{shorten(value)}'"
     return f"; it is {value}" if isinstance(value, int) else ""
@@ -143,13 +161,11 @@ def _unknown(
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()
     near = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
-    hint = (
-        f"Did you mean {near[0]}?"
-        if near
-        else f"Known fields here: {', '.join(names)}."
-        if names
-        else None
-    )
+    hint = None
+    if near:
+        hint = f"Did you mean {near[0]}?"
+    elif names:
+        hint = f"Known fields here: {', '.join(names)}."
     return Problem(
         path=format_path(path), reason=reason, hint=hint, line=line, rule=_RULES["extra_forbidden"]
     )

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that a workflow uses: each is fetched, filled as a template, checked, and put into the
-step that uses it.
+"""Resolves the modules of a workflow: fetches each module, expands its template, and checks it.
 
-A module is a stranger's text. Rule 1: a template sees the job without its secrets, and the step
-that uses it with masks in their place, nothing else. Rule 2: numbers and depth are bounded,
-whatever modules use each other. Rule 3: what is fetched is told by the caller, so nothing here
-knows of hosts.
+A module is untrusted text. Rule 1: a template sees the job without its secrets, and the step that
+uses the module with masks instead of secrets, and nothing else. Rule 2: the number of modules and
+their nesting are limited. Rule 3: the caller fetches modules, so this file does not know hosts.
 """
 
 from __future__ import annotations
@@ -35,18 +33,20 @@ from gridstead.workflow.schema import (
 MAX_MODULES = 32
 MAX_DEPTH = 5
 
-TextOf = Callable[[ModuleSource], str]
+FetchText = Callable[[ModuleSource], str]
 
 
-def resolve(workflow: Workflow, text_of: TextOf) -> tuple[Workflow, tuple[tuple[Path, str], ...]]:
-    """Return a workflow with the modules that it uses, and the place and the reason of each rule
-    that it breaks then.
+def resolve(
+    workflow: Workflow, fetch_text: FetchText
+) -> tuple[Workflow, tuple[tuple[Path, str], ...]]:
+    """Return the workflow with its modules, and the path and reason of each rule that it breaks.
 
     Args:
-        workflow: One that breaks no rule by itself.
-        text_of: Returns the text of a module, or raises ``InvalidInput``: that one cannot be used.
+        workflow: A workflow that breaks no rule without its modules.
+        fetch_text: Returns the text of a module. Raises ``InvalidInput`` if the module cannot be
+            used.
     """
-    resolver = _Resolver(workflow, text_of)
+    resolver = _Resolver(workflow, fetch_text)
     steps = resolver.steps(workflow.steps, ("steps",), 0)
     if not resolver.count:
         return workflow, ()
@@ -58,17 +58,17 @@ def check_module(mapping: Mapping[str, object]) -> Module:
     """Return a module that came over the wire.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule; with every broken rule.
+        InvalidWorkflow: If it breaks a rule. The error contains every broken rule.
     """
     return read(dict(mapping), (), Document(value=None, lines={}), Module, strict=True).model
 
 
 @dataclass(slots=True)
 class _Resolver:
-    """Walks through a workflow and the modules in it."""
+    """Walks through a workflow and its modules."""
 
     workflow: Workflow
-    text_of: TextOf
+    fetch_text: FetchText
     problems: list[tuple[Path, str]] = field(default_factory=list)
     count: int = 0
 
@@ -81,29 +81,31 @@ class _Resolver:
             if inner := getattr(step, name):
                 changes[name] = self.steps(inner, (*path, alias), depth)
         for name, alias in (("for_", "for"), ("launch", "launch")):
-            if of := getattr(step, name):
-                changes[name] = of.model_copy(
-                    update={"steps": self.steps(of.steps, (*path, alias, "steps"), depth)}
-                )
-        if step.use and (use := self._use(step, step.use, (*path, "use"), depth)):
-            changes["use"] = use
+            container = getattr(step, name)
+            if container:
+                steps = self.steps(container.steps, (*path, alias, "steps"), depth)
+                changes[name] = container.model_copy(update={"steps": steps})
+        if step.use:
+            use = self._use(step, step.use, (*path, "use"), depth)
+            if use:
+                changes["use"] = use
         return step.model_copy(update=changes)
 
     def _use(self, step: Step, use: StepUse, path: Path, depth: int) -> ResolvedUse | None:
         self.count += 1
         if self.count > MAX_MODULES:
             if self.count == MAX_MODULES + 1:
-                self._problem(path, f"is one more than {MAX_MODULES} modules")
+                self._problem(path, f"exceeds the limit of {MAX_MODULES} modules")
             return None
         if depth >= MAX_DEPTH:
-            self._problem(path, f"is a module in a module, more than {MAX_DEPTH} deep")
+            self._problem(path, f"is a module in modules nested more than {MAX_DEPTH} levels deep")
             return None
         try:
-            text = self.text_of(ModuleSource.parse(use.source))
+            text = self.fetch_text(ModuleSource.parse(use.source))
             module = _module(text, self.workflow, step)
         except InvalidWorkflow as err:
             for problem in err.problems:
-                self._problem((*path, "source"), f"is a module that is wrong: {problem}")
+                self._problem((*path, "source"), f"is an invalid module: {problem}")
             return None
         except InvalidInput as err:
             self._problem((*path, "source"), str(err))
@@ -116,13 +118,14 @@ class _Resolver:
         )
 
     def _check(self, use: StepUse, module: Module, path: Path) -> None:
-        names = [each.key for each in module.inputs]
+        names = [module_input.key for module_input in module.inputs]
         for number, argument in enumerate(use.args):
             if argument.key not in names:
                 near = difflib.get_close_matches(argument.key, names, n=1) or names
-                known = f"it has {', '.join(near)}" if near else "it has none"
-                self._problem((*path, "args", number, "key"), f"is no input of the module: {known}")
-        for reason in _lacking(self.workflow.resources, module.minimum_resources):
+                known = f"it has {', '.join(near)}" if near else "it has no inputs"
+                reason = f"is not an input of the module: {known}"
+                self._problem((*path, "args", number, "key"), reason)
+        for reason in _missing_resources(self.workflow.resources, module.minimum_resources):
             self._problem((*path, "source"), reason)
 
     def _problem(self, path: Path, reason: str) -> None:
@@ -132,29 +135,35 @@ class _Resolver:
 def _module(text: str, workflow: Workflow, step: Step) -> Module:
     masks = Masks()
     values = {
-        "Job": _plain(workflow, secrets=False),
-        "Step": _plain(masks.put_on(step), secrets=True),
+        "Job": _template_value(workflow, secrets=False),
+        "Step": _template_value(masks.mask(step), secrets=True),
     }
     document = load(expand(text, values))
-    return masks.take_off(read(document.value, (), document, Module, strict=False).model)
+    return masks.unmask(read(document.value, (), document, Module, strict=False).model)
 
 
-def _lacking(has: JobResources, wants: JobResources) -> Iterator[str]:
+def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str]:
     for name, info in JobResources.model_fields.items():
-        least, there = getattr(wants, name), getattr(has, name)
-        if there < least:
-            yield f"is a module that needs {info.alias or name} of {least}; the job has {there}"
+        required, available = getattr(minimum, name), getattr(job, name)
+        if available < required:
+            field_name = info.alias or name
+            yield f"is a module that needs {field_name} of {required}; the job has {available}"
 
 
-def _plain(value: Value, *, secrets: bool) -> Value:
-    """Return what a template sees: all fields by their names in files; secrets without a value, or
-    as they are.
+def _template_value(value: Value, *, secrets: bool) -> Value:
+    """Return what a template sees: all fields by their names in files.
+
+    Args:
+        value: A model, or a value in one.
+        secrets: Whether secret fields are included. Otherwise they have no value.
     """
-    if isinstance(value, BaseModel):
-        return {
-            info.alias or name: _plain(getattr(value, name), secrets=secrets)
-            if secrets or info.repr
-            else None
-            for name, info in type(value).model_fields.items()
-        }
-    return [_plain(item, secrets=secrets) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_template_value(item, secrets=secrets) for item in value]
+    if not isinstance(value, BaseModel):
+        return value
+    fields: dict[str, Value] = {}
+    for name, info in type(value).model_fields.items():
+        is_shown = secrets or info.repr
+        field_value = _template_value(getattr(value, name), secrets=secrets) if is_shown else None
+        fields[info.alias or name] = field_value
+    return fields

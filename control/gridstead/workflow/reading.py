@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document as one of the language's mappings, with every rule that it breaks by itself.
+"""Reads a mapping of the language from a document, and reports every broken rule of single fields.
 
-A field of the language in a place where it does nothing is a warning: published workflows have
-such, and run.
+A field of the language in a place where it has no effect is a warning, because published workflows
+have such fields and run.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadWorkflow(Generic[M]):
-    """A mapping that breaks no rule by itself.
+    """A mapping that breaks no rule of single fields.
 
     Attributes:
-        model: What it says.
-        warnings: Fields that stand where they do nothing, in the order of the file.
+        model: The mapping.
+        warnings: Misplaced fields, which have no effect, in the order of the file.
     """
 
     model: M
@@ -39,36 +39,35 @@ class ReadWorkflow(Generic[M]):
 def read(
     value: object, prefix: Path, document: Document, model: type[M], *, strict: bool
 ) -> ReadWorkflow[M]:
-    """Return what a value of a document says.
+    """Return a mapping from a value of a document.
 
     Args:
-        value: The mapping.
-        prefix: Its place in the document.
-        document: What it stands in.
-        model: What it should be.
-        strict: Whether a field in the wrong place is an error.
+        value: The mapping as plain values.
+        prefix: The path of the value in the document.
+        document: The document.
+        model: The type of the mapping.
+        strict: Whether a misplaced field is an error.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule; with every broken rule and its line.
+        InvalidWorkflow: If it breaks a rule. The error contains every broken rule with its line.
     """
-    value = _without_nothing(value, prefix)
-    found, details = _validated(value, model)
+    value = _without_null_fields(value, prefix)
+    mapping, details = _validate(value, model)
     places = [detail["loc"] for detail in details if is_misplaced(detail)]
     warnings = [misplaced((*prefix, *place), prefix, document) for place in places]
     if places:
-        found, details = _validated(_without(value, places), model)
-    problems = [
-        *document.problems, *(warnings if strict else ()), *problems_of(details, prefix, document, model)
-    ]  # fmt: skip
-    if found is None or problems:
+        mapping, details = _validate(_without(value, places), model)
+    problems = [*document.problems, *problems_of(details, prefix, document, model)]
+    if strict:
+        problems += warnings
+    if mapping is None or problems:
         raise invalid(problems)
-    return ReadWorkflow(
-        model=found, warnings=tuple(sorted(warnings, key=lambda warning: warning.line or 0))
-    )
+    warnings.sort(key=lambda warning: warning.line or 0)
+    return ReadWorkflow(model=mapping, warnings=tuple(warnings))
 
 
 def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
-    """Return problems, at least one, as an error: in the order of the file, and not very many."""
+    """Return the error for one or more problems, in the order of the file and limited in number."""
     ordered = sorted(problems, key=lambda problem: problem.line or 0)
     shown, more = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
     if more > 0:
@@ -76,45 +75,41 @@ def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
     return InvalidWorkflow(*shown)
 
 
-def _validated(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetails]]:
+def _validate(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetails]]:
     try:
         return model.model_validate(value), []
     except ValidationError as err:
         return None, err.errors(include_url=False)
 
 
-def _without_nothing(value: object, path: Path) -> object:
-    """A field with no value is a field that is not there, in YAML as on the wire. What is too deep
-    is an error.
+def _without_null_fields(value: object, path: Path) -> object:
+    """Return the value without fields that are null, which count as absent in YAML and on the wire.
+
+    Raises:
+        InvalidWorkflow: If the value is nested too deep.
     """
     if len(path) > MAX_DEPTH:
         raise InvalidWorkflow(
             Problem(path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels")
         )
     if isinstance(value, dict):
-        return {
-            key: _without_nothing(item, (*path, key))
-            for key, item in value.items()
-            if item is not None
-        }
+        present = {key: item for key, item in value.items() if item is not None}
+        return {key: _without_null_fields(item, (*path, key)) for key, item in present.items()}
     if isinstance(value, list | tuple):
-        return [_without_nothing(item, (*path, number)) for number, item in enumerate(value)]
+        return [_without_null_fields(item, (*path, number)) for number, item in enumerate(value)]
     return value
 
 
 def _without(value: object, places: Iterable[Path]) -> object:
-    """Return the value without what stands at these places."""
-    gone = set(places)
+    """Return the value without the items at these paths."""
+    removed = set(places)
 
-    def kept(value: object, path: Path) -> object:
+    def copy(value: object, path: Path) -> object:
         if isinstance(value, dict):
-            return {
-                key: kept(item, (*path, key))
-                for key, item in value.items()
-                if (*path, key) not in gone
-            }
+            keys = [key for key in value if (*path, key) not in removed]
+            return {key: copy(value[key], (*path, key)) for key in keys}
         if isinstance(value, list):
-            return [kept(item, (*path, number)) for number, item in enumerate(value)]
+            return [copy(item, (*path, number)) for number, item in enumerate(value)]
         return value
 
-    return kept(value, ())
+    return copy(value, ())

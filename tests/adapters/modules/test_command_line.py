@@ -60,4 +60,4 @@ def test_wrong_argument_is_told_only_where_modules_are_looked_at(run, file, serv
     )
 
     assert code == 65
-    assert "line 3: steps[0].use.args[0].key: is no input of the module: it has WHO" in told
+    assert "line 3: steps[0].use.args[0].key: is not an input of the module: it has WHO" in told

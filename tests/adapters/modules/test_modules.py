@@ -213,7 +213,7 @@ class TestHostileRepositories:
         ],
     )  # fmt: skip
     def test_source_that_is_none(self, source):
-        with pytest.raises(ValueError, match="is no module"):
+        with pytest.raises(ValueError, match="is not a module"):
             ModuleSource.parse(source)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows at random over the whole language, by a seed: quick to make, so that there can be
-thousands.
+"""Random workflows over the whole language, from a seed.
 
-``make check`` and ``make hostile`` draw all of them, ``pytest`` without $GRIDSTEAD_ALL_EXAMPLES the
-first tenth.
+They are created quickly, so that a test can use thousands.
+
+``make check`` and ``make hostile`` use all of them. ``pytest`` without $GRIDSTEAD_ALL_EXAMPLES uses
+the first tenth.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import os
 from tests.unit.workflow.yaml_file import written
 
 HOSTILE = [
-    "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`", "\n#SBATCH --uid=0\n", "a\r\nb", "\\",
-    "'", "''", '"', "$HOME", "~", "-n", "--", "*", "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!",
-    "\x7f", "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
+    "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`",
+    "\n#SBATCH --uid=0\n", "a\r\nb", "\\", "'", "''", '"', "$HOME", "~", "-n", "--", "*",
+    "%%{steps}", "\x1b[31m", "\t", "a,b=c", "'\\''", "$'\\x41'", "!!", "\x7f",
+    "# shellcheck disable=all", "EOF", "}", "%s", "\u2028", "é\x80", " ",
 ]  # fmt: skip
 
 KEYS = [
@@ -49,7 +51,10 @@ URLS = [
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
 SHARE = 1 if os.environ.get("GRIDSTEAD_ALL_EXAMPLES") else 10
-MUCH = 1_000_000  # more than steps at once ever take
+KINDS = [
+    *["run"] * 4, *["steps"] * 2, *["for"] * 2, *["launch"] * 2, "nothing", "use",
+]  # fmt: skip
+HUGE = 1_000_000  # more than steps ever use at the same time
 
 MODULE = """\
 name: Any
@@ -64,29 +69,34 @@ steps:
 
 
 def text_of(_source):
-    """The one module that workflows at random use."""
+    """Return the text of the only module that random workflows use."""
     return MODULE
 
 
 def random_module(random):
-    """A valid module, as the wire has it; its inputs are those of the one above."""
+    """Return a valid module in the wire format, with the inputs of the module above."""
     return _Author(random, containers=True).module()
 
 
 def module_text(module):
-    """The file of a module, in which nothing is a template."""
+    """Return the text of a module without template actions."""
     return written(module).replace("{{", '{{ "{{" }}')
 
 
 def random_step(random):
-    """A step for a job with much of everything; quick to check, as it holds few others."""
+    """Return a step for a job with huge resources. It has few nested steps, so checks are quick."""
     return _Author(random, containers=True).step(
         random.choice([MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH])
     )
 
 
 def random_mapping(random, *, alone=False):
-    """A valid workflow, as the wire has it; alone, it needs neither the network nor containers."""
+    """Return a valid workflow in the wire format.
+
+    Args:
+        random: The source of randomness.
+        alone: Whether the workflow must not need a network or containers.
+    """
     author = _Author(random, containers=not alone)
     return author.workflow() | ({} if alone else author.data())
 
@@ -101,11 +111,11 @@ class _Author:
 
     def workflow(self):
         resources = {
-            "tasks": MUCH,
+            "tasks": HUGE,
             "cpusPerTask": self.number(1, 4),
             "memPerCpu": self.number(1, 64),
         }
-        job = {"resources": resources | self.some(0.2, gpus=lambda: MUCH)}
+        job = {"resources": resources | self.some(0.2, gpus=lambda: HUGE)}
         self.gpus = job["resources"].get("gpus", 0)
         if self.containers and self.random.random() < 0.3:
             self.network = self.name()
@@ -126,67 +136,52 @@ class _Author:
 
     def store(self):
         return {
-            "region": "eu", "bucketUrl": "s3://bucket", "path": f"/{self.name()}", "accessKeyId": "key",
-            "secretAccessKey": "a/b+c=", "endpointUrl": "https://store.example:9000", **self.some(deleteSync=self.flag),
+            "region": "eu", "bucketUrl": "s3://bucket", "path": f"/{self.name()}",
+            "accessKeyId": "key", "secretAccessKey": "a/b+c=",
+            "endpointUrl": "https://store.example:9000",
+            **self.some(deleteSync=self.flag),
         }  # fmt: skip
 
     def steps(self, depth):
-        known, made = [], []
+        handles, drawn = [], []
         for _ in range(self.number(1, 3)):
             step = self.step(depth)
-            if known and self.flag():
-                step["dependsOn"] = [self.random.choice(known).upper()]
+            if handles and self.flag():
+                step["dependsOn"] = [self.random.choice(handles).upper()]
             if self.flag() and "launch" in step:
                 self.handles += 1
                 step["launch"]["handleName"] = f"h{self.handles}"
-                known.append(f"h{self.handles}")
-            made.append(step)
-        return made
+                handles.append(f"h{self.handles}")
+            drawn.append(step)
+        return drawn
 
     def step(self, depth):
-        kinds = [
-            "run",
-            "run",
-            "run",
-            "run",
-            "steps",
-            "steps",
-            "for",
-            "for",
-            "launch",
-            "launch",
-            "nothing",
-            "use",
-        ]
-        kind = self.random.choice(kinds) if depth < MAX_DEPTH else "run"
-        step = self.some(0.3, name=self.name) | self.some(
-            0.2, **{"if": lambda: self.random.choice(CONDITIONS)}
-        )
+        kind = self.random.choice(KINDS) if depth < MAX_DEPTH else "run"
+        step = self.some(0.3, name=self.name)
+        step |= self.some(0.2, **{"if": lambda: self.random.choice(CONDITIONS)})
         if depth < MAX_DEPTH:
-            step |= self.some(
-                0.15,
-                **{
-                    "catch": lambda: self.steps(depth + 1),
-                    "finally": lambda: self.steps(depth + 1),
-                },
-            )
+            inner = dict.fromkeys(("catch", "finally"), lambda: self.steps(depth + 1))
+            step |= self.some(0.15, **inner)
         match kind:
             case "run":
                 step["run"] = self.run()
             case "steps":
                 step["steps"] = self.steps(depth + 1)
             case "for":
-                step["for"] = {
-                    "parallel": self.flag(),
-                    "steps": self.steps(depth + 1),
-                    **self.rounds(),
-                }
+                step["for"] = self.loop(depth)
             case "launch":
                 signal = self.some(signalOnParentStepExit=lambda: self.random.choice([0, 2, 9, 15]))
                 step["launch"] = {"steps": self.steps(depth + 1), **signal}
             case "use":
                 step["use"] = self.use(depth)
         return step
+
+    def loop(self, depth):
+        return {
+            "parallel": self.flag(),
+            "steps": self.steps(depth + 1),
+            **self.iterations(),
+        }
 
     def module(self):
         default = self.some(default=self.text)
@@ -212,44 +207,45 @@ class _Author:
             exportEnvAs=lambda: "OUTER", steps=lambda: [self.step(MAX_DEPTH) for _ in range(2)]
         )
 
-    def rounds(self):
+    def iterations(self):
         if self.flag():
             return {"items": [self.text() for _ in range(self.number(0, 3))]}
         numbers = {"begin": self.number(-1, 1), "end": self.number(-1, 2)}
         return {"range": numbers | self.some(increment=lambda: self.number(-2, 2))}
 
     def run(self):
-        run = {"command": self.text() or "true"}
-        shells = {"shell": lambda: self.random.choice(["/bin/sh", "/bin/bash"])}
-        run |= self.some(0.2, resources=self.taken)
-        run |= self.some(
-            0.3,
-            env=self.env,
-            workDir=lambda: f"/{self.name()}",
-            disableCpuBinding=self.flag,
-            **shells,
-        )
-        run |= self.some(
-            0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int
-        )
+        run = {"command": self.text() or "true"} | self.run_fields()
         if not self.containers:
             return run
-        run |= self.some(0.2, network=lambda: self.random.choice(["host", "slirp4netns", "pasta"]))
+        run |= self.some(
+            0.2,
+            network=lambda: self.random.choice(["host", "slirp4netns", "pasta"]),
+        )
         run |= self.some(
             0.2, dns=lambda: ["1.1.1.1", "::1"], customNetworkInterfaces=self.interfaces
         )
         if self.random.random() < 0.7:
             return run
-        return (
-            run
-            | {"container": self.container()}
-            | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+        run |= {"container": self.container()}
+        return run | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+
+    def run_fields(self):
+        fields = self.some(0.2, resources=self.step_resources)
+        fields |= self.some(
+            0.3,
+            env=self.env,
+            workDir=lambda: f"/{self.name()}",
+            disableCpuBinding=self.flag,
+            shell=lambda: self.random.choice(["/bin/sh", "/bin/bash"]),
+        )
+        return fields | self.some(
+            0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int
         )
 
-    def taken(self):
-        of_tasks = {"gpusPerTask": lambda: self.number(0, 2)} if self.gpus else {}
-        taken = dict.fromkeys(("tasks", "cpusPerTask", "memPerCpu"), lambda: self.number(1, 4))
-        return self.some(**taken, **of_tasks)
+    def step_resources(self):
+        gpus = {"gpusPerTask": lambda: self.number(0, 2)} if self.gpus else {}
+        fields = dict.fromkeys(("tasks", "cpusPerTask", "memPerCpu"), lambda: self.number(1, 4))
+        return self.some(**fields, **gpus)
 
     def container(self):
         container = {"image": self.random.choice(["debian:12", "a/b:C", f"/x{self.name()}.sif"])}
@@ -314,5 +310,5 @@ class _Author:
         return self.random.randint(least, most)
 
     def some(self, chance=0.5, **fields):
-        """Some of these fields, each with a value of its own."""
+        """Return some of these fields, each with a new value."""
         return {name: make() for name, make in fields.items() if self.random.random() < chance}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the workflow language share."""
+"""Fixtures of the workflow tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.unit.workflow.node import Node
 
 @pytest.fixture
 def node(tmp_path):
-    machine = Node(tmp_path)
-    yield machine
-    machine.end()
+    node = Node(tmp_path)
+    yield node
+    node.end()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every field of the language, and where a workflow has it: found by walking the schema, so that
-none is forgotten.
-"""
+"""All fields of the language and their places in a workflow, found by a walk through the schema."""
 
 from __future__ import annotations
 
@@ -14,20 +12,19 @@ ROOTS = (Workflow, Module)
 
 
 def models():
-    """Each mapping of the language once."""
-    found, left = [], list(ROOTS)
-    while left:
-        model = left.pop()
-        if model not in found:
-            found.append(model)
-            left += filter(
-                None, (model_in(field.annotation) for field in model.model_fields.values())
-            )
-    return found
+    """Return each mapping of the language once."""
+    models, remaining = [], list(ROOTS)
+    while remaining:
+        model = remaining.pop()
+        if model not in models:
+            models.append(model)
+            inner = (model_in(field.annotation) for field in model.model_fields.values())
+            remaining += filter(None, inner)
+    return models
 
 
 def fields():
-    """Each field by the name of its mapping and its own, with what it holds."""
+    """Return each field by the names of its mapping and itself."""
     return {
         (name_of(model), field.alias): field
         for model in models()
@@ -36,7 +33,7 @@ def fields():
 
 
 def text_fields():
-    """The fields that hold texts or lists of texts."""
+    """Return the fields of texts or lists of texts."""
     return {key for key, field in fields().items() if _holds_text(field.annotation)}
 
 
@@ -47,37 +44,32 @@ def _holds_text(annotation):
 
 
 def mappings_in(mapping, model=Workflow, path=()):
-    """Each mapping of a workflow or a module: its place, its model and itself."""
+    """Yield the path, the model and the value of each mapping of a workflow or a module."""
     yield path, model, mapping
-    for name, item in mapping.items():
-        inner = model_in(
-            next(field.annotation for field in model.model_fields.values() if field.alias == name)
-        )
-        if inner and isinstance(item, dict):
-            yield from mappings_in(item, inner, (*path, name))
+    annotations = {field.alias: field.annotation for field in model.model_fields.values()}
+    for name, value in mapping.items():
+        inner = model_in(annotations[name])
+        if inner and isinstance(value, dict):
+            yield from mappings_in(value, inner, (*path, name))
         elif inner:
-            for number, one in enumerate(item):
-                yield from mappings_in(one, inner, (*path, name, number))
+            for number, item in enumerate(value):
+                yield from mappings_in(item, inner, (*path, name, number))
 
 
 def places_in(mapping, model=Workflow):
-    """Each value of a workflow or a module that is no mapping, in lists too: its place and its
-    field.
-    """
-    for path, kind, here in mappings_in(mapping, model):
-        for name, item in here.items():
-            if isinstance(item, list):
-                yield from (
-                    ((*path, name, n), (name_of(kind), name))
-                    for n, one in enumerate(item)
-                    if not isinstance(one, dict)
-                )
-            elif not isinstance(item, dict):
-                yield (*path, name), (name_of(kind), name)
+    """Yield the path and the field of each value that is not a mapping, also in lists."""
+    for path, kind, inner in mappings_in(mapping, model):
+        for name, value in inner.items():
+            field = (name_of(kind), name)
+            if isinstance(value, list):
+                numbers = (n for n, item in enumerate(value) if not isinstance(item, dict))
+                yield from (((*path, name, number), field) for number in numbers)
+            elif not isinstance(value, dict):
+                yield (*path, name), field
 
 
-def at(mapping, path):
-    """What stands at a place."""
+def value_at(mapping, path):
+    """Return the value at a path."""
     for part in path:
         mapping = mapping[part]
     return mapping

@@ -36,17 +36,18 @@ def args(**values):
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def workflow(*some, texts=None, **fields):
-    """A workflow of these steps, with its modules."""
+def workflow(*some_steps, texts=None, **fields):
+    """Return a workflow of these steps with its modules."""
     mapping = {
-        "resources": {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 100}, "steps": [command(step) for step in some],
+        "resources": {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 100},
+        "steps": [command(step) for step in some_steps],
         **fields,
-    }  # fmt: skip
+    }
     return from_graphql(
         mapping, modules=MemoryModules({"git.x/a/greet@v1": GREET, **(texts or {})}).text
     )
 
 
-def one(text, *others, **fields):
-    """A workflow that uses a module of this text as its first step."""
+def using(text, *others, **fields):
+    """Return a workflow whose first step uses a module with this text."""
     return workflow(use("git.x/a/m"), *others, texts={"git.x/a/m": HEAD + text}, **fields)

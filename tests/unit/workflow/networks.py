@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps with networks, and stand-ins for what makes these and tunnels.
+"""Steps with networks, and stand-ins for the programs that create networks and tunnels.
 
-The stand-ins keep what they are told; the namespaces they work on are real.
+The stand-ins record their arguments. The network namespaces are real.
 """
 
 from __future__ import annotations
 
 KEY, OTHER = "A" * 43 + "=", "B" * 42 + "E="
-TUNNEL = {
-    "privateKey": KEY, "address": ["10.8.0.2/24", "fd00::2/64"],
-    "peers": [
-        {
-            "publicKey": OTHER, "preSharedKey": KEY, "allowedIPs": ["10.8.0.0/24"], "endpoint": "vpn.example:51820",
-            "persistentKeepalive": 25,
-        }
-    ],
+PEER = {
+    "publicKey": OTHER, "preSharedKey": KEY, "allowedIPs": ["10.8.0.0/24"],
+    "endpoint": "vpn.example:51820", "persistentKeepalive": 25,
 }  # fmt: skip
+TUNNEL = {"privateKey": KEY, "address": ["10.8.0.2/24", "fd00::2/64"], "peers": [PEER]}
 NETWORKS = [
     {"name": "net 1", "gatewayAddress": "10.9.0.1/24"},
     {"name": "b", "gatewayAddress": "10.10.0.1/16"},
 ]
 
 _INTERFACE = r"""
-mkdir -p "$HOME/told" && printf '%s\0' "$@" >"$HOME/told/@NAME@.$$"
+mkdir -p "$HOME/calls" && printf '%s\0' "$@" >"$HOME/calls/@NAME@.$$"
 echo "$$" >>"$HOME/helpers"
 inside=(nsenter --target "$pid" --user --net --preserve-credentials)
 "${inside[@]}" -- /bin/bash -c 'ip link add net0 type veth peer name other &&
@@ -34,7 +30,7 @@ SLIRP4NETNS = "#!/bin/bash\npid=${@: -2:1}" + _INTERFACE.replace("@NAME@", "slir
 PASTA = "#!/bin/bash\npid=${!#}" + _INTERFACE.replace("@NAME@", "pasta")
 
 WG_QUICK = r"""#!/bin/bash
-# wg-quick up FILE: root of the namespace makes the interface that the file is named after.
+# wg-quick up FILE: the root user of the namespace creates the interface with the name of the file.
 [[ $1 == up && $(id -u) == 0 ]] || exit 2
 name=$(basename "$2" .conf)
 stat -c %a "$2" >"$HOME/mode"
@@ -55,7 +51,7 @@ esac
 
 BORE = r"""#!/bin/bash
 read -r token
-mkdir -p "$HOME/told" && printf '%s\0' "$@" "$token" >"$HOME/told/bore.$$"
+mkdir -p "$HOME/calls" && printf '%s\0' "$@" "$token" >"$HOME/calls/bore.$$"
 echo "$$" >>"$HOME/helpers"
 echo "URL: https://route.example" >&2
 exec sleep 1000
@@ -63,7 +59,7 @@ exec sleep 1000
 
 
 def step(command, *interfaces, network="slirp4netns", **fields):
-    """A step in a network of its own with these interfaces."""
+    """Return a step in a network namespace with these interfaces."""
     return {
         "run": {
             "command": command,
@@ -75,30 +71,31 @@ def step(command, *interfaces, network="slirp4netns", **fields):
 
 
 def end(name, address):
-    """An end of a virtual network."""
+    """Return an interface in a virtual network."""
     return {"vnet": {"name": name, "address": address}}
 
 
 def install(node):
-    """Put all of them on a node."""
+    """Install all stand-ins on a node."""
     for name, text in {
         "slirp4netns": SLIRP4NETNS, "pasta": PASTA, "wg-quick": WG_QUICK, "wg": WG, "bore": BORE,
     }.items():  # fmt: skip
         node.add(name, text)
 
 
-def told(node, name):
-    """The words that each of one kind was started with."""
-    return [file.read_text().split("\0")[:-1] for file in sorted(node.home.glob(f"told/{name}.*"))]
+def calls(node, name):
+    """Return the arguments of each call of a stand-in."""
+    files = sorted(node.home.glob(f"calls/{name}.*"))
+    return [file.read_text().split("\0")[:-1] for file in files]
 
 
 def tunnels(node):
-    """The tunnels that were opened: name and configuration."""
+    """Return the name and the configuration of each opened tunnel."""
     files = sorted(node.home.glob("tunnel.*"))
     return [(file.name.split(".")[2], file.read_text()) for file in files]
 
 
 def helpers(node):
-    """Processes that were started and have to be gone."""
+    """Return the processes of stand-ins, which must have ended after the job."""
     file = node.home / "helpers"
     return [int(line) for line in file.read_text().split()] if file.exists() else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for a compute node: a home, a private /tmp, caches, srun and the log writer."""
+"""A stand-in for a compute node: a home, a private /tmp, caches, srun and a log writer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gridstead.workflow.render import ScriptPaths, render, secrets_of
 NAME = "0x" + "07" * 32
 
 SRUN = r"""#!/bin/bash
-# Records its arguments, takes its options away and runs the rest, once per task, after the prolog. A signal is the
-# task's to bear.
+# Records its arguments, removes its options and runs the rest after the prolog, once per task. The
+# task handles signals.
 printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
 tasks=1
 while [[ $1 == --* ]]; do
@@ -28,7 +28,7 @@ while [[ $1 == --* ]]; do
   shift
 done
 trap : HUP INT QUIT USR1 USR2 TERM
-exec 3>&2 2>/dev/null # bash tells of signals here
+exec 3>&2 2>/dev/null # bash prints messages about signals here
 for ((SLURM_PROCID = 0; SLURM_PROCID < tasks; SLURM_PROCID++)); do
   export SLURM_PROCID SLURM_NTASKS=$tasks SLURM_LAUNCH_NODE_IPADDR=${NODE_IPADDR:-192.0.2.1}
   "$@" 2>&3 3>&- || code=$?
@@ -37,15 +37,17 @@ exit "${code:-0}"
 """
 
 RECORDER = r"""
-# Records its arguments and its environment as they are, whatever they are.
+# Records its arguments and its environment as bytes.
 import os, sys
 number = sum(name.startswith("srun.") for name in os.listdir(home))
-open(f"{home}/env.{number}", "wb").write(b"\0".join(b"=".join(pair) for pair in os.environb.items()))
-open(f"{home}/srun.{number}", "wb").write(b"".join(os.fsencode(word) + b"\0" for word in sys.argv[1:]))
+variables = b"\0".join(b"=".join(pair) for pair in os.environb.items())
+open(f"{home}/env.{number}", "wb").write(variables)
+words = b"".join(os.fsencode(word) + b"\0" for word in sys.argv[1:])
+open(f"{home}/srun.{number}", "wb").write(words)
 """
 
 WRITER = r"""#!/bin/bash
-# Keeps what it was told and what it was given, and says when it ended.
+# Records its access file and its input, and the time of its end.
 cp "$1" "$HOME/access"
 stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
 tee "$HOME/log.stderr" <&"$2" &
@@ -69,7 +71,7 @@ STORE = {
 
 
 def workflow(*steps, tasks=4, **fields):
-    """A workflow of these steps, each a mapping; a text is a command."""
+    """Return a workflow of these steps. A step is a mapping, or a text that is its command."""
     return from_graphql(
         {
             "resources": {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": 100},
@@ -80,17 +82,17 @@ def workflow(*steps, tasks=4, **fields):
 
 
 def command(step):
-    """A step of a text."""
+    """Return a step that runs a text, or the step itself."""
     return {"run": {"command": step}} if isinstance(step, str) else step
 
 
-def steps(*some):
-    """Steps for a list within a step."""
-    return [command(step) for step in some]
+def steps(*some_steps):
+    """Return a list of steps."""
+    return [command(step) for step in some_steps]
 
 
 def wait_for(condition):
-    """Return when the condition holds; fail after ten seconds."""
+    """Wait until the condition holds; fail after ten seconds."""
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
@@ -98,7 +100,7 @@ def wait_for(condition):
 
 
 RCLONE = r"""#!/bin/bash
-# Plays a store whose buckets are folders; keeps what it was told.
+# A store whose buckets are folders. Records its arguments and its configuration.
 printf '%s\n' "$*" >>"$HOME/rclone"
 stat -c %a "$2" >>"$HOME/rclone-modes"
 cp "$2" "$HOME/rclone.conf"
@@ -108,8 +110,8 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# A process that another thread starts has the files that are being written open until it becomes
-# its program, and nobody can execute them meanwhile.
+# Held while a file is written. A child that another thread forks has the file open until it executes
+# its program, and meanwhile the file cannot be executed.
 STARTING = threading.Lock()
 
 
@@ -136,35 +138,39 @@ class Node:
         (self.bin / name).chmod(0o755)
 
     def start(self, workflow, *, text=None, **environment):
+        """Start the script of a workflow as Slurm does, whatever signals this process ignores."""
         script = self.root / "script"
-        secrets = {**SECRETS, **secrets_of(workflow)}
         with STARTING:
             script.write_text(text or render(workflow, site=self.site))
             script.chmod(0o700)
-            job = self._popen(script, {**secrets, **environment})
+            job = self._popen(script, {**SECRETS, **secrets_of(workflow), **environment})
         self.running.append(job)
         return job
 
     def _popen(self, script, environment):
+        base = {
+            "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
+            "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE",
+        }  # fmt: skip
         return subprocess.Popen(
-            ["env", "--default-signal", script],  # as Slurm starts it, though our own shell may ignore some
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            cwd=self.home, start_new_session=True,
-            env={
-                "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
-                "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE", **environment,
-            },
-        )  # fmt: skip
+            ["env", "--default-signal", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            cwd=self.home,
+            start_new_session=True,
+            env={**base, **environment},
+        )
 
     def end(self):
-        """Kill what still runs, with all that it started."""
+        """Kill running jobs with all their processes."""
         for job in self.running:
             if job.returncode is None:
                 os.killpg(job.pid, signal.SIGKILL)
                 job.communicate()
 
     def run(self, workflow, *, text=None, patience_s=60, **environment):
-        """Run to the end; return exit code and output. What takes longer is killed."""
+        """Run a job to its end and return its exit code and output. A job that hangs is killed."""
         job = self.start(workflow, text=text, **environment)
         try:
             output, _ = job.communicate(timeout=patience_s)
@@ -174,12 +180,11 @@ class Node:
 
     @property
     def calls(self) -> list[list[str]]:
-        """Arguments of each call of srun."""
-        return [
-            path.read_bytes().decode().split("\0")[:-1] for path in sorted(self.home.glob("srun.*"))
-        ]
+        """Return the arguments of each call of srun."""
+        files = sorted(self.home.glob("srun.*"))
+        return [file.read_bytes().decode().split("\0")[:-1] for file in files]
 
     @property
     def left(self) -> list[Path]:
-        """Files that should be gone after a job."""
+        """Return the files that a job should have removed."""
         return [*(self.root / "tmp").iterdir(), *(self.root / "cache").glob("shared/*/*")]

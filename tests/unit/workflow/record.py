@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write what is made from the code: scripts of the examples and the reference page. Look at the
-difference first.
+"""Write the generated files: the scripts of the examples and the reference page.
+
+Read the difference before a commit.
 """
 
 from __future__ import annotations

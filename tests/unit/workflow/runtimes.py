@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for container runtimes: they keep what they are told and run the command on the host."""
+"""Stand-ins for container runtimes: they record their arguments and run the command on the host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import sys
 APPTAINER = r"""
 import json, os, sys
 words = sys.argv[1:]
-record = {"words": words, "access": {k: v for k, v in os.environ.items() if k.startswith("APPTAINER_DOCKER")}}
-inside = {k[len("APPTAINERENV_"):]: v for k, v in os.environ.items() if k.startswith("APPTAINERENV_")}
+access = {k: v for k, v in os.environ.items() if k.startswith("APPTAINER_DOCKER")}
+record = {"words": words, "access": access}
+prefix = "APPTAINERENV_"
+inside = {k[len(prefix):]: v for k, v in os.environ.items() if k.startswith(prefix)}
 record["inside"] = inside
 with open(home + "/apptainer", "a") as file:
     file.write(json.dumps(record) + "\n")
@@ -54,9 +56,10 @@ elif kind == "create":
     assert os.path.exists(words[2]), words
     os.makedirs(os.environ["ENROOT_DATA_PATH"] + "/" + words[1] + "/etc")
 elif kind == "start":
-    # A line of the environment is a variable: what stands behind a line's end is another.
+    # Each line of the environment is a variable, so a value with a line end is two variables.
     kept, conf = {"PATH": os.environ["PATH"]}, None
-    assert os.environ["ENROOT_RUNTIME_PATH"].endswith("/run") and "ENROOT_ROOTFS_WRITABLE" not in os.environ
+    assert os.environ["ENROOT_RUNTIME_PATH"].endswith("/run")
+    assert "ENROOT_ROOTFS_WRITABLE" not in os.environ
     while words[0].startswith("--"):
         option = words.pop(0)
         if option in ("--mount", "--env", "--conf"):
@@ -72,19 +75,22 @@ elif kind == "start":
         entry = "env -0" if words == ["environment"] else 'echo entry point: "$@"'
         local = f"if [ -s {root}/etc/rc.local ]; then . {root}/etc/rc.local; fi; "
         os.execve("/bin/sh", ["sh", "-c", local + entry, "rc", *words], kept)
-    # Enroot reads the function with bash and gives its text to the image's own shell.
-    text = subprocess.run(["bash", "-c", conf + "declare -f rc"], capture_output=True, text=True, check=True).stdout
-    os.execve("/bin/sh", ["sh", "-c", text.replace("rc ()", "rc()") + 'rc "$@"', "rc", *words], kept)
+    # Enroot reads the function with bash and passes its text to the shell of the image.
+    declare = ["bash", "-c", conf + "declare -f rc"]
+    text = subprocess.run(declare, capture_output=True, text=True, check=True).stdout
+    script = text.replace("rc ()", "rc()") + 'rc "$@"'
+    os.execve("/bin/sh", ["sh", "-c", script, "rc", *words], kept)
 """
 
 
 def install(node, name, text):
-    """Put a runtime on the node."""
+    """Install a runtime on the node."""
     node.add(name, f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{text}")
 
 
-def told(node, name, kind):
-    """What the runtime was told, each time that it was asked for this."""
+def calls(node, name, kind):
+    """Return the recorded calls of a runtime with this subcommand."""
     file = node.home / name
-    records = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    lines = file.read_text().splitlines() if file.exists() else []
+    records = [json.loads(line) for line in lines]
     return [record for record in records if kind in record["words"][:2]]

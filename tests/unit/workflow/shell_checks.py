@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What two programs that know the shell say of scripts. A machine without them fails the test."""
+"""Checks of scripts with bash and shellcheck. A test fails if one of them is missing."""
 
 from __future__ import annotations
 
 import subprocess
 
 
-def bash_complaints(scripts):
-    """What bash says of the grammar of the files."""
+def bash_errors(scripts):
+    """Return the syntax errors that bash reports for the files."""
     check = 'for script; do bash -n "$script" || exit; done'
-    done = subprocess.run(
-        ["bash", "-c", check, "bash", *scripts], capture_output=True, text=True, check=False
-    )
-    return done.stderr or done.returncode
+    command = ["bash", "-c", check, "bash", *scripts]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    return completed.stderr or completed.returncode
 
 
 def shellcheck(*scripts):
-    """What shellcheck says of the files."""
-    return subprocess.run(
-        ["shellcheck", *scripts], capture_output=True, text=True, check=False
-    ).stdout
+    """Return the messages of shellcheck for the files."""
+    command = ["shellcheck", *scripts]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

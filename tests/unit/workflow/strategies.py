@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows at random, with hostile text in every field that takes text."""
+"""Strategies for random workflows with hostile text in every text field."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ anything = st.recursive(
 
 
 def refusal(act, *arguments):
-    """The problems that an act tells, none if it succeeds; every other error is the test's failure."""
+    """Return the problems of an InvalidWorkflow that a call raises. Empty if the call succeeds."""
     try:
         act(*arguments)
     except InvalidWorkflow as err:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that several steps take part in."""
+"""Rules that concern several steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.unit.workflow.node import steps, workflow
 from tests.unit.workflow.strategies import refusal
 
 
-def problems(*some, **fields):
-    return [str(problem) for problem in refusal(lambda: workflow(*some, **fields))]
+def problems(*some_steps, **fields):
+    return [str(problem) for problem in refusal(lambda: workflow(*some_steps, **fields))]
 
 
 def loop(number, *body):
@@ -29,7 +29,7 @@ def taking(tasks):
     [
         (
             {"run": {"command": "x"}, "steps": steps("y")},
-            "steps[0]: has both steps and run; a step is one of them",
+            "steps[0]: has both steps and run; only one of them is allowed",
         ),
         (
             {"for": {"parallel": True, "steps": steps("y")}},
@@ -53,20 +53,23 @@ def taking(tasks):
         ),
         (
             launch("x", handle="a-b"),
-            "steps[0].launch.handleName: is not a handle: letters, digits and _; it is 'a-b'",
+            "steps[0].launch.handleName: is not a handle: A-Z, a-z, 0-9 and _; it is 'a-b'",
         ),
         (
             {"launch": {"signalOnParentStepExit": 99, "steps": steps("x")}},
-            "steps[0].launch.signalOnParentStepExit: must be a signal, 1 to 31, or 0 for none; it is 99",
+            (
+                "steps[0].launch.signalOnParentStepExit: "
+                "must be a signal, 1 to 31, or 0 for none; it is 99"
+            ),
         ),
         (
             {"if": "a\0b"},
-            "steps[0].if: holds a character that no program can be given; it is 'a�b'",
+            "steps[0].if: contains a character that cannot be passed to a program; it is 'a�b'",
         ),
         ({"if": "x" * 5000}, "steps[0].if: has more than 4096 characters: 5000"),
         (
             {"dependsOn": ["a"]},
-            "steps[0].dependsOn[0]: is the handle of no step that is launched before",
+            "steps[0].dependsOn[0]: is not the handle of an earlier launched step",
         ),
     ],
 )
@@ -74,25 +77,26 @@ def test_rules_of_a_step(step, expected):
     assert problems(step) == [expected]
 
 
-def test_steps_at_once_have_to_fit_into_the_job():
+def test_parallel_iterations_must_fit_into_the_job():
+    together = "steps[0].for: its 5 parallel iterations together need"
     assert problems(loop(4, "x")) == []
     assert problems(loop(5, "x")) == [
-        "steps[0].for: its 5 parallel rounds together take 5 CPU threads, more than the 4 of the job",
-        "steps[0].for: its 5 parallel rounds together take 500 MB of memory, more than the 400 of the job",
+        f"{together} 5 CPU threads, but the job has 4",
+        f"{together} 500 MB of memory, but the job has 400",
     ]
 
 
-def test_gpus_of_steps_at_once_have_to_fit_into_the_job():
+def test_the_gpus_of_parallel_iterations_must_fit_into_the_job():
     body = {"run": {"command": "x", "resources": {"gpusPerTask": 1}}}
     resources = {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 2}
 
     assert problems(loop(2, body), resources=resources) == []
     assert problems(loop(3, body), resources=resources) == [
-        "steps[0].for: its 3 parallel rounds together take 3 GPUs, more than the 2 of the job"
+        "steps[0].for: its 3 parallel iterations together need 3 GPUs, but the job has 2"
     ]
 
 
-def test_loops_one_after_the_other_need_no_more_than_a_round():
+def test_a_sequential_loop_needs_the_resources_of_one_iteration():
     sequential = {
         "for": {"parallel": False, "range": {"begin": 1, "end": 1000}, "steps": steps(taking(4))}
     }
@@ -100,70 +104,60 @@ def test_loops_one_after_the_other_need_no_more_than_a_round():
     assert problems(sequential, sequential) == []
 
 
-def test_loops_in_loops_multiply():
+def test_nested_parallel_loops_multiply():
     assert problems(loop(2, loop(2, "x"))) == []
-    assert problems(loop(2, loop(3, "x")))[0].startswith(
-        "steps[0].for: its 2 parallel rounds together take 6 CPU"
-    )
-    assert problems(loop(2, loop(5, "x")))[0].startswith(
-        "steps[0].for.steps[0].for: its 5 parallel rounds"
-    )
+    outer, *_ = problems(loop(2, loop(3, "x")))
+    assert outer.startswith("steps[0].for: its 2 parallel iterations together need 6 CPU")
+    inner, *_ = problems(loop(2, loop(5, "x")))
+    assert inner.startswith("steps[0].for.steps[0].for: its 5 parallel iterations")
 
 
-def test_launched_steps_take_their_part_until_they_are_awaited():
+def test_launched_steps_use_resources_until_a_step_waits_for_them():
     wait = {"dependsOn": ["a"], **taking(4)}
 
     assert problems(launch(taking(2), handle="a"), taking(2), wait) == []
-    found = problems(launch(taking(2), handle="a"), taking(3))
-    assert found[0].startswith(
-        "steps[1]: with what was launched before and still runs, it takes 5 CPU threads"
+    first, *_ = problems(launch(taking(2), handle="a"), taking(3))
+    assert first.startswith(
+        "steps[1]: with earlier launched steps that still run, it needs 5 CPU threads"
     )
     assert problems({"steps": steps(launch(taking(4)))}, taking(4)) == []
 
 
-def test_too_large_step_is_told_once():
+def test_a_step_that_is_too_large_is_reported_once():
     assert len(problems(loop(2, launch({"run": {"command": "x", "resources": {"tasks": 5}}})))) == 2
 
 
-def test_handle_is_known_in_its_list_and_in_those_within():
-    known = launch("x", handle="A")
+def test_a_handle_is_known_in_its_list_and_in_nested_lists():
+    launched = launch("x", handle="A")
     wait = {"dependsOn": ["a"]}
+    nested = {"steps": steps(wait)}
+    loop_of_wait = {"for": {"parallel": False, "items": [], "steps": [wait]}}
 
-    assert (
-        problems(
-            known,
-            wait,
-            {"steps": steps(wait)},
-            {"for": {"parallel": False, "items": [], "steps": [wait]}},
-        )
-        == []
-    )
-    assert problems({"steps": steps(known)}, wait) == [
-        "steps[1].dependsOn[0]: is the handle of no step that is launched before"
+    assert problems(launched, wait, nested, loop_of_wait) == []
+    assert problems({"steps": steps(launched)}, wait) == [
+        "steps[1].dependsOn[0]: is not the handle of an earlier launched step"
     ]
 
 
 @pytest.mark.parametrize(
     "around", [lambda step: loop(1, step), launch, lambda step: {**launch("x"), "catch": [step]}]
 )
-def test_handle_cannot_be_waited_for_from_a_branch_beside(around):
+def test_a_parallel_step_cannot_wait_for_an_outer_handle(around):
     (problem,) = problems(launch("x", handle="a"), around({"dependsOn": ["a"]}))
 
-    assert problem.endswith(
-        "is launched outside of this parallel loop or launch; the step around it can wait for it"
-    )
+    assert "is launched outside this parallel loop or launch" in problem
 
 
-def test_handle_stands_once():
+def test_a_duplicate_handle_is_refused():
     assert problems(launch("x", handle="a"), launch("x", handle="A")) == [
-        "steps[1].launch.handleName: is the handle of another step already"
+        "steps[1].launch.handleName: is already the handle of another step"
     ]
 
 
-def test_bounds_of_the_whole():
+def test_the_number_of_steps_and_of_parallel_iterations_is_limited():
     assert problems({"steps": steps(*["x"] * 250)}, *[{"steps": steps(*["x"] * 250)}] * 4) == [
-        "steps: has 1255 steps in all, more than 1024"
+        "steps: has 1255 steps in total, more than 1024"
     ]
     assert problems(loop(2000, {}), tasks=4) == [
-        "steps[0].for: has 2000 parallel rounds, more than 1024"
+        "steps[0].for: has 2000 parallel iterations, more than 1024"
     ]

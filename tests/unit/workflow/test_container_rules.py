@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of containers, and how it is told that one is broken."""
+"""Rules of containers and their messages."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DEBIAN = {"image": "debian:12"}
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"image": "Debian"}, "container.image: is no image"),
-        ({"image": "a b"}, "container.image: is no image"),
-        ({"image": "a:b c"}, "container.image: is no image"),
-        ({"image": "/a\nb"}, "container.image: is no path"),
-        ({"image": "a", "registry": "http://x"}, "container.registry: is no registry"),
-        ({"image": "a", "registry": "x/y"}, "container.registry: is no registry"),
+        ({"image": "Debian"}, "container.image: is not an image"),
+        ({"image": "a b"}, "container.image: is not an image"),
+        ({"image": "a:b c"}, "container.image: is not an image"),
+        ({"image": "/a\nb"}, "container.image: is not the path of an image"),
+        ({"image": "a", "registry": "http://x"}, "container.registry: is not a registry"),
+        ({"image": "a", "registry": "x/y"}, "container.registry: is not a registry"),
         (
             {"image": "a", "username": "x"},
             "container: needs both username and password, or neither",
         ),
         (
             {"image": "a", "username": "x", "password": "a\nb"},
-            "container.password: holds a character",
+            "container.password: contains a character",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "a", "containerDir": "/b"}]},
@@ -35,15 +35,15 @@ DEBIAN = {"image": "debian:12"}
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a:b", "containerDir": "/b"}]},
-            "hostDir: holds a character",
+            "hostDir: contains a character",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a b", "containerDir": "/b"}]},
-            "hostDir: holds a character",
+            "hostDir: contains a character",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b "}]},
-            "containerDir: holds a character",
+            "containerDir: contains a character",
         ),
         (
             {"image": "a", "mounts": [{"hostDir": "/a", "containerDir": "/b", "options": "x"}]},
@@ -51,7 +51,7 @@ DEBIAN = {"image": "debian:12"}
         ),
     ],
 )
-def test_rules(fields, expected):
+def test_an_invalid_container_is_refused(fields, expected):
     (problem,) = refusal(lambda: workflow({"run": {"command": "x", "container": fields}}))
 
     assert expected in str(problem)
@@ -60,30 +60,30 @@ def test_rules(fields, expected):
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
-        ({"command": ""}, "has an empty command, which only a container can have"),
+        ({"command": ""}, "has an empty command, which is allowed only in a container"),
         (
             {"command": "x", "shell": "ENTRYPOINT"},
-            "has the shell ENTRYPOINT, which only a container can have",
+            "has the shell ENTRYPOINT, which is allowed only in a container",
         ),
         (
             {"command": "x", "shell": "/bin/ash"},
-            "has the shell /bin/ash, which only a container can have",
+            "has the shell /bin/ash, which is allowed only in a container",
         ),
         (
             {"command": "x", "mapUid": 5, "container": DEBIAN},
-            "maps to another user than 0, which a container cannot",
+            "maps to a user other than 0, which a container does not support",
         ),
         (
             {"command": "'x", "shell": "ENTRYPOINT", "container": DEBIAN},
-            "has a command whose quotes do not end",
+            "has a command with an unclosed quote",
         ),
     ],
 )
-def test_what_only_a_container_can_have(run, expected):
+def test_fields_that_depend_on_a_container_are_checked(run, expected):
     assert [problem.reason for problem in refusal(lambda: workflow({"run": run}))] == [expected]
 
 
-def test_password_is_not_shown():
+def test_the_repr_of_a_workflow_has_no_password():
     job = workflow(
         {"run": {"command": "x", "container": {**DEBIAN, "username": "me-at", "password": "hush"}}}
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions, loops and handlers, as the rendered script runs them."""
+"""Conditions, loops and handlers in the rendered script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridstead.workflow.parse import from_graphql
 
 
 class TestLists:
-    def test_steps_in_a_step_run_in_order_and_the_first_that_fails_ends_all(self, node):
+    def test_nested_steps_run_in_order_until_one_fails(self, node):
         inner = {
             "steps": steps(
                 "echo one", {"steps": steps("echo two", "exit 7", "echo never")}, "echo never"
@@ -26,7 +26,7 @@ class TestLists:
         assert node.run(workflow("echo zero", inner, "echo never")) == (7, "zero\none\ntwo\n")
         assert node.left == []
 
-    def test_step_of_nothing_does_nothing(self, node):
+    def test_an_empty_step_does_nothing(self, node):
         assert node.run(workflow({"name": "nothing"}, "echo one")) == (0, "one\n")
 
 
@@ -34,12 +34,14 @@ class TestCondition:
     @pytest.mark.parametrize(
         ("condition", "holds"),
         [
-            ("1 -eq 1", True), ("1 -eq 2", False), ("$A = 'x y'", True), ('"$A" == "x y" && -n $B', False),
-            ("-f there", True), ("$(cat there) = 5", True), ("$A =~ ^x", True), ("! -e there", False),
+            ("1 -eq 1", True), ("1 -eq 2", False), ("$A = 'x y'", True),
+            ('"$A" == "x y" && -n $B', False),
+            ("-f there", True), ("$(cat there) = 5", True), ("$A =~ ^x", True),
+            ("! -e there", False),
             ("1 -eq 1\n", True), ("$SEEN = later", True), ("$UNSET -eq 0", True),
         ],
     )  # fmt: skip
-    def test_step_runs_if_the_condition_holds(self, node, condition, holds):
+    def test_a_step_runs_if_its_condition_is_true(self, node, condition, holds):
         first = 'echo 5 >there; echo SEEN=later >>"$DEEPSQUARE_ENV"'
         job = workflow(
             first,
@@ -52,7 +54,7 @@ class TestCondition:
     @pytest.mark.parametrize(
         "condition", ["a b", "1 -eq", "]]", "(", "'", "# ", "; exit 0", "]] ; exit 3; [["]
     )
-    def test_condition_that_is_none_fails_the_step_and_says_which(self, node, condition):
+    def test_an_invalid_condition_fails_the_step_with_a_message(self, node, condition):
         step = {"if": condition, "run": {"command": "echo yes"}}
         job = workflow("true", {"finally": steps(step)}, "echo never")
         code, output = node.run(job)
@@ -63,12 +65,12 @@ class TestCondition:
         assert "gridstead: could not evaluate the condition of step 2 finally 1\n" in output
         assert node.left == []
 
-    def test_condition_changes_nothing_of_the_job(self, node):
+    def test_a_condition_does_not_change_variables_of_the_job(self, node):
         job = workflow({"if": "${storage:=/} = / || $(cd /) = '' ", "run": {"command": "pwd"}})
 
         assert node.run(job)[1].startswith(str(node.root))
 
-    def test_handlers_of_a_skipped_step_are_skipped(self, node):
+    def test_the_handlers_of_a_skipped_step_do_not_run(self, node):
         job = workflow(
             {
                 "if": "1 -eq 2",
@@ -82,7 +84,7 @@ class TestCondition:
 
 
 class TestLoop:
-    def test_loop_goes_through_its_items_in_order_and_any_text_is_one(self, node):
+    def test_a_loop_runs_for_each_item_in_order_with_any_text(self, node):
         items = ["a b", "", "$HOME", "it's", "x\ny", "*", "$(touch owned)", "\x1b", "#", "-n"]
         job = workflow(
             {"for": {"parallel": False, "items": items, "steps": steps('printf "<%s>" "$item"')}}
@@ -94,20 +96,22 @@ class TestLoop:
     @pytest.mark.parametrize(
         ("numbers", "expected"),
         [
-            ({"begin": 0, "end": 3}, "0 1 2 3 "), ({"begin": 1, "end": 6, "increment": 2}, "1 3 5 "),
-            ({"begin": 2, "end": 0, "increment": -1}, "2 1 0 "), ({"begin": 1, "end": 2, "increment": 0}, "1 2 "),
+            ({"begin": 0, "end": 3}, "0 1 2 3 "),
+            ({"begin": 1, "end": 6, "increment": 2}, "1 3 5 "),
+            ({"begin": 2, "end": 0, "increment": -1}, "2 1 0 "),
+            ({"begin": 1, "end": 2, "increment": 0}, "1 2 "),
             ({"begin": 3, "end": 0}, ""), ({"begin": -1, "end": -1}, "-1 "),
         ],
     )  # fmt: skip
-    def test_range_has_both_its_ends(self, node, numbers, expected):
+    def test_a_range_includes_both_ends(self, node, numbers, expected):
         job = workflow(
             {"for": {"parallel": False, "range": numbers, "steps": steps('printf "%s " "$index"')}}
         )
 
         assert node.run(job)[1] == expected
 
-    def test_loop_in_a_loop_has_both_variables(self, node):
-        """The reference ran the inner body for all later rounds of the outer loop."""
+    def test_a_nested_loop_has_the_variables_of_both_loops(self, node):
+        """The reference implementation repeated the inner body in later outer iterations."""
         inner = {
             "for": {
                 "parallel": False,
@@ -121,14 +125,14 @@ class TestLoop:
 
         assert node.run(workflow(outer))[1].split() == ["a", "a1", "a2", "b", "b1", "b2"]
 
-    def test_inner_item_stands_over_the_outer_and_both_over_the_jobs(self, node):
+    def test_the_inner_item_hides_the_outer_item_and_the_jobs_variable(self, node):
         inner = {"for": {"parallel": False, "items": ["x"], "steps": steps('echo "$item"')}}
         outer = {"for": {"parallel": False, "items": ["a"], "steps": steps(inner, 'echo "$item"')}}
         job = workflow(outer, 'echo "$item"', env=[{"key": "item", "value": "job"}])
 
         assert node.run(job)[1].split() == ["x", "a", "job"]
 
-    def test_round_that_fails_ends_a_loop(self, node):
+    def test_a_failed_iteration_ends_the_loop(self, node):
         loop = {
             "for": {
                 "parallel": False,
@@ -139,17 +143,21 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo never")) == (1, "1\n")
 
-    def test_rounds_of_a_parallel_loop_run_at_once(self, node):
-        """Each round waits for a sign of the other."""
-        meet = 'touch "$item"; other=$([ "$item" = a ] && echo b || echo a); while [ ! -e $other ]; do sleep 0.02; done'
-        job = workflow(
-            {"for": {"parallel": True, "items": ["a", "b"], "steps": steps(meet)}}, "echo met"
+    def test_the_iterations_of_a_parallel_loop_run_at_the_same_time(self, node):
+        """Each iteration waits for a file of the other."""
+        meet = (
+            'touch "$item"; other=$([ "$item" = a ] && echo b || echo a);'
+            " while [ ! -e $other ]; do sleep 0.02; done"
         )
+        loop = {"for": {"parallel": True, "items": ["a", "b"], "steps": steps(meet)}}
 
-        assert node.run(job) == (0, "met\n")
+        assert node.run(workflow(loop, "echo met")) == (0, "met\n")
 
-    def test_rounds_of_a_parallel_loop_all_end_and_the_first_failure_counts(self, node):
-        body = '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6; echo "$index" >>done'
+    def test_all_iterations_of_a_parallel_loop_end_and_the_first_failure_is_the_code(self, node):
+        body = (
+            '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6;'
+            ' echo "$index" >>done'
+        )
         loop = {
             "for": {"parallel": True, "range": {"begin": 0, "end": 3}, "steps": steps(body)},
             "catch": steps("sort done; exit $DEEPSQUARE_ERROR_CODE"),
@@ -157,7 +165,7 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo never")) == (5, "0\n3\n")
 
-    def test_parallel_loop_in_a_parallel_loop(self, node):
+    def test_a_nested_parallel_loop_runs_all_combinations(self, node):
         inner = {
             "for": {
                 "parallel": True,
@@ -169,9 +177,12 @@ class TestLoop:
 
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
 
-    def test_rounds_of_a_cancelled_parallel_loop_get_the_signal_at_once(self, node):
-        """Each round waits for a sign that the other has it too."""
-        met = 'touch "got-$item"; for _ in $(seq 100); do [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
+    def test_a_cancelled_parallel_loop_signals_all_iterations_at_once(self, node):
+        """Each iteration waits for a file that shows that the other has the signal too."""
+        met = (
+            'touch "got-$item"; for _ in $(seq 100); do'
+            ' [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
+        )
         body = f"""
             other=$([ "$item" = a ] && echo b || echo a)
             trap '{met}; exit 9' TERM
@@ -188,7 +199,7 @@ class TestLoop:
         assert (running.returncode, output.count(b"met\n")) == (143, 2)
         assert node.left == []
 
-    def test_loop_over_nothing_is_fine(self, node):
+    def test_a_loop_over_no_items_succeeds(self, node):
         loops = [
             {"for": {"parallel": parallel, "items": [], "steps": steps("echo x")}}
             for parallel in (True, False)
@@ -198,7 +209,7 @@ class TestLoop:
 
 
 class TestHandlers:
-    def test_what_fails_is_caught_with_its_code_and_the_job_goes_on(self, node):
+    def test_a_caught_failure_has_its_code_and_the_job_continues(self, node):
         job = workflow(
             {"run": {"command": "exit 9"}, "catch": steps("echo caught $DEEPSQUARE_ERROR_CODE")},
             'echo "after $DEEPSQUARE_ERROR_CODE"',
@@ -206,7 +217,7 @@ class TestHandlers:
 
         assert node.run(job) == (0, "caught 9\nafter 9\n")
 
-    def test_catch_is_skipped_when_nothing_fails(self, node):
+    def test_catch_does_not_run_without_a_failure(self, node):
         job = workflow(
             {
                 "run": {"command": "true"},
@@ -217,7 +228,7 @@ class TestHandlers:
 
         assert node.run(job) == (0, "0\n")
 
-    def test_catch_may_fail(self, node):
+    def test_a_failed_catch_fails_the_job(self, node):
         job = workflow(
             {"run": {"command": "exit 9"}, "catch": steps("exit 4"), "finally": steps("echo last")},
             "echo no",
@@ -228,7 +239,7 @@ class TestHandlers:
     @pytest.mark.parametrize(
         ("code", "last", "expected"), [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 3)]
     )
-    def test_finally_runs_whatever_happens_and_the_first_failure_counts(
+    def test_finally_always_runs_and_the_first_failure_is_the_code(
         self, node, code, last, expected
     ):
         job = workflow(
@@ -237,7 +248,7 @@ class TestHandlers:
 
         assert node.run(job) == (expected, "last\n")
 
-    def test_handlers_in_handlers(self, node):
+    def test_nested_handlers_run_from_the_inside_out(self, node):
         inner = {
             "run": {"command": "exit 2"},
             "catch": steps("echo inner $DEEPSQUARE_ERROR_CODE; exit 3"),
@@ -253,7 +264,7 @@ class TestHandlers:
 
         assert node.run(job) == (0, "inner 2\nif 2\nouter 3\nof\n")
 
-    def test_cancelled_job_runs_what_comes_last_and_nothing_else(self, node):
+    def test_a_cancelled_job_runs_only_its_finally_steps(self, node):
         body = {
             "run": {"command": "touch started; sleep 20"},
             "catch": steps("echo caught"),
@@ -270,12 +281,12 @@ class TestHandlers:
         output, _ = running.communicate(timeout=20)
 
         assert (running.returncode, output.decode().split()[-2:]) == (143, ["in", "out"])
-        assert len(node.calls) == 1, "Slurm starts nothing more in a job that it ends"
+        assert len(node.calls) == 1, "Slurm starts no tasks in a job that it ends"
         assert b"caught" not in output
         assert b"never" not in output
         assert node.left == []
 
-    def test_job_cancelled_while_the_last_of_a_failed_step_runs_does_not_go_on(self, node):
+    def test_a_job_cancelled_during_the_finally_of_a_failed_step_does_not_continue(self, node):
         body = {"run": {"command": "exit 3"}, "finally": steps("touch started; sleep 20")}
         job = workflow({"steps": steps(body), "catch": steps("echo caught")}, "echo never")
         running = node.start(job)
@@ -291,11 +302,11 @@ class TestHandlers:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_workflows_run_to_their_end_and_their_text_does_nothing(node, seed):
+def test_random_workflows_run_to_their_end_and_their_text_is_not_executed(node, seed):
     node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
     workflow = from_graphql(random_mapping(Random(seed), alone=True), modules=text_of)
 
-    code, output = node.run(workflow)  # of which bash may tell that it was signalled
+    code, output = node.run(workflow)  # bash may print messages about signals
 
     assert code == 0, output
     assert "gridstead" not in output

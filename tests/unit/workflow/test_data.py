@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What input and output may say, and what of it is secret."""
+"""Rules of input and output, and which parts of them are secrets."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ class TestRules:
             ({"input": {"s3": {**STORE, "path": "x"}}}, "input.s3.path: must start with /"),
             (
                 {"input": {"s3": {**STORE, "secretAccessKey": "a\nb"}}},
-                "input.s3.secretAccessKey: holds a character",
+                "input.s3.secretAccessKey: contains a character",
             ),
             (
                 {"input": {"s3": {**STORE, "region": "a%(b)s"}}},
-                "input.s3.region: holds a character",
+                "input.s3.region: contains a character",
             ),
             (
                 {"input": {"s3": {**STORE, "endpointUrl": "https://a/?b"}}},
-                "input.s3.endpointUrl: must be a URL of",
+                "input.s3.endpointUrl: must be the URL of",
             ),
             ({"inputMode": 512}, "inputMode: must be at least 0 and at most 511"),
             (
                 {"continuousOutputSync": True},
-                "workflow: has continuousOutputSync, which needs an output to s3",
+                "workflow: has continuousOutputSync, which requires an output to s3",
             ),
         ],
     )
-    def test_rules(self, fields, expected):
+    def test_an_invalid_place_is_refused(self, fields, expected):
         (problem,) = refusal(lambda: workflow("x", **fields))
 
         assert str(problem).startswith(expected)
 
-    def test_web_counts_where_both_are_given(self):
+    def test_http_is_used_if_both_places_are_given(self):
         both = {"http": {"url": "https://a/b"}, "s3": STORE}
 
         assert "rclone" not in render(workflow("x", input=both, output=both))
 
-    def test_workflow_with_secrets_needs_a_provider_that_can_pass_them(self):
+    def test_a_workflow_with_secrets_is_refused_if_they_cannot_be_passed(self):
         job = workflow("x", input={"s3": STORE})
 
         assert list(secrets_of(job)) == ["GRIDSTEAD_INPUT"]
@@ -67,7 +67,7 @@ class TestRules:
             render(job, secrets_beside=False)
         assert secrets_of(workflow("x", output={"http": {"url": "https://a/b"}})) == {}
 
-    def test_keys_are_not_shown(self):
+    def test_the_repr_of_a_workflow_has_no_keys(self):
         job = workflow(
             "x", input={"s3": STORE}, output={"http": {"url": "https://a/b?very-secret"}}
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of modules: what they make, and what they cannot do."""
+"""Templates of modules: their output and their limits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,24 @@ VALUES = {
         ("a {{- /* nothing */ -}} b", "ab"),
         ("a\n{{- 5 }}\n {{- 6 -}} \n b", "a56b"),
         ('{{ `a}}b` }}{{ "c\\"}}" }}', 'a}}bc"}}'),
-        ("{{ if eq .Job.Resources.Tasks 3 }}a{{ else if gt .Job.Resources.Tasks 3 }}b{{ else }}c{{ end }}d", "bd"),
+        (
+            ("{{ if eq .Job.Resources.Tasks 3 }}a{{ else if gt .Job.Resources.Tasks 3 }}b"
+            "{{ else }}c{{ end }}d"),
+            "bd",
+        ),
         ("{{ if false }}a{{ else if false }}b{{ else if true }}c{{ else }}d{{ end }}", "c"),
         ("{{ range .Step.Use.Steps }}{{ .Name }},{{ end }}", "one,two,"),
-        ("{{ range $i, $s := .Step.Use.Steps }}{{ $i }}{{ $s.Name }}{{ $.Step.Name }};{{ end }}", "0oneit's;1twoit's;"),
+        (
+            "{{ range $i, $s := .Step.Use.Steps }}{{ $i }}{{ $s.Name }}{{ $.Step.Name }};{{ end }}",
+            "0oneit's;1twoit's;",
+        ),
         ("{{ range .Step.Use.Args }}x{{ else }}none{{ end }}", "none"),
         ('{{ range $k, $v := dict "b" 1 "a" 2 }}{{ $k }}{{ $v }}{{ end }}', "a2b1"),
-        ("{{ with .Step.Name }}{{ . | upper }}{{ end }}{{ with .Step.If }}x{{ else }}y{{ end }}", "IT'Sy"),
+        (
+            ("{{ with .Step.Name }}{{ . | upper }}{{ end }}"
+            "{{ with .Step.If }}x{{ else }}y{{ end }}"),
+            "IT'Sy",
+        ),
         ("{{ $x := 1 }}{{ if true }}{{ $x = 2 }}{{ $y := 3 }}{{ end }}{{ $x }}", "2"),
         ("{{ $x := 1 }}{{ if true }}{{ $x := 2 }}{{ end }}{{ $x }}", "1"),
         ('{{ .Step.If | default "d" }}{{ default "d" 5 }}', "d5"),
@@ -49,16 +60,19 @@ VALUES = {
         ('{{ and 1 0 (fail) }}{{ or 0 "x" (fail) }}', "0x"),
         ('{{ not (eq 1 true) }}{{ eq 3 1 2 3 }}{{ le "a" "b" }}', "truetruetrue"),
         ("{{ div -7 2 }} {{ mod -7 2 }} {{ max 1 3 2 }}", "-3 -1 3"),
-        ('{{ list 1 2 | toJson }}{{ join "-" (list 1 2) }}{{ (index .Step.Use.Steps 1).Name }}', "[1, 2]1-2two"),
+        (
+            '{{ list 1 2 | toJson }}{{ join "-" (list 1 2) }}{{ (index .Step.Use.Steps 1).Name }}',
+            "[1, 2]1-2two",
+        ),
         ('{{ true }}{{ nil }}{{ len "abc" }}{{ .Step.Name | squote }}', "true3'it's'"),
         ('{{ "a\\nb" | indent 2 }}', "  a\n  b"),
     ],
 )  # fmt: skip
-def test_what_a_template_makes(template, expected):
+def test_a_template_is_expanded(template, expected):
     assert expand(template, VALUES) == expected
 
 
-def test_steps_of_the_user_among_those_of_the_module():
+def test_steps_of_the_user_are_inserted_into_the_steps_of_the_module():
     template = """\
 steps:
   - name: my step
@@ -76,56 +90,57 @@ steps:
     ("template", "reason"),
     [
         ("x\n{{ .Job", "line 2: template: has an action that does not end"),
-        ("{{ ; }}", "which cannot stand there"),
+        ("{{ ; }}", "where it is not allowed"),
         ("{{ }}", ""),
         ("{{ /* x }}", "has a comment that does not end"),
-        ("{{ end }}", "has an end without a beginning"),
-        ("{{ else }}", "has an else without a beginning"),
-        ("{{ if 1 }}{{ else }}{{ else }}{{ end }}", "has an else without a beginning"),
-        ("{{ range 1 }}{{ else if 1 }}{{ end }}", "behind else"),
+        ("{{ end }}", "has an end without an if or range"),
+        ("{{ else }}", "has an else without an if or range"),
+        ("{{ if 1 }}{{ else }}{{ else }}{{ end }}", "has an else without an if or range"),
+        ("{{ range 1 }}{{ else if 1 }}{{ end }}", "after else"),
         ("{{ if 1 }}", "has no end for if"),
         ("{{ (1 }}", "has a parenthesis that does not end"),
         ("{{ | 1 }}", "has an empty command"),
-        ("{{ 1 2 }}", "gives arguments to what is no function"),
+        ("{{ 1 2 }}", "passes arguments to a value that is not a function"),
         ("{{ $x }}", "has no variable $x"),
         ("{{ $x = 1 }}", "has no variable $x"),
         ("{{ if $x := 1 }}{{ end }}{{ $x }}", "has no variable $x"),
-        ("{{ .Job.None }}", "asks for None, which is not there"),
-        ("{{ .Step.If.X }}", "asks for X, of nothing"),
-        ("{{ .Step }}", "a list or a mapping; toYaml writes such"),
+        ("{{ .Job.None }}", "refers to None, which does not exist"),
+        ("{{ .Step.If.X }}", "refers to X of a value that is nil"),
+        ("{{ .Step }}", "a list or a mapping; use toYaml"),
         ("{{ add 1 .Step }}", "cannot call add"),
         ("{{ index 5 1 }}", "cannot call index"),
         ("{{ div 1 0 }}", "divides by zero"),
-        ('{{ range "x" }}{{ end }}', "ranges over what is no list"),
-        ('{{ printf "%99999999d" 1 }}', "a form that is not offered"),
+        ('{{ range "x" }}{{ end }}', "ranges over a value that is not a list"),
+        ('{{ printf "%99999999d" 1 }}', "a format that is not available"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(template, reason):
-    found = " ".join(map(str, refusal(expand, template, VALUES)))
+def test_an_invalid_template_is_refused_with_its_line(template, reason):
+    problems = " ".join(map(str, refusal(expand, template, VALUES)))
 
-    assert reason in found
-    assert template == "{{ }}" or found
+    assert reason in problems
+    assert template == "{{ }}" or problems
 
 
 @pytest.mark.parametrize(
     "name",
-    ["env", "expandenv", "getHostByName", "include", "tpl", "template", "define", "block", "lookup", "call", "html",
-     "readFile", "now", "uuidv4", "randAlpha", "genPrivateKey", "derivePassword", "osBase", "__class__", "break"],
+    ["env", "expandenv", "getHostByName", "include", "tpl", "template", "define", "block", "lookup",
+     "call", "html", "readFile", "now", "uuidv4", "randAlpha", "genPrivateKey", "derivePassword",
+     "osBase", "__class__", "break"],
 )  # fmt: skip
-def test_functions_of_the_outside_world_are_not_there(name):
+def test_functions_with_side_effects_are_not_available(name):
     (problem,) = refusal(expand, f'{{{{ {name} "HOME" }}}}', VALUES)
 
-    assert f"has the function {name}, which is not offered" in str(problem)
+    assert f"uses the function {name}, which is not available" in str(problem)
 
 
 @pytest.mark.parametrize("name", ["__class__", "__init__", "keys", "items", "mro", "append"])
 @pytest.mark.parametrize(
     "of", [".Job", ".Step.Name", "$.Step.Use.Steps", "1", "(list 1)", "(dict)"]
 )
-def test_members_of_values_are_their_fields_and_nothing_else(of, name):
-    assert refusal(
-        expand, f"{{{{ with {of} }}}}{{{{ .{name} }}}}{{{{ end }}}}{{{{ {of}.{name} }}}}", VALUES
-    )
+def test_python_attributes_are_not_available(of, name):
+    template = f"{{{{ with {of} }}}}{{{{ .{name} }}}}{{{{ end }}}}{{{{ {of}.{name} }}}}"
+
+    assert refusal(expand, template, VALUES)
 
 
 @pytest.mark.parametrize(
@@ -139,30 +154,33 @@ def test_members_of_values_are_their_fields_and_nothing_else(of, name):
         '{{ repeat 99999999999 "x" }}', '{{ indent 99999999999 "x" }}', "{{ until 99999999999 }}",
         '{{ $x := repeat 2000 "x" }}{{ replace "x" $x $x }}', "{{ range 999999999999 }}{{ end }}",
         '{{ $x := repeat 200000 "x" }}{{ join $x (until 1000) }}',
-        "{{ " + "(" * 1000 + "1" + ")" * 1000 + " }}", "{{ .a" + ".a" * 100_000 + " }}", "{{ if 1 }}" * 100_000,
+        "{{ " + "(" * 1000 + "1" + ")" * 1000 + " }}", "{{ .a" + ".a" * 100_000 + " }}",
+        "{{ if 1 }}" * 100_000,
         "{{" * 130_000, "{{ `" * 60_000, "{{ /*" * 50_000, "{{ 1 | " * 30_000,
         "{{ $x := 1 }}" * 20_000 + "{{ mul 9 (mul" * 900,
         "{{ $x := 9 }}" + "{{ $x = mul $x $x }}" * 9,
     ],
     ids=range(20),
 )  # fmt: skip
-def test_work_and_size_are_bounded(template):
+def test_work_and_size_are_limited(template):
     assert refusal(expand, template, VALUES)
 
 
 @pytest.mark.parametrize("call", ["print @", "quote @", "squote @", "printf @"])
-@pytest.mark.parametrize(("times", "reason"), [(4, "would be larger"), (400, "is too much work")])
-def test_a_text_that_would_be_too_large_is_not_even_made(call, times, reason):
+@pytest.mark.parametrize(
+    ("times", "reason"), [(4, "would be larger"), (400, "exceeds the limit of work")]
+)
+def test_a_text_that_would_be_too_large_is_not_created(call, times, reason):
     form = f'"{"%s" * times}" ' if "printf" in call else ""
     template = '{{ $x := repeat 262144 "x" }}{{ ' + call.replace("@", form + "$x " * times) + "}}"
     tracemalloc.start()
     try:
-        told = refusal(expand, template, VALUES)
+        problems = refusal(expand, template, VALUES)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
-    assert reason in str(told)
+    assert reason in str(problems)
     assert peak < 20 * MAX_CHARS
 
 
@@ -170,25 +188,27 @@ def test_a_text_that_would_be_too_large_is_not_even_made(call, times, reason):
     "call",
     ["toYaml $", "toJson $", "eq $ $", "len (toYaml $)", "quote $.Text", "contains $.Text $.Text"],
 )
-def test_what_is_looked_at_is_work_too(call):
-    """Much that makes little again and again: an empty list of a thousand, a comparison, a search."""
+def test_reading_a_large_value_counts_as_work(call):
+    """Each call reads a large value and returns a small one, again and again."""
     values = {"List": [{"name": "", "value": None}] * 1000, "Text": "x" * 100_000}
+    template = f"{{{{ range 30000 }}}}{{{{ $x := {call} }}}}{{{{ end }}}}"
     started = time.process_time()
 
-    told = refusal(expand, f"{{{{ range 30000 }}}}{{{{ $x := {call} }}}}{{{{ end }}}}", values)
+    problems = refusal(expand, template, values)
 
-    assert "is too much work" in str(told)
+    assert "exceeds the limit of work" in str(problems)
     assert time.process_time() - started < 2
 
 
 pieces = st.sampled_from(
-    ["{{", "}}", "{{-", "-}}", ".", ".Step", "$", "$x", ":=", "=", "|", "(", ")", ",", "if", "else", "end", "range",
-     "with", '"', "`", "\\", "/*", "*/", " ", "\n", "1", "-1", "nil", "toYaml", "index", "list", "dict", "until", "get",
-     "hasKey", "first", "join", "printf", "%s", "trunc", "splitList", "keys", "len", "replace"]
+    ["{{", "}}", "{{-", "-}}", ".", ".Step", "$", "$x", ":=", "=", "|", "(", ")", ",", "if", "else",
+     "end", "range", "with", '"', "`", "\\", "/*", "*/", " ", "\n", "1", "-1", "nil", "toYaml",
+     "index", "list", "dict", "until", "get", "hasKey", "first", "join", "printf", "%s", "trunc",
+     "splitList", "keys", "len", "replace"]
 )  # fmt: skip
 
 
 @given(st.lists(st.one_of(pieces, pieces, texts), max_size=30).map("".join))
 @settings(max_examples=500)
-def test_anything_makes_a_text_or_is_told_why_not(template):
+def test_any_template_is_expanded_or_refused(template):
     refusal(expand, "{{ $x := 1 }}" + template, VALUES)

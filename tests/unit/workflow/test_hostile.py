@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows that mean no good, as files and as the wire has them: each is taken, or told what is
-wrong, and no more.
+"""Random faulty workflows, as files and in the wire format. Each is accepted or refused with useful
+messages.
 
-The other half of the ten thousand are requests: tests/adapters/rpc/test_hostile_graphql.py and
+The rest of the ten thousand are requests: tests/adapters/rpc/test_hostile_graphql.py and
 test_hostile_grpc.py.
 """
 
@@ -23,16 +23,16 @@ from gridstead.workflow.reading import MAX_PROBLEMS
 from gridstead.workflow.render import render
 
 NUMBER = 2500 // SHARE
-SOUND = 400
-MAX_CHARS = 3000  # of a sound workflow; larger ones only take longer
-PATIENCE_S = 2  # of CPU; most take a thousandth
-MAX_SAID = 100_000
+VALID = 400
+MAX_CHARS = 3000  # of a valid workflow; larger ones only take longer
+MAX_CPU_S = 2  # most take a thousandth of it
+MAX_MESSAGE_CHARS = 100_000
 
 
 @pytest.fixture(scope="module")
-def sound():
-    some = (random_mapping(Random(seed)) for seed in range(SOUND))
-    return [WEB, STORED, *(mapping for mapping in some if len(str(mapping)) < MAX_CHARS)]
+def valid_mappings():
+    mappings = (random_mapping(Random(seed)) for seed in range(VALID))
+    return [WEB, STORED, *(mapping for mapping in mappings if len(str(mapping)) < MAX_CHARS)]
 
 
 def from_file(text):
@@ -44,43 +44,41 @@ def from_wire(mapping):
 
 
 @pytest.mark.parametrize(
-    ("act", "made"), [(from_file, mutant_file), (from_wire, mutant)], ids=["files", "wire"]
+    ("act", "make"), [(from_file, mutant_file), (from_wire, mutant)], ids=["files", "wire"]
 )
-def test_each_is_a_script_or_told_why_not_at_once_and_nothing_else_happens(sound, act, made):
-    taken = 0
+def test_each_is_rendered_or_refused_quickly_without_side_effects(valid_mappings, act, make):
+    accepted = 0
     for seed in range(NUMBER):
         random = Random(seed)
-        hostile = made(random, random.choice(sound))
+        hostile = make(random, random.choice(valid_mappings))
         started = time.process_time()
         with watched() as effects:
             problems = refusal(act, hostile)
 
         assert effects == [], seed
-        assert time.process_time() - started < PATIENCE_S, seed
-        taken += not problems
+        assert time.process_time() - started < MAX_CPU_S, seed
+        accepted += not problems
         _assert_useful(problems, hostile, seed)
-    assert 0.02 < taken / NUMBER < 0.6
+    assert 0.02 < accepted / NUMBER < 0.6
 
 
 def _assert_useful(problems, hostile, seed):
-    """Each says where and what, in characters that do nothing to a terminal; of a file, on which
-    line.
-    """
+    """Check that each message has a place and a reason, is printable, and has a line for a file."""
     assert len(problems) <= MAX_PROBLEMS + 1, seed
-    assert sum(len(str(problem)) for problem in problems) < MAX_SAID, seed
+    assert sum(len(str(problem)) for problem in problems) < MAX_MESSAGE_CHARS, seed
     for problem in problems:
         assert problem.reason, seed
         assert f"{problem} {problem.hint}".isprintable(), (seed, problem)
         assert "Traceback" not in problem.reason, seed
-        assert "Input should" not in problem.reason, (seed, problem)  # pydantic's own words
+        assert "Input should" not in problem.reason, (seed, problem)  # a message of pydantic
         if problem.reason == "is not a known field":
             assert problem.hint, (seed, problem)
         if isinstance(hostile, str) and problem.line is not None:
             assert 1 <= problem.line <= len(hostile.splitlines()) + 1, (seed, problem)
 
 
-def test_watch_sees_what_is_done(tmp_path):
-    """What the other test would see if anything were done."""
+def test_the_watch_detects_side_effects(tmp_path):
+    """The other test relies on it."""
     with watched() as effects:
         (tmp_path / "owned").write_text("x")
         (tmp_path / "owned").unlink()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile text in every field at once: the rendered script, run, never takes any of it for code or
-for an option.
+"""Hostile text in every field at the same time.
 
-``make hostile`` puts each text into each field that takes it; each run here takes some.
+The rendered script never executes the text, and no program reads it as an option.
+``make hostile`` tries each text in each field that accepts it. A normal run tries some.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import pytest
 from tests.unit.workflow import networks
 from tests.unit.workflow.all_fields import MODULE, STORED, WEB
 from tests.unit.workflow.at_random import module_text
-from tests.unit.workflow.fields import at, places_in, text_fields
-from tests.unit.workflow.injections import CODE, hostile, most, poisoned
+from tests.unit.workflow.fields import places_in, text_fields, value_at
+from tests.unit.workflow.injections import CODE, hostile, max_turns, poisoned
 from tests.unit.workflow.node import SRUN, Node
 
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import render
 from gridstead.workflow.schema import Module, Workflow
 
-TURNS = range(most()) if os.environ.get("GRIDSTEAD_HOSTILE") else (0, 35, 97)
+TURNS = range(max_turns()) if os.environ.get("GRIDSTEAD_HOSTILE") else (0, 35, 97)
 
-# Each program of the node makes the file if a text of ours has become an option of its own.
-# Behind the image or the container there are words of the command within.
+# Each program of the node creates the file if a hostile text is an option of its own. The words
+# after the image or the container belong to the inner command.
 OPTIONS = """\
 import sys
 valued = ("--pwd", "--bind", "--name", "--mount", "--env", "--conf", "--output", "--config")
@@ -41,7 +41,7 @@ for word; do
   if [[ $word == --owned=* ]]; then touch "${word#--owned=}"; fi
 done
 """
-# They keep a container's command from running: it is the user's, and would.
+# They do not run the command of a container, which is the user's code.
 APPTAINER = """\
 import os, sys
 if sys.argv[2] == "pull":
@@ -63,7 +63,7 @@ if "--output" in sys.argv:
 
 
 def new_node(place, *, enroot=False):
-    """A node with everything, and nothing that runs what is the user's."""
+    """Return a node with all programs. None of them runs the user's code."""
     node = Node(place)
     networks.install(node)
     node.add("srun", SRUN.replace("\n", f"\n{OPTIONS_OF_SRUN}", 1))
@@ -82,23 +82,21 @@ def parsed(mapping, module=MODULE):
     return from_graphql(mapping, modules=lambda _: module_text(module))
 
 
-def test_every_text_field_of_the_language_is_there():
-    """A field that is new in the schema fails this until everything.py holds it."""
-    sides = ((WEB, Workflow), (STORED, Workflow), (MODULE, Module))
-    held = {
-        field
-        for side, model in sides
-        for path, field in places_in(side, model)
-        if isinstance(at(side, path), str)
-    }
+def test_the_workflows_contain_every_text_field_of_the_language():
+    """A new field in the schema must be added to all_fields.py."""
+    present = set()
+    for mapping, model in ((WEB, Workflow), (STORED, Workflow), (MODULE, Module)):
+        for path, field in places_in(mapping, model):
+            if isinstance(value_at(mapping, path), str):
+                present.add(field)
 
-    assert text_fields() - held == set()
+    assert text_fields() - present == set()
 
 
 @pytest.mark.parametrize("enroot", [False, True], ids=["apptainer", "enroot"])
 @pytest.mark.parametrize("mapping", [WEB, STORED], ids=["web", "store"])
-def test_workflow_of_everything_runs(tmp_path, mapping, enroot):
-    """What the others start from is sound, so what they see is the hostile text's doing."""
+def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
+    """So a failure of the other tests is caused by the hostile text."""
     node = new_node(tmp_path, enroot=enroot)
 
     code, output = node.run(parsed(mapping))
@@ -111,29 +109,26 @@ def test_workflow_of_everything_runs(tmp_path, mapping, enroot):
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("enroot", [False, True], ids=["apptainer", "enroot"])
 @pytest.mark.parametrize("mapping", [WEB, STORED], ids=["web", "store"])
-def test_hostile_text_in_every_field_is_never_code(tmp_path, mapping, enroot, turn):
+def test_hostile_text_in_every_field_is_never_executed(tmp_path, mapping, enroot, turn):
     owned = tmp_path / "owned"
-    job, of_job = poisoned(mapping, turn, owned)
-    module, of_module = poisoned(MODULE, turn, owned, Module)
+    job, job_fields = poisoned(mapping, turn, owned)
+    module, module_fields = poisoned(MODULE, turn, owned, Module)
     node = new_node(tmp_path, enroot=enroot)
 
     node.run(parsed(job, module))
 
-    assert len(of_job | of_module) >= (19 if mapping is WEB else 24)
+    assert len(job_fields | module_fields) >= (19 if mapping is WEB else 24)
     assert not list(tmp_path.rglob("owned")), (job, module)
     assert node.left == []
 
 
 @pytest.mark.parametrize("field", CODE)
-def test_detector_sees_code(tmp_path, field):
-    """A text that is code by its nature makes the file that the others look for."""
+def test_the_detector_notices_executed_text(tmp_path, field):
+    """A text in a field of code creates the file that the other tests look for."""
     owned = tmp_path / "owned"
     node = new_node(tmp_path)
-    step = (
-        {"run": {"command": hostile(owned)[0]}}
-        if field[1] == "command"
-        else {"if": f"-n {hostile(owned)[0]}"}
-    )
+    text = hostile(owned)[0]
+    step = {"run": {"command": text}} if field[1] == "command" else {"if": f"-n {text}"}
 
     node.run(from_graphql({"resources": WEB["resources"], "steps": [step]}))
 
@@ -141,7 +136,7 @@ def test_detector_sees_code(tmp_path, field):
 
 
 @pytest.mark.parametrize("program", ["srun", "apptainer", "enroot", "curl", "rclone"])
-def test_detector_sees_options(tmp_path, program):
+def test_the_detector_notices_options(tmp_path, program):
     owned = tmp_path / "owned"
     node = new_node(tmp_path, enroot=True)
     step = {"run": {"command": f"PATH={node.bin}:$PATH; {program} --owned={owned} x x x"}}
@@ -151,8 +146,8 @@ def test_detector_sees_options(tmp_path, program):
     assert owned.exists()
 
 
-@pytest.mark.parametrize("turn", range(0, most(), 3))
-def test_no_line_of_a_hostile_script_is_a_directive(turn):
+@pytest.mark.parametrize("turn", range(0, max_turns(), 3))
+def test_no_line_of_a_hostile_script_is_a_slurm_directive(turn):
     lines = render(parsed(poisoned(WEB, turn, "/owned")[0])).split("\n")
 
     first = next(

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that would begin while what they are in is told to end, as the rendered script keeps them
-from it.
-"""
+"""A step does not start while a signal ends its launch or its parallel iteration."""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.workflow.node import SRUN, steps, workflow
 
-# Comes between the look for processes and the first signal: lets the branch go on until a step of
-# it runs, a shell waits for the signal, or the branch is gone.
+# Runs between the search for processes and the first signal. The branch continues until one of its
+# steps runs, a shell waits for the signal, or the branch has ended.
 BETWEEN = r"""
 kill() {
   if [[ $1 == -s && ! -e ~/looked ]]; then
@@ -24,7 +22,7 @@ FAILS = "while [ ! -e ~/held ]; do :; done; exit 3"
 
 
 def late(**fields):
-    """A step that is forked after the look."""
+    """Return a step that is forked after the search for processes."""
     return {"if": HELD, "run": {"command": "sleep 5; echo never"}, **fields}
 
 
@@ -40,7 +38,7 @@ def node(node):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 9, 10, 15])
-def test_step_does_not_begin_in_a_launch_that_is_told_to_end(node, number):
+def test_a_step_does_not_start_in_a_launch_that_is_ended(node, number):
     launch = {"launch": {"signalOnParentStepExit": number, "steps": steps(late())}}
 
     code, output = node.run(workflow(launch, FAILS))
@@ -48,7 +46,7 @@ def test_step_does_not_begin_in_a_launch_that_is_told_to_end(node, number):
     assert (code, "never" in output, len(node.calls), node.left) == (3, False, 1, [])
 
 
-def test_signal_that_ends_nothing_keeps_no_step_from_beginning(node):
+def test_a_signal_that_does_not_terminate_prevents_no_step(node):
     launch = {
         "launch": {
             "signalOnParentStepExit": 28,
@@ -59,7 +57,7 @@ def test_signal_that_ends_nothing_keeps_no_step_from_beginning(node):
     assert node.run(workflow(launch, FAILS)) == (3, "ran\n")
 
 
-def test_what_comes_last_runs_though_the_step_did_not_begin(node):
+def test_finally_steps_run_although_the_step_did_not_start(node):
     caught = late(catch=steps("echo caught"), **{"finally": steps("echo last")})
 
     code, output = node.run(workflow({"launch": {"steps": steps(caught)}}, FAILS))
@@ -67,19 +65,19 @@ def test_what_comes_last_runs_though_the_step_did_not_begin(node):
     assert (code, output) == (3, "last\n")
 
 
-def test_round_does_not_begin_in_a_launch_that_was_killed(node):
-    """Nobody is left to tell it."""
+def test_an_iteration_does_not_start_in_a_launch_that_was_killed(node):
+    """No process is left that could signal the iteration."""
     group = {"steps": steps("echo never"), "finally": steps("true")}
-    rounds = {"for": {"parallel": True, "items": ["a"], "steps": steps(group)}}
-    launch = {"launch": {"signalOnParentStepExit": 9, "steps": steps({"if": HELD, **rounds})}}
+    loop = {"for": {"parallel": True, "items": ["a"], "steps": steps(group)}}
+    launch = {"launch": {"signalOnParentStepExit": 9, "steps": steps({"if": HELD, **loop})}}
 
     code, output = node.run(workflow(launch, FAILS), patience_s=20)
 
     assert (code, "never" in output, len(node.calls), node.left) == (3, False, 1, [])
 
 
-def test_launch_of_the_next_round_begins_though_that_of_the_last_was_told_to_end(node):
-    (node.home / "looked").touch()  # nothing is held
+def test_a_launch_of_the_next_iteration_starts_after_the_previous_one_was_ended(node):
+    (node.home / "looked").touch()  # so that no step waits
     launch = {"launch": {"steps": steps('echo >~/"at-$item"; sleep 20')}}
     failing = {
         "steps": steps(launch, 'while [ ! -e ~/"at-$item" ]; do :; done; exit 3'),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that run beside others, as the rendered script runs them."""
+"""Launched steps in the rendered script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.workflow.render import render
 
 
 class TestLaunch:
-    def test_launched_step_runs_beside_the_rest_and_can_be_waited_for(self, node):
+    def test_a_launched_step_runs_in_parallel_and_a_later_step_can_wait_for_it(self, node):
         job = workflow(
             {
                 "launch": {
@@ -27,7 +27,7 @@ class TestLaunch:
 
         assert node.run(job) == (0, "first\nlaunched\nsecond\n")
 
-    def test_failure_of_what_is_waited_for_fails_the_step_that_waits(self, node):
+    def test_a_failed_launched_step_fails_the_step_that_waits_for_it(self, node):
         job = workflow(
             {"launch": {"handleName": "a", "steps": steps("exit 6")}},
             {
@@ -39,7 +39,7 @@ class TestLaunch:
 
         assert node.run(job) == (2, "6\n")
 
-    def test_every_step_that_waits_sees_the_failure(self, node):
+    def test_a_failed_launched_step_fails_every_step_that_waits_for_it(self, node):
         wait = {
             "steps": steps({"dependsOn": ["a"], "run": {"command": "echo never"}}),
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
@@ -49,14 +49,11 @@ class TestLaunch:
         assert node.run(job) == (6, "6\n6\n")
 
     @pytest.mark.parametrize("number", [1, 2, 3, 9, 15])
-    def test_launched_step_gets_its_signal_when_its_list_ends(self, node, number):
-        body = f"trap 'echo got; exit 0' {number if number != 9 else 15}; touch started; while true; do sleep 0.02; done"
-        launch = {
-            "launch": {
-                "signalOnParentStepExit": number,
-                "steps": steps({"run": {"shell": "/bin/bash", "command": body}}),
-            }
-        }
+    def test_a_launched_step_receives_its_signal_at_the_end_of_its_list(self, node, number):
+        trapped = number if number != 9 else 15
+        body = f"trap 'echo got; exit 0' {trapped}; touch started; while true; do sleep 0.02; done"
+        run = {"run": {"shell": "/bin/bash", "command": body}}
+        launch = {"launch": {"signalOnParentStepExit": number, "steps": steps(run)}}
         group = {"steps": steps(launch, "while [ ! -e started ]; do sleep 0.02; done")}
 
         code, output = node.run(workflow(group, "echo after"))
@@ -65,8 +62,8 @@ class TestLaunch:
         assert output.endswith("after\n" if number == 9 else "got\nafter\n")
         assert ("got" in output) == (number != 9)
 
-    def test_launched_steps_that_are_killed_leave_no_complaint_of_bash(self, node):
-        """It would print the source of what it tells of."""
+    def test_killed_launched_steps_cause_no_message_of_bash(self, node):
+        """Bash would print the source of the killed commands."""
         launches = [
             {"launch": {"signalOnParentStepExit": 9, "steps": steps("sleep 20")}} for _ in range(8)
         ]
@@ -74,10 +71,10 @@ class TestLaunch:
         assert node.run(workflow(*launches, "echo here", tasks=9)) == (0, "here\n")
 
     @pytest.mark.parametrize("container", [False, True])
-    def test_signal_of_a_launch_goes_to_the_tasks_by_the_name_of_their_step(self, node, container):
-        """Slurm's srun kills its tasks at most signals; a trap of theirs would never run."""
-        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/told"\n')
-        step = {"run": {"command": "touch ~/at; while [ ! -e ~/told ]; do sleep 0.02; done"}}
+    def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
+        """srun kills its tasks at most signals, and a trap of a task would never run."""
+        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n')
+        step = {"run": {"command": "touch ~/at; while [ ! -e ~/signalled ]; do sleep 0.02; done"}}
         if container:
             node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
             step["run"]["container"] = {"image": "/some.sqsh", "apptainer": True}
@@ -91,7 +88,7 @@ class TestLaunch:
         assert (code, output) == (0, "")
         assert (node.home / "scancel").read_text() == "--signal=15 42.7\n"
 
-    def test_srun_takes_one_interrupt_where_a_launch_sends_it(self):
+    def test_srun_quits_on_the_first_interrupt_that_a_launch_sends(self):
         loop = {"for": {"parallel": False, "items": ["a"], "steps": steps("true")}}
         interrupted = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}
 
@@ -100,25 +97,23 @@ class TestLaunch:
         assert text.count("\n  start --job-name=") == 4
         assert text.count(" --quit-on-interrupt ") == 2
 
-    def test_launched_step_without_a_signal_is_awaited(self, node):
+    def test_a_launched_step_without_a_signal_is_awaited(self, node):
         launch = {
             "launch": {"signalOnParentStepExit": 0, "steps": steps("sleep 0.3; echo launched")}
         }
 
-        assert node.run(workflow({"steps": steps(launch)}, "echo after")) == (
-            0,
-            "launched\nafter\n",
-        )
+        result = node.run(workflow({"steps": steps(launch)}, "echo after"))
 
-    def test_launched_step_that_fails_by_itself_fails_the_job(self, node):
-        """The reference loses it."""
+        assert result == (0, "launched\nafter\n")
+
+    def test_a_launched_step_that_fails_by_itself_fails_the_job(self, node):
+        """The reference implementation ignores the failure."""
         launch = {"launch": {"steps": steps("touch at; exit 8")}}
+        wait = "while [ ! -e at ]; do sleep 0.02; done; sleep 0.3"
 
-        assert (
-            node.run(workflow(launch, "while [ ! -e at ]; do sleep 0.02; done; sleep 0.3"))[0] == 8
-        )
+        assert node.run(workflow(launch, wait))[0] == 8
 
-    def test_what_was_launched_ends_when_a_step_fails(self, node):
+    def test_launched_steps_end_when_a_step_fails(self, node):
         launch = {"launch": {"steps": steps("touch at; sleep 20; echo never")}}
 
         code, output = node.run(workflow(launch, "while [ ! -e at ]; do sleep 0.02; done; exit 3"))
@@ -127,7 +122,7 @@ class TestLaunch:
         assert "never" not in output
         assert node.left == []
 
-    def test_handlers_of_a_launched_step_run_beside_and_when_it_gets_its_signal(self, node):
+    def test_the_handlers_of_a_launched_step_run_after_a_failure_and_after_its_signal(self, node):
         failing = {
             "launch": {"handleName": "a", "steps": steps("exit 5")},
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
@@ -142,7 +137,7 @@ class TestLaunch:
 
         assert node.run(job) == (0, "5\nhere\nlast\n")
 
-    def test_launch_in_a_loop_ends_with_its_round(self, node):
+    def test_a_launch_in_a_loop_ends_with_its_iteration(self, node):
         launch = {"launch": {"handleName": "a", "steps": steps('echo "l$item"')}}
         loop = {
             "for": {
@@ -154,7 +149,7 @@ class TestLaunch:
 
         assert node.run(workflow(loop))[1].split() == ["l1", "r1", "l2", "r2"]
 
-    def test_launched_step_that_was_skipped_is_not_waited_for(self, node):
+    def test_a_step_does_not_wait_for_a_skipped_launch(self, node):
         job = workflow(
             {"if": "1 -eq 2", "launch": {"handleName": "a", "steps": steps("echo no")}},
             {"dependsOn": ["a"], "run": {"command": "echo yes"}},
@@ -162,44 +157,33 @@ class TestLaunch:
 
         assert node.run(job) == (0, "yes\n")
 
-    def test_launch_in_a_launch_ends_with_it(self, node):
-        inner = {
-            "launch": {
-                "steps": steps(
-                    {
-                        "run": {
-                            "shell": "/bin/bash",
-                            "command": "trap 'echo inner; exit' TERM; touch on; while true; do sleep 0.02; done",
-                        }
-                    }
-                )
-            }
-        }
+    def test_a_nested_launch_ends_with_the_outer_launch(self, node):
+        body = "trap 'echo inner; exit' TERM; touch on; while true; do sleep 0.02; done"
+        run = {"run": {"shell": "/bin/bash", "command": body}}
+        inner = {"launch": {"steps": steps(run)}}
         outer = {"launch": {"steps": steps(inner, "sleep 20")}}
 
         code, output = node.run(workflow(outer, "while [ ! -e on ]; do sleep 0.02; done"))
 
         assert code == 0
-        assert "inner" in output.split()  # bash may tell of processes that the signal ended
+        assert "inner" in output.split()  # bash may print messages about signals
 
     @pytest.mark.parametrize("waiting", [False, True])
-    def test_cancel_reaches_all_that_was_launched_at_once(self, node, waiting):
-        """None ends before all have heard of it."""
-        meet = "for _ in {1..200}; do [ -e got0 -a -e got1 -a -e got2 ] && echo met && break; sleep 0.05; done"
+    def test_a_cancelled_job_signals_all_launched_steps_at_once(self, node, waiting):
+        """No launched step ends before all have received the signal."""
+        meet = (
+            "for _ in {1..200}; do [ -e got0 -a -e got1 -a -e got2 ] && echo met && break;"
+            " sleep 0.05; done"
+        )
         body = (
             f"trap 'touch got$A; {meet}; exit 0' TERM; touch on$A; while true; do sleep 0.02; done"
         )
-        launches = [
-            {
-                "launch": {
-                    "handleName": f"h{number}", "signalOnParentStepExit": 0,
-                    "steps": steps(
-                        {"run": {"shell": "/bin/bash", "command": body, "env": [{"key": "A", "value": str(number)}]}}
-                    ),
-                }
-            }
-            for number in range(3)
-        ]  # fmt: skip
+        launches = []
+        for number in range(3):
+            env = [{"key": "A", "value": str(number)}]
+            run = {"run": {"shell": "/bin/bash", "command": body, "env": env}}
+            launch = {"handleName": f"h{number}", "signalOnParentStepExit": 0, "steps": steps(run)}
+            launches.append({"launch": launch})
         last = {"dependsOn": ["h1"], "run": {"command": "echo never"}} if waiting else {}
         running = node.start(workflow(*launches, last, "sleep 0.2"))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/on*"))) == 3)
@@ -210,7 +194,7 @@ class TestLaunch:
         assert (running.returncode, output.decode().split().count("met"), node.left) == (143, 3, [])
 
     @pytest.mark.parametrize("logging", [False, True])
-    def test_cancelled_job_ends_what_runs_beside_and_leaves_nothing(self, node, logging):
+    def test_a_cancelled_job_ends_parallel_steps_and_leaves_no_files(self, node, logging):
         loop = {
             "for": {
                 "parallel": True,
@@ -224,7 +208,7 @@ class TestLaunch:
         running = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[abc]"))) == 3)
 
-        os.kill(running.pid, signal.SIGTERM)  # to the script alone: it tells the others
+        os.kill(running.pid, signal.SIGTERM)  # only to the script, which signals the others
         output, _ = running.communicate(timeout=15)
 
         assert running.returncode == 143

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets of a step that uses a module: its template neither sees them nor sends them elsewhere."""
+"""A template neither reads the secrets of the step that uses it nor sends them elsewhere."""
 
 from __future__ import annotations
 
@@ -11,54 +11,63 @@ from tests.unit.workflow.test_modules import HEAD, problems, use, workflow
 
 from gridstead.workflow.render import render, secrets_of
 
-KEY, OTHER_KEY = (base64.b64encode(letter * 32).decode() for letter in (b"k", b"o"))
+KEY, OTHER_KEY = (base64.b64encode(char * 32).decode() for char in (b"k", b"o"))
 SECRETS = ("hush-user", "hush-password", "hush-token", KEY)
+CONTAINER = {
+    "image": "a", "registry": "r", "username": "hush-user", "password": "hush-password",
+}  # fmt: skip
 RUN = {
-    "command": "x", "network": "slirp4netns",
-    "container": {"image": "a", "registry": "r", "username": "hush-user", "password": "hush-password"},
+    "command": "x",
+    "network": "slirp4netns",
+    "container": CONTAINER,
     "customNetworkInterfaces": [
         {"bore": {"boreAddress": "b.x:1", "targetPort": 80, "secret": "hush-token"}},
-        {"wireguard": {"privateKey": KEY, "peers": [{"publicKey": OTHER_KEY, "preSharedKey": KEY}]}},
+        {
+            "wireguard": {
+                "privateKey": KEY,
+                "peers": [{"publicKey": OTHER_KEY, "preSharedKey": KEY}],
+            }
+        },
     ],
-}  # fmt: skip
+}
 PASSES_ON = "steps:\n{{- .Step.Use.Steps | toYaml | nindent 0 }}\n"
 FIRST = "{{- $run := (index .Step.Use.Steps 0).Run }}{{ $c := $run.Container }}\n"
 
 
-def passed(text):
-    """A workflow whose module of this text is passed a step with every secret."""
+def with_module(text):
+    """Return a workflow that passes a step with every secret to a module with this text."""
     return workflow(use("git.x/a/m", steps=[{"run": RUN}]), texts={"git.x/a/m": HEAD + text})
 
 
 def command(job):
-    """The command of a module's first step."""
+    """Return the command of the module's first step."""
     return job.steps[0].use.module.steps[0].run.command
 
 
-def test_secrets_are_not_told():
-    job = passed("steps:\n- run:\n    command: {{ toYaml .Step | quote }}\n")
+def test_the_template_does_not_read_secrets():
+    job = with_module("steps:\n- run:\n    command: {{ toYaml .Step | quote }}\n")
 
     assert "b.x:1" in command(job)
     assert '"password": ' in command(job)
     assert [secret for secret in SECRETS if secret in render(job)] == []
 
 
-def test_secrets_have_masks_of_their_own():
-    job = passed("steps:\n- run:\n    command: {{ toYaml .Step | quote }}\n")
+def test_each_secret_has_its_own_mask():
+    job = with_module("steps:\n- run:\n    command: {{ toYaml .Step | quote }}\n")
 
     masks = re.findall('"(?:username|password|secret|privateKey|preSharedKey)": (.*)', command(job))
     assert len(masks) == len(set(masks)) == 5
 
 
-def test_secrets_go_with_the_step_that_has_them():
-    job = passed(PASSES_ON)
+def test_secrets_stay_in_the_unchanged_step():
+    job = with_module(PASSES_ON)
 
     assert job.steps[0].use.module.steps == workflow({"run": RUN}).steps
-    beside = "\n".join(secrets_of(job).values())
-    assert [secret for secret in SECRETS if secret not in beside] == []
+    secrets = "\n".join(secrets_of(job).values())
+    assert [secret for secret in SECRETS if secret not in secrets] == []
 
 
-def test_secrets_go_through_modules_in_modules():
+def test_secrets_are_passed_through_nested_modules():
     inner = use("git.x/a/inner", steps=[{"run": RUN}])
     texts = {"git.x/a/m": HEAD + PASSES_ON, "git.x/a/inner": HEAD + PASSES_ON}
 
@@ -84,20 +93,23 @@ def test_secrets_go_through_modules_in_modules():
         ),
         (
             "customNetworkInterfaces[0].bore.secret",
-            "customNetworkInterfaces: [{bore: {boreAddress: 'b.x:1', targetPort: 80, secret: {{ $c.Password }}}}]",
+            (
+                "customNetworkInterfaces:"
+                " [{bore: {boreAddress: 'b.x:1', targetPort: 80, secret: {{ $c.Password }}}}]"
+            ),
         ),
     ],
 )
-def test_secret_is_sent_nowhere_else(place, run):
+def test_a_secret_is_sent_nowhere_else(place, run):
     text = FIRST + f"steps: [{{run: {{command: x, {run}}}}}]\n"
 
-    (problem,) = problems(lambda: passed(text))
+    (problem,) = problems(lambda: with_module(text))
 
     assert f"steps[0].run.{place}: is a secret of the step that uses the module" in problem
 
 
-def test_mask_in_another_kind_of_place_is_a_word_that_says_nothing():
-    job = passed(
+def test_a_mask_in_a_field_that_is_not_secret_stays_a_mask():
+    job = with_module(
         FIRST + "steps: [{run: {command: echo, env: [{key: A, value: {{ $c.Password }}}]}}]\n"
     )
 

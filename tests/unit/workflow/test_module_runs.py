@@ -1,47 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of workflows, as the rendered script runs them."""
+"""Modules in the rendered script."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.workflow.module_texts import HEAD, args, one, use, workflow
+from tests.unit.workflow.module_texts import HEAD, args, use, using, workflow
 from tests.unit.workflow.node import steps
-from tests.unit.workflow.runtimes import APPTAINER, ENROOT, install, told
+from tests.unit.workflow.runtimes import APPTAINER, ENROOT, calls, install
 
 from gridstead.workflow.render import render, secrets_of
 
 
-def test_inputs_are_variables_and_outputs_have_their_beginning(node):
+def test_inputs_are_variables_and_outputs_have_a_prefix(node):
     job = workflow(
         use(args=args(WHO="me"), exportEnvAs="HI"),
         'echo "after: $HI_RESULT|$RESULT|$OWN|$HI_OWN|$WHO"',
     )
 
-    assert node.run(job) == (
-        0,
-        "inside: Hello me 1\nafter: Hello me|||||\n".replace("|||||", "||||"),
-    )
+    assert node.run(job) == (0, "inside: Hello me 1\nafter: Hello me||||\n")
     assert node.left == []
 
 
-def test_inputs_have_defaults(node):
+def test_an_input_without_an_argument_has_its_default(node):
     assert node.run(workflow(use()))[1] == "inside: Hello World 1\n"
 
 
-def test_without_a_beginning_all_that_was_written_is_seen(node):
+def test_without_a_prefix_later_steps_read_all_written_variables(node):
     assert node.run(workflow(use(), 'echo "$RESULT $OWN"'))[1].endswith("Hello World 1\n")
 
 
-def test_argument_stands_over_the_job_and_over_what_earlier_steps_wrote(node):
+def test_an_argument_replaces_variables_of_the_job_and_of_earlier_steps(node):
     job = workflow(
-        'echo WHO=earlier >>"$DEEPSQUARE_ENV"', use(args=args(WHO="argument")), "echo $WHO",
+        'echo WHO=earlier >>"$DEEPSQUARE_ENV"',
+        use(args=args(WHO="argument")),
+        "echo $WHO",
         env=args(WHO="job", HOW="?"),
-    )  # fmt: skip
+    )
 
     assert node.run(job)[1] == "inside: Hello argument 1\nearlier\n"
 
 
-def test_step_of_a_module_sees_what_an_earlier_one_of_it_wrote_over_the_argument(node):
+def test_a_variable_that_a_module_writes_replaces_its_argument(node):
     text = """\
 inputs: [{key: A, description: x}]
 steps:
@@ -58,7 +57,7 @@ steps:
     "value",
     ["a b", "x'y\"$HOME`id`\\ ,;:", "$(touch owned)", "one\ntwo\n#SBATCH x", "@/etc/passwd"],
 )
-def test_arguments_reach_the_steps_as_they_are(node, value):
+def test_arguments_reach_the_steps_unchanged(node, value):
     text = 'inputs: [{key: A, description: x}]\nsteps:\n- run: {command: \'printf "<%s>" "$A"\'}\n'
 
     job = workflow(use("git.x/a/m", args=args(A=value)), texts={"git.x/a/m": HEAD + text})
@@ -67,24 +66,18 @@ def test_arguments_reach_the_steps_as_they_are(node, value):
     assert not list(node.root.rglob("owned"))
 
 
-def test_failure_in_a_module_is_that_of_the_step(node):
-    job = one("steps: [{run: {command: exit 7}}, {run: {command: echo never}}]\n", "echo never")
-    caught = one("steps: [{run: {command: exit 7}}]\n")
-    handled = caught.model_copy(
-        update={
-            "steps": (
-                caught.steps[0].model_copy(
-                    update={"catch": workflow("echo $DEEPSQUARE_ERROR_CODE").steps}
-                ),
-            )
-        }
-    )
+def test_a_failure_in_a_module_fails_the_step(node):
+    job = using("steps: [{run: {command: exit 7}}, {run: {command: echo never}}]\n", "echo never")
+    (failing,) = using("steps: [{run: {command: exit 7}}]\n").steps
+    catch = workflow("echo $DEEPSQUARE_ERROR_CODE").steps
+    caught = failing.model_copy(update={"catch": catch})
+    handled = job.model_copy(update={"steps": (caught,)})
 
     assert node.run(job) == (7, "")
     assert node.run(handled) == (0, "7\n")
 
 
-def test_module_in_a_loop_has_its_own_file_in_each_round(node):
+def test_a_module_in_a_loop_has_a_separate_file_in_each_iteration(node):
     loop = {
         "for": {
             "parallel": True,
@@ -108,14 +101,17 @@ steps:
     assert output.splitlines()[3] in ("OUT_R=a", "OUT_R=b", "OUT_R=c")
 
 
-def test_variable_of_a_loop_gives_way_to_an_input_of_its_name(node):
-    text = "inputs: [{key: item, description: x, default: mine}]\nsteps: [{run: {command: echo $item}}]\n"
+def test_an_input_replaces_a_loop_variable_of_the_same_name(node):
+    text = (
+        "inputs: [{key: item, description: x, default: mine}]\n"
+        "steps: [{run: {command: echo $item}}]\n"
+    )
     loop = {"for": {"parallel": False, "items": ["theirs"], "steps": [use("git.x/a/m")]}}
 
     assert node.run(workflow(loop, texts={"git.x/a/m": HEAD + text}))[1] == "mine\n"
 
 
-def test_module_may_hold_loops_launches_and_handlers_of_its_own(node):
+def test_a_module_can_have_loops_launches_and_handlers(node):
     text = """\
 steps:
 - launch: {handleName: h, steps: [{run: {command: echo launched}}]}
@@ -132,7 +128,7 @@ steps:
     assert node.run(job) == (0, "launched\nx\ny\ncaught 3\nlast\n")
 
 
-def test_modules_in_modules(node):
+def test_a_module_can_use_a_module(node):
     middle = """\
 outputs: [{key: ALL, description: all}]
 steps:
@@ -146,7 +142,7 @@ steps:
     assert node.run(job) == (0, "inside: Hello inner 1\n<Hello inner>\n")
 
 
-def test_steps_given_to_a_module_stand_where_it_wants_them(node):
+def test_steps_for_a_module_are_where_the_module_inserts_them(node):
     text = """\
 steps:
 - run: {command: echo before}
@@ -163,14 +159,16 @@ steps:
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "enroot"])
-def test_container_in_a_module_finds_the_modules_file(node, runtime):
+def test_a_container_in_a_module_has_the_path_of_the_modules_file(node, runtime):
     install(node, runtime, APPTAINER if runtime == "apptainer" else ENROOT)
     text = (
         "steps: [{run: {command: 'echo \"$DEEPSQUARE_ENV\"', container: {image: 'debian:12'}}}]\n"
     )
 
     code, output = node.run(
-        one(text, {"run": {"command": "echo $DEEPSQUARE_ENV", "container": {"image": "debian:12"}}})
+        using(
+            text, {"run": {"command": "echo $DEEPSQUARE_ENV", "container": {"image": "debian:12"}}}
+        )
     )
 
     assert code == 0
@@ -179,12 +177,16 @@ def test_container_in_a_module_finds_the_modules_file(node, runtime):
     assert after == "/deepsquare/env"
 
 
-def test_image_of_a_module_is_fetched_with_its_secrets(node):
+def test_an_image_of_a_module_is_fetched_with_its_password(node):
     install(node, "apptainer", APPTAINER)
-    text = "steps: [{run: {command: 'true', container: {image: a, registry: r.x, username: me, password: hush}}}]\n"
-    job = one(text)
+    text = (
+        "steps: [{run: {command: 'true',"
+        " container: {image: a, registry: r.x, username: me, password: hush}}}]\n"
+    )
+    job = using(text)
 
     assert list(secrets_of(job)) == ["GRIDSTEAD_REGISTRY_1"]
     assert "hush" not in render(job)
     assert node.run(job)[0] == 0
-    assert told(node, "apptainer", "pull")[0]["access"]["APPTAINER_DOCKER_PASSWORD"] == "hush"
+    (record,) = calls(node, "apptainer", "pull")
+    assert record["access"]["APPTAINER_DOCKER_PASSWORD"] == "hush"

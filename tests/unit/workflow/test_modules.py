@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of workflows: what their templates see, and what is told of wrong ones."""
+"""Modules of workflows: the values of their templates, and messages about invalid modules."""
 
 from __future__ import annotations
 
 import pytest
 from tests.fakes.definitions import MemoryModules
-from tests.unit.workflow.module_texts import GREET, HEAD, args, one, use, workflow
+from tests.unit.workflow.module_texts import GREET, HEAD, args, use, using, workflow
 from tests.unit.workflow.node import steps
 from tests.unit.workflow.strategies import refusal
 
@@ -20,7 +20,7 @@ def problems(act):
 
 
 class TestTemplate:
-    def test_job_and_step_are_told(self):
+    def test_a_template_reads_the_job_and_the_step(self):
         text = (
             "steps: [{run: {command: 'echo {{ .Job.Resources.Tasks }} {{ .Step.Name }}', "
             "resources: {tasks: {{ .Job.Resources.Tasks }}}}}]\n"
@@ -30,35 +30,37 @@ class TestTemplate:
         run = named.steps[0].use.module.steps[0].run
         assert (run.command, run.resources.tasks) == ("echo 4 mine", 4)
 
-    def test_secrets_of_the_job_are_not_told(self):
+    def test_a_template_does_not_read_secrets_of_the_job(self):
         store = {
-            "region": "r", "bucketUrl": "s3://b", "path": "/p", "accessKeyId": "hush1", "secretAccessKey": "hush2",
-            "endpointUrl": "https://s",
+            "region": "r", "bucketUrl": "s3://b", "path": "/p", "accessKeyId": "hush1",
+            "secretAccessKey": "hush2", "endpointUrl": "https://s",
         }  # fmt: skip
         private = {"image": "a", "registry": "r", "username": "hush3", "password": "hush4"}
         text = "steps:\n- run:\n    command: {{ toYaml .Job | quote }}\n"
 
-        job = one(
-            text, {"run": {"command": "x", "container": private}}, input={"http": {"url": "https://hush5/"}},
+        job = using(
+            text,
+            {"run": {"command": "x", "container": private}},
+            input={"http": {"url": "https://hush5/"}},
             output={"s3": store},
-        )  # fmt: skip
-
-        said = job.steps[0].use.module.steps[0].run.command
-        assert "bucketUrl" in said
-        assert "hush" not in said
-
-    def test_environment_of_the_service_is_not_told(self, monkeypatch):
-        monkeypatch.setenv("SECRET", "hush")
-
-        assert (
-            "which is not offered"
-            in problems(lambda: one('steps: [{name: {{ env "SECRET" }}}]\n'))[0]
         )
 
-    def test_text_of_the_user_is_no_template_and_no_yaml_of_the_module(self):
-        """What a module quotes stays a text, whatever it holds."""
+        expanded = job.steps[0].use.module.steps[0].run.command
+        assert "bucketUrl" in expanded
+        assert "hush" not in expanded
+
+    def test_a_template_does_not_read_the_environment_of_the_service(self, monkeypatch):
+        monkeypatch.setenv("SECRET", "hush")
+
+        problem, *_ = problems(lambda: using('steps: [{name: {{ env "SECRET" }}}]\n'))
+        assert "which is not available" in problem
+
+    def test_quoted_text_of_the_user_is_neither_expanded_nor_parsed(self):
         hostile = 'x"}}}\nsteps: [{name: {{ env "HOME" }}}]\n- a'
-        text = "steps:\n{{- range .Step.Use.Args }}\n- run: {command: {{ .Value | quote }}}\n{{- end }}\n"
+        text = (
+            "steps:\n{{- range .Step.Use.Args }}\n"
+            "- run: {command: {{ .Value | quote }}}\n{{- end }}\n"
+        )
         inputs = "inputs: [{key: A, description: x}]\n"
 
         job = workflow(
@@ -69,7 +71,7 @@ class TestTemplate:
 
 
 class TestRules:
-    def test_place_and_line_of_what_is_wrong_are_told(self):
+    def test_a_problem_in_a_module_has_its_place_and_line(self):
         text = """\
 resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
 steps:
@@ -79,45 +81,45 @@ steps:
 """
         modules = MemoryModules({"git.x/a/m": HEAD + "steps:\n- run:\n    comand: x\n"})
 
-        place = "line 5: steps[0].steps[0].use.source: is a module that is wrong:"
+        place = "line 5: steps[0].steps[0].use.source: is an invalid module:"
         assert problems(lambda: check_workflow(text, modules=modules.text)) == [
             f"{place} line 5: steps[0].run.command: is required",
             f"{place} line 6: steps[0].run.comand: is not a known field",
         ]
 
     @pytest.mark.parametrize(
-        ("source", "reason"),
+        "source",
         [
-            ("https://git.x/a/b", "is no module"), ("git.x/a", "is no module"), ("git.x/a/../b", "is no module"),
-            ("git.x/a/b@--x", "is no module"), ("file:///etc/passwd", "is no module"),
+            "https://git.x/a/b",
+            "git.x/a",
+            "git.x/a/../b",
+            "git.x/a/b@--x",
+            "file:///etc/passwd",
         ],
-    )  # fmt: skip
-    def test_source_that_is_none(self, source, reason):
+    )
+    def test_an_invalid_source_is_refused(self, source):
         (problem,) = problems(lambda: workflow(use(source)))
 
-        assert reason in problem
+        assert "is not a module" in problem
 
-    def test_module_that_is_not_there(self):
-        (problem,) = problems(lambda: workflow(use("git.x/a/none")))
+    def test_a_missing_module_is_refused(self):
+        assert problems(lambda: workflow(use("git.x/a/none"))) == [
+            "steps[0].use.source: cannot use git.x/a/none (there is no such tag or commit)"
+        ]
 
-        assert (
-            problem
-            == "steps[0].use.source: cannot use git.x/a/none (there is no such tag or commit)"
-        )
-
-    def test_host_that_does_not_answer_is_not_the_users_fault(self):
+    def test_a_host_that_does_not_answer_is_not_an_error_of_the_user(self):
         modules = MemoryModules(unavailable=True)
         mapping = {"resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1}, "steps": [use()]}
 
         with pytest.raises(ModuleUnavailable):
             from_graphql(mapping, modules=modules.text)
 
-    def test_argument_that_is_no_input(self):
+    def test_an_unknown_argument_is_refused_with_the_known_inputs(self):
         assert problems(lambda: workflow(use(args=args(WOH="x")))) == [
-            "steps[0].use.args[0].key: is no input of the module: it has WHO"
+            "steps[0].use.args[0].key: is not an input of the module: it has WHO"
         ]
 
-    def test_job_that_is_too_small(self):
+    def test_a_job_with_too_few_resources_for_a_module_is_refused(self):
         text = GREET.replace(
             "{tasks: 1, cpusPerTask: 1, memPerCpu: 1}",
             "{tasks: 5, cpusPerTask: 1, memPerCpu: 1, gpus: 1}",
@@ -128,14 +130,16 @@ steps:
             "steps[0].use.source: is a module that needs gpus of 1; the job has 0",
         ]
 
-    def test_steps_of_a_module_have_to_fit_into_the_job(self):
-        problem, _ = problems(lambda: one("steps: [{run: {command: x, resources: {tasks: 5}}}]\n"))
-
-        assert problem.startswith(
-            "steps[0].use.module.steps[0].run.resources: takes 5 CPU threads, more than the 4"
+    def test_the_steps_of_a_module_must_fit_into_the_job(self):
+        problem, _ = problems(
+            lambda: using("steps: [{run: {command: x, resources: {tasks: 5}}}]\n")
         )
 
-    def test_handles_of_a_module_are_its_own(self):
+        assert problem.startswith(
+            "steps[0].use.module.steps[0].run.resources: needs 5 CPU threads, but the job has 4"
+        )
+
+    def test_a_module_cannot_use_handles_of_the_workflow(self):
         outer = {"launch": {"handleName": "h", "steps": steps("true")}}
         text = "steps: [{dependsOn: [h], run: {command: x}}]\n"
 
@@ -143,17 +147,17 @@ steps:
             lambda: workflow(outer, use("git.x/a/m"), texts={"git.x/a/m": HEAD + text})
         )
 
-        assert "is the handle of no step that is launched before" in problem
+        assert "is not the handle of an earlier launched step" in problem
 
-    def test_module_that_uses_itself_ends(self):
+    def test_a_module_that_uses_itself_is_refused(self):
         modules = {"git.x/a/m": HEAD + "steps: [{use: {source: git.x/a/m}}]\n"}
 
         (problem,) = problems(lambda: workflow(use("git.x/a/m"), texts=modules))
 
-        assert f"is a module in a module, more than {MAX_DEPTH} deep" in problem
+        assert f"nested more than {MAX_DEPTH} levels deep" in problem
 
-    def test_modules_are_not_very_many(self):
-        asked = MemoryModules(
+    def test_the_number_of_modules_is_limited(self):
+        modules = MemoryModules(
             {"git.x/a/m": HEAD + "steps:\n" + "- use: {source: git.x/a/m}\n" * 200}
         )
         mapping = {
@@ -161,34 +165,38 @@ steps:
             "steps": [use("git.x/a/m")],
         }
 
-        found = problems(lambda: from_graphql(mapping, modules=asked.text))
+        reported = problems(lambda: from_graphql(mapping, modules=modules.text))
 
-        assert any(f"is one more than {MAX_MODULES} modules" in problem for problem in found)
-        assert len(asked.asked) <= MAX_MODULES
+        assert any(f"exceeds the limit of {MAX_MODULES} modules" in problem for problem in reported)
+        assert len(modules.asked) <= MAX_MODULES
 
-    def test_module_comes_with_a_job_only_from_where_the_caller_says(self):
-        """A workflow cannot bring the module's text along."""
+    def test_a_workflow_cannot_contain_the_text_of_a_module(self):
         (problem,) = problems(lambda: workflow(use(module={"name": "x", "steps": []})))
 
         assert "steps[0].use.module: is not a known field" in problem
 
-    def test_without_modules_a_workflow_is_checked_but_not_rendered(self):
-        text = "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\nsteps: [{use: {source: git.x/a/m}}]\n"
+    def test_a_workflow_without_its_modules_is_checked_and_not_rendered(self):
+        text = (
+            "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\n"
+            "steps: [{use: {source: git.x/a/m}}]\n"
+        )
 
         with pytest.raises(InvalidInput, match=r"cannot render the module git\.x/a/m"):
             render(parse_workflow(text))
 
-    def test_wire_has_the_use_and_not_the_module(self):
+    def test_the_wire_format_has_the_use_without_the_module(self):
         job = workflow(use(args=args(WHO="me")))
 
         assert job.to_graphql()["steps"] == [use(args=args(WHO="me"))]
 
-    def test_step_is_a_use_or_something_else(self):
+    def test_a_step_cannot_have_a_use_and_a_run(self):
         (problem,) = problems(lambda: workflow({**use(), "run": {"command": "x"}}))
 
-        assert "has both run and use; a step is one of them" in problem
+        assert "has both run and use; only one of them is allowed" in problem
 
-    def test_module_by_itself_is_checked(self):
+    def test_a_module_without_a_workflow_is_checked(self):
         assert problems(lambda: check_module({"name": "x", "steps": []})) == [
-            "description: is required", "minimumResources: is required", "steps: must not be empty",
-        ]  # fmt: skip
+            "description: is required",
+            "minimumResources: is required",
+            "steps: must not be empty",
+        ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of networks, and how it is told that one is broken."""
+"""Rules of networks and their messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gridstead.workflow.parse import check_workflow
         ),
     ],
 )
-def test_rules_of_a_network(run, expected):
+def test_an_invalid_network_is_refused(run, expected):
     (problem,) = refusal(lambda: workflow({"run": {"command": "x", **run}}))
 
     assert expected in str(problem)
@@ -40,14 +40,11 @@ def test_rules_of_a_network(run, expected):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"privateKey": "x"}, "privateKey: is not a key of WireGuard"),
-        ({"privateKey": KEY + "\n"}, "privateKey: is not a key of WireGuard"),
-        ({"address": ["10.0.0.1"]}, "is not an address with the length of its network"),
-        (
-            {"address": ["10.0.0.1/24\nPostUp = x"]},
-            "is not an address with the length of its network",
-        ),
-        ({"address": ["10.0.0.1/33"]}, "is not an address with the length of its network"),
+        ({"privateKey": "x"}, "privateKey: is not a WireGuard key"),
+        ({"privateKey": KEY + "\n"}, "privateKey: is not a WireGuard key"),
+        ({"address": ["10.0.0.1"]}, "is not an address with a prefix length"),
+        ({"address": ["10.0.0.1/24\nPostUp = x"]}, "is not an address with a prefix length"),
+        ({"address": ["10.0.0.1/33"]}, "is not an address with a prefix length"),
         ({"peers": [{"publicKey": KEY, "endpoint": "a"}]}, "is not a host with a port"),
         ({"peers": [{"publicKey": KEY, "endpoint": "a:99999"}]}, "is not a host with a port"),
         ({"peers": [{"publicKey": KEY, "endpoint": "a:1\nx"}]}, "is not a host with a port"),
@@ -55,7 +52,7 @@ def test_rules_of_a_network(run, expected):
         ({"peers": [{"publicKey": KEY, "persistentKeepalive": -1}]}, "must be at least 0"),
     ],
 )
-def test_rules_of_a_tunnel(fields, expected):
+def test_an_invalid_tunnel_is_refused(fields, expected):
     (problem,) = refusal(lambda: workflow(step("x", {"wireguard": {**TUNNEL, **fields}})))
 
     assert expected in str(problem)
@@ -72,12 +69,12 @@ def test_rules_of_a_tunnel(fields, expected):
         ),
         ({"boreAddress": "b:2", "port": 1}, "needs boreAddress, or address and port"),
         ({"boreAddress": "-b:2"}, "is not a host with a port"),
-        ({"address": "a,b", "port": 1}, "is not the name or the address of a host"),
-        ({"boreAddress": "b:2", "secret": "a\nb"}, "secret: holds a character"),
+        ({"address": "a,b", "port": 1}, "is not a host name or an IP address"),
+        ({"boreAddress": "b:2", "secret": "a\nb"}, "secret: contains a character"),
         ({"boreAddress": "b:2", "targetPort": 0}, "must be at least 1"),
     ],
 )
-def test_rules_of_a_port_outside(fields, expected):
+def test_an_invalid_public_port_is_refused(fields, expected):
     (problem,) = refusal(lambda: workflow(step("x", {"bore": {"targetPort": 80, **fields}})))
 
     assert expected in str(problem)
@@ -86,24 +83,28 @@ def test_rules_of_a_port_outside(fields, expected):
 @pytest.mark.parametrize(
     ("name", "address", "expected"),
     [
-        ("c", "10.9.0.2/24", "vnet.name: is the name of none of the virtualNetworks"),
-        ("b", "10.9.0.2/24", "vnet.address: is no free address of b, which has 10.10.0.1/16"),
-        ("b", "10.10.0.1/16", "vnet.address: is no free address of b"),
+        ("c", "10.9.0.2/24", "vnet.name: is not the name of a virtual network"),
+        (
+            "b",
+            "10.9.0.2/24",
+            "vnet.address: is not a free address of b, whose gateway is 10.10.0.1/16",
+        ),
+        ("b", "10.10.0.1/16", "vnet.address: is not a free address of b"),
     ],
 )
-def test_end_is_one_of_a_network_of_the_job(name, address, expected):
+def test_an_interface_must_belong_to_a_network_of_the_job(name, address, expected):
     (problem,) = refusal(lambda: workflow(step("x", end(name, address)), virtualNetworks=NETWORKS))
 
     assert expected in str(problem)
 
 
-def test_names_of_networks_are_each_one_networks():
+def test_a_duplicate_network_name_is_refused():
     (problem,) = refusal(lambda: workflow("x", virtualNetworks=[NETWORKS[0]] * 2))
 
-    assert str(problem) == "virtualNetworks[1].name: is the name of another network already"
+    assert str(problem) == "virtualNetworks[1].name: is already the name of another network"
 
 
-def test_what_does_nothing_on_the_hosts_network_is_a_warning():
+def test_a_field_without_effect_on_the_host_network_is_a_warning():
     text = """\
 resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
 steps:
@@ -117,9 +118,8 @@ steps:
 """
     (warning,) = check_workflow(text).warnings
 
-    assert (
-        str(warning)
-        == "line 7: steps[0].launch.steps[0].run.dns: does nothing on the network of the host"
+    assert str(warning) == (
+        "line 7: steps[0].launch.steps[0].run.dns: has no effect on the host network"
     )
-    with pytest.raises(InvalidWorkflow, match="does nothing on the network of the host"):
+    with pytest.raises(InvalidWorkflow, match="has no effect on the host network"):
         check_workflow(text, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workflow may say, and how it is told that it may not."""
+"""Parsing of workflows, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def problems(text):
 
 
 def in_step(text):
-    """The problems of a workflow whose only step has these lines in its ``run``."""
+    """Return the problems of a workflow whose only step has these lines in its ``run``."""
     return problems(RESOURCES + "steps:\n- run:\n" + text)
 
 
-def test_smallest_workflow_has_the_defaults():
+def test_a_minimal_workflow_has_the_defaults():
     workflow = parse_workflow(RESOURCES + STEPS)
 
     assert not workflow.enable_logging
@@ -36,32 +36,29 @@ def test_smallest_workflow_has_the_defaults():
     assert workflow.resources.gpus == 0
     run = workflow.steps[0].run
     assert (run.shell, run.env, run.work_dir) == ("/bin/sh", (), None)
-    assert (run.resources.tasks, run.resources.cpus_per_task, run.resources.gpus_per_task) == (
-        1,
-        None,
-        0,
-    )
+    resources = run.resources
+    assert (resources.tasks, resources.cpus_per_task, resources.gpus_per_task) == (1, None, 0)
 
 
-def test_job_may_stand_under_job():
+def test_a_job_may_be_under_the_key_job():
     inner = "".join(f"  {line}\n" for line in (RESOURCES + STEPS).splitlines())
 
     assert parse_workflow(f"job:\n{inner}") == parse_workflow(RESOURCES + STEPS)
 
 
-def test_nothing_may_stand_beside_job():
+def test_an_unknown_key_next_to_job_is_refused():
     inner = "".join(f"  {line}\n" for line in (RESOURCES + STEPS).splitlines())
 
-    assert problems(f"job:\n{inner}stepz: 1\n") == ["line 6: stepz: stands beside job"]
+    assert problems(f"job:\n{inner}stepz: 1\n") == ["line 6: stepz: is not allowed next to job"]
 
 
-def test_field_without_a_value_is_not_there():
+def test_a_field_without_a_value_counts_as_absent():
     assert parse_workflow(RESOURCES + "env:\nenableLogging: ~\n" + STEPS) == parse_workflow(
         RESOURCES + STEPS
     )
 
 
-def test_all_errors_come_at_once_in_the_order_of_the_file():
+def test_all_errors_are_reported_at_once_in_the_order_of_the_file():
     text = """\
 enableLogging: 1
 resources: {tasks: -1, cpusPerTask: 1.5, gpus: yes}
@@ -92,12 +89,12 @@ resources: {}
         "line 11: steps[2]: must be a mapping, not a number",
         "line 12: steps[3]: must be a mapping, not nothing",
         "line 13: extra: is not a known field",
-        "line 14: resources: stands twice",
+        "line 14: resources: is a duplicate key",
     ]
 
 
 @pytest.mark.parametrize("text", ["5", "[1]", "x", "~", "job: 5", "{}"])
-def test_what_is_no_job_is_told_so(text):
+def test_a_text_that_is_not_a_job_is_refused(text):
     assert problems(text)
 
 
@@ -106,31 +103,46 @@ def test_what_is_no_job_is_told_so(text):
     [
         ("    command: ''", "has an empty command"),
         ("    command: {a: 1}", "must be text, not a mapping"),
-        ('    command: "a\\0b"', "holds a character that no program can be given"),
+        ('    command: "a\\0b"', "contains a character that cannot be passed to a program"),
         (f"    command: {'x' * 102_401}", "is longer than 100 KiB"),
-        ("    command: x\n    shell: /bin/zsh", "must be /bin/sh, /bin/bash, /bin/ash or ENTRYPOINT"),
-        ("    command: x\n    shell: ENTRYPOINT", "has the shell ENTRYPOINT, which only a container can have"),
+        (
+            "    command: x\n    shell: /bin/zsh",
+            "must be /bin/sh, /bin/bash, /bin/ash or ENTRYPOINT",
+        ),
+        (
+            "    command: x\n    shell: ENTRYPOINT",
+            "has the shell ENTRYPOINT, which is allowed only in a container",
+        ),
         ("    command: x\n    mpi: pmix", "must be 'none', 'pmix_v4' or 'pmi2'"),
         ("    command: x\n    mapUid: -1", "must be at least 0, not -1"),
         ("    command: x\n    workDir: here", "must be an absolute path"),
         ('    command: x\n    workDir: "/a\\nb"', "cannot be printed"),
         ("    command: x\n    env: {A: b}", "must be a list, not a mapping"),
         ("    command: x\n    env: [{key: PATH, value: x}]", "cannot be set by a workflow"),
-        ("    command: x\n    env: [{key: LD_LIBRARY_PATH, value: x}]", "cannot be set by a workflow"),
+        (
+            "    command: x\n    env: [{key: LD_LIBRARY_PATH, value: x}]",
+            "cannot be set by a workflow",
+        ),
         ("    command: x\n    env: [{key: UID, value: x}]", "belongs to the shell"),
         ("    command: x\n    resources: {tasks: 0}", "must be at least 1, not 0"),
-        ("    command: x\n    resources: {tasks: 3}", "takes 6 CPU threads, more than the 4 of the job"),
-        ("    command: x\n    resources: {memPerCpu: 201}", "takes 402 MB of memory, more than the 400 of the job"),
-        ("    command: x\n    resources: {gpusPerTask: 1}", "takes 1 GPUs, more than the 0 of the job"),
+        (
+            "    command: x\n    resources: {tasks: 3}",
+            "needs 6 CPU threads, but the job has 4",
+        ),
+        (
+            "    command: x\n    resources: {memPerCpu: 201}",
+            "needs 402 MB of memory, but the job has 400",
+        ),
+        ("    command: x\n    resources: {gpusPerTask: 1}", "needs 1 GPUs, but the job has 0"),
     ],
-)  # fmt: skip
-def test_rules_of_a_step(lines, expected):
+)
+def test_an_invalid_step_is_refused(lines, expected):
     problem, *_ = in_step(lines)
 
     assert expected in problem
 
 
-def test_name_of_a_megabyte_is_one_clear_error():
+def test_a_name_of_a_megabyte_is_one_error():
     (problem,) = problems(RESOURCES + f"steps:\n- name: {'x' * 200_000}\n  run: {{command: x}}\n")
     assert problem == "line 3: steps[0].name: has more than 128 characters: 200000"
 
@@ -138,48 +150,48 @@ def test_name_of_a_megabyte_is_one_clear_error():
     assert problem == "workflow: is larger than 256 KiB"
 
 
-def test_name_holds_what_can_be_printed():
-    assert (
-        "cannot be printed"
-        in problems(RESOURCES + 'steps:\n- name: "a\\eb"\n  run: {command: x}\n')[0]
-    )
+def test_a_name_must_be_printable():
+    problem, *_ = problems(RESOURCES + 'steps:\n- name: "a\\eb"\n  run: {command: x}\n')
+
+    assert "cannot be printed" in problem
 
 
-def test_steps_may_not_be_empty_nor_very_many():
+def test_the_number_of_steps_is_limited():
     assert problems(RESOURCES + "steps: []") == ["line 2: steps: must not be empty"]
     assert problems(RESOURCES + "steps:\n" + "- run: {command: x}\n" * 257) == [
         "line 2: steps: has more than 256 entries: 257"
     ]
 
 
-def test_condition_may_not_be_empty():
+def test_a_condition_must_not_be_empty():
     assert problems(RESOURCES + STEPS + "  if: ''\n") == ["line 5: steps[0].if: must not be empty"]
 
 
 @pytest.mark.parametrize(("blank", "shown"), [(" ", " "), ("\\t", "�"), ("\\n \\t", "� �")])
-def test_condition_may_not_be_blank(blank, shown):
+def test_a_condition_must_not_be_blank(blank, shown):
     assert problems(RESOURCES + STEPS + f'  if: "{blank}"\n') == [
         f"line 5: steps[0].if: must not be blank; it is '{shown}'"
     ]
 
 
-def test_what_was_found_is_told_but_for_secrets():
+def test_messages_quote_the_value_unless_it_is_a_secret():
     container = "{image: A, registry: 'a b', username: 'u s', password: 'a secret'}"
-    found = in_step(f"    command: x\n    mpi: pmix\n    container: {container}\n")
+    reported = in_step(f"    command: x\n    mpi: pmix\n    container: {container}\n")
 
-    assert [
-        (path, reason.partition("; ")[2])
-        for _, path, reason in (problem.split(": ", 2) for problem in found)
-    ] == [
-        ("steps[0].run.mpi", "it is 'pmix'"),
-        ("steps[0].run.container.image", "it is 'A'"),
-        ("steps[0].run.container.registry", "it is 'a b'"),
+    quoted = []
+    for problem in reported:
+        _, path, reason = problem.split(": ", 2)
+        quoted.append((path, reason.partition("; it is ")[2]))
+    assert quoted == [
+        ("steps[0].run.mpi", "'pmix'"),
+        ("steps[0].run.container.image", "'A'"),
+        ("steps[0].run.container.registry", "'a b'"),
         ("steps[0].run.container.username", ""),
         ("steps[0].run.container.password", ""),
     ]
 
 
-def test_what_is_too_deep_on_the_wire_is_told_as_in_a_file():
+def test_a_value_that_is_nested_too_deep_is_refused_on_the_wire_too():
     steps = [{}]
     for _ in range(1000):
         steps = [{"steps": steps}]
@@ -189,38 +201,40 @@ def test_what_is_too_deep_on_the_wire_is_told_as_in_a_file():
     assert problem.reason == "is nested deeper than 32 levels"
 
 
-def test_half_a_character_from_the_wire_is_told_like_any_other_that_no_program_takes():
+def test_a_lone_surrogate_from_the_wire_is_refused():
     (problem,) = refusal(
         from_graphql, {**yaml.safe_load(RESOURCES), "steps": [{"name": "a\ud800"}]}
     )
 
-    assert (
-        str(problem) == "steps[0].name: holds a character that no program can be given; it is 'a�'"
-    )
+    assert problem.path == "steps[0].name"
+    assert problem.reason.startswith("contains a character that cannot be passed to a program")
+    assert problem.reason.endswith("it is 'a�'")
 
 
-def test_very_many_problems_are_cut():
-    found = problems(RESOURCES + STEPS + "".join(f"y{number}: 1\n" for number in range(5000)))
+def test_the_number_of_reported_problems_is_limited():
+    text = RESOURCES + STEPS + "".join(f"y{number}: 1\n" for number in range(5000))
 
-    assert len(found) == MAX_PROBLEMS + 1
-    assert found[-1] == "workflow: breaks 4900 more rules"
+    reported = problems(text)
+
+    assert len(reported) == MAX_PROBLEMS + 1
+    assert reported[-1] == "workflow: breaks 4900 more rules"
 
 
-def test_near_miss_is_named():
+def test_a_similar_field_name_is_suggested():
     with pytest.raises(InvalidWorkflow) as caught:
         parse_workflow(RESOURCES + STEPS + "enableLoging: true\n")
 
     assert caught.value.hint == "Did you mean enableLogging?"
 
 
-def test_text_that_looks_like_a_number_gets_a_hint():
+def test_a_number_in_place_of_text_has_a_hint():
     with pytest.raises(InvalidWorkflow) as caught:
         parse_workflow(RESOURCES + "env: [{key: A, value: 1}]\n" + STEPS)
 
     assert caught.value.hint == "Put it in quotes to make it text."
 
 
-def test_error_is_the_users():
+def test_an_invalid_workflow_is_an_error_of_the_user():
     with pytest.raises(InvalidInput) as caught:
         parse_workflow("steps: 5\nx: 1\n")
 
@@ -229,7 +243,7 @@ def test_error_is_the_users():
     assert str(caught.value).startswith("workflow breaks 3 rules (line 1: ")
 
 
-def test_wire_has_no_lines():
+def test_problems_on_the_wire_have_no_lines():
     with pytest.raises(InvalidWorkflow) as caught:
         from_graphql({"steps": []})
 
@@ -239,7 +253,7 @@ def test_wire_has_no_lines():
     ]
 
 
-def test_text_that_looks_like_a_number_to_yaml_1_2_only_is_read_back():
+def test_text_that_is_a_number_only_in_yaml_1_2_is_parsed_as_text():
     workflow = from_graphql({**yaml.safe_load(RESOURCES), "steps": [{"run": {"command": "0E0"}}]})
 
     assert parse_workflow(written(workflow.to_graphql())) == workflow
@@ -247,6 +261,6 @@ def test_text_that_looks_like_a_number_to_yaml_1_2_only_is_read_back():
 
 @given(anything)
 @settings(max_examples=100)
-def test_anything_is_a_workflow_or_told_why_not(value):
+def test_any_value_is_parsed_or_refused(value):
     refusal(parse_workflow, yaml.safe_dump(value))
     refusal(from_graphql, value if isinstance(value, dict) else {"steps": value})

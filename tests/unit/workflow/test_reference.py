@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference page says what the models say."""
+"""The reference page is generated from the models."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from gridstead.workflow.reference import markdown
 
 
-def test_page_is_the_one_that_the_models_make():
-    """After a wanted change: ``python -m tests.unit.workflow.record``."""
+def test_the_page_is_up_to_date():
+    """Run ``python -m tests.unit.workflow.record`` after an intended change."""
     assert Path("docs/reference/workflow.md").read_text() == markdown()
 
 
-def test_every_kind_of_value_has_a_section():
+def test_every_mapping_has_a_section():
     text = markdown()
 
     for name in (

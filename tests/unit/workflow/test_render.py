@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows as scripts: recorded ones, and what holds for every one."""
+"""Rendered scripts: recorded ones, and properties of all of them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_there_are_examples():
+def test_the_examples_exist():
     assert len(EXAMPLES) == 7
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_renders_to_its_recorded_script(example):
-    """After a wanted change: write the new text with ``python -m tests.unit.workflow.record``."""
+def test_an_example_renders_to_its_recorded_script(example):
+    """Run ``python -m tests.unit.workflow.record`` after an intended change."""
     workflow = parse_workflow(example.read_text())
 
     assert (GOLDEN / f"{example.stem}.sh").read_text() == render(workflow)
 
 
-def test_recorded_scripts_have_no_complaint():
+def test_recorded_scripts_have_no_errors():
     scripts = sorted(GOLDEN.glob("*.sh"))
 
     assert len(scripts) == len(EXAMPLES)
@@ -44,7 +44,7 @@ def test_recorded_scripts_have_no_complaint():
 @given(nested_workflows)
 @settings(max_examples=100)
 def test_slurm_reads_no_directive_from_a_script(workflow):
-    """sbatch reads directives up to the first line that is a command, and refuses DOS line ends."""
+    """sbatch reads directives before the first command, and refuses DOS line ends."""
     script = render(workflow)
     lines = script.split("\n")
     first_command = next(
@@ -59,7 +59,7 @@ def test_slurm_reads_no_directive_from_a_script(workflow):
 
 @given(nested_workflows)
 @settings(max_examples=50)
-def test_same_workflow_is_the_same_script(workflow):
+def test_the_same_workflow_renders_to_the_same_script(workflow):
     again = from_graphql(workflow.to_graphql(), modules=text_of)
 
     assert render(workflow) == render(again)
@@ -68,8 +68,8 @@ def test_same_workflow_is_the_same_script(workflow):
 @given(st.lists(texts, min_size=1, max_size=20))
 @settings(max_examples=60)
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_quoted_text_is_that_text_to_bash(locale, some):
-    script = "printf '%s\\0' " + " ".join(map(quote, some))
+def test_bash_reads_quoted_text_unchanged(locale, some_texts):
+    script = "printf '%s\\0' " + " ".join(map(quote, some_texts))
 
     result = subprocess.run(
         ["bash", "-c", script],
@@ -78,10 +78,10 @@ def test_quoted_text_is_that_text_to_bash(locale, some):
         env={"LC_ALL": locale, "HOME": "/home/x"},
     )
 
-    assert result.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == some
+    assert result.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == some_texts
 
 
-def test_secret_names_stand_only_where_they_are_put_away():
+def test_secret_variables_occur_only_where_they_are_stored():
     workflow = parse_workflow(Path("examples/hello-world.yaml").read_text())
     script = render(workflow)
 
@@ -90,7 +90,7 @@ def test_secret_names_stand_only_where_they_are_put_away():
     assert not re.search("GRIDSTEAD_LOG", rest)
 
 
-def test_provider_that_cannot_pass_secrets_runs_without_logging_and_says_so():
+def test_without_secrets_a_workflow_runs_without_logging_and_prints_a_message():
     workflow = parse_workflow(Path("examples/hello-world.yaml").read_text())
     script = render(workflow, secrets_beside=False)
 
@@ -103,49 +103,44 @@ def many_steps(**step):
     return [{"steps": [step] * 255}] * 4
 
 
+def with_password(username, password):
+    container = {"image": "a", "username": username, "password": password}
+    return {"run": {"command": "a", "container": container}}
+
+
 @pytest.mark.parametrize(
-    ("workflow", "told"),
+    ("workflow", "error"),
     [
         (
             {"steps": [{"run": {"command": "'" * 90_000}}] * 3},
-            r"its script takes at least 1[0-9]{6} bytes",
+            r"the script has at least 1[0-9]{6} bytes",
         ),
         (
             {"env": [{"key": "A", "value": "'" * 60_000}] * 4, "steps": [{}]},
-            r"its script takes at least 1[0-9]{6} bytes",
+            r"the script has at least 1[0-9]{6} bytes",
         ),
         (
             {
                 "env": [{"key": f"{'A' * 100}{n}", "value": ""} for n in range(256)],
                 "steps": many_steps(run={"command": "a", "container": {"image": "a"}}),
             },
-            r"its script takes at least 10[0-9]{5} bytes",
+            r"the script has at least 10[0-9]{5} bytes",
         ),
         (
-            {
-                "steps": [
-                    {
-                        "run": {
-                            "command": "a",
-                            "container": {"image": "a", "username": f"{n}", "password": "x" * 2000},
-                        }
-                    }
-                    for n in range(62)
-                ]
-            },
-            r"what it keeps beside its script takes at least 124[0-9]{3} bytes; 122880 are allowed",
+            {"steps": [with_password(str(n), "x" * 2000) for n in range(62)]},
+            r"the secrets have at least 124[0-9]{3} bytes, and the limit is 122880 bytes",
         ),
     ],
 )
-def test_workflow_that_becomes_more_than_a_job_can_have_is_refused(workflow, told):
+def test_a_script_or_secrets_that_are_too_large_are_refused(workflow, error):
     """The third would be 38 MB."""
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 0}
 
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=error):
         render(from_graphql({"resources": resources, **workflow}))
 
 
-def test_gpus_are_asked_for_only_where_the_job_has_them():
+def test_gpus_are_requested_only_if_the_job_has_gpus():
     with_gpus = from_graphql(
         {
             "resources": {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 4},

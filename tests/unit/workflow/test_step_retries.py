@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that Slurm did not make, as the rendered script asks for them again: one that was made
-never runs twice.
-"""
+"""Retries of steps that Slurm did not create. A step that Slurm created never starts twice."""
 
 from __future__ import annotations
 
@@ -12,9 +10,9 @@ import pytest
 from tests.unit.workflow import networks
 from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
 
-from gridstead.workflow.render.steps import ASKING_S
+from gridstead.workflow.render.steps import RETRY_S
 
-# Refuses as a real one does, as often as a file says, all but a step named free.
+# Fails as srun does, as often as a file has lines, except for steps with the name free.
 REFUSING = r"""#!/bin/bash
 echo >>~/asked
 {first}
@@ -23,57 +21,58 @@ if [[ -s ~/refusals && $* != *--job-name=free* ]]; then
   echo "srun: error: Unable to confirm allocation" >&2
   exit {code}
 fi
-exec making-srun "$@"
+exec real-srun "$@"
 """
 PROLOG = '"${1#*=}"'
 PAUSE = "#!/bin/bash\necho >~/paused\nexec /bin/sleep 30\n"
 
 
 def refuse(node, times, *, code=1, first=""):
-    node.add("making-srun", SRUN)
+    """Install an srun that fails this number of times."""
+    node.add("real-srun", SRUN)
     node.add("srun", REFUSING.format(code=code, first=first))
     (node.home / "refusals").write_text("no\n" * times)
 
 
-def begin(node, ago):
-    """Play a slurmctld that began some seconds ago."""
+def start_slurmctld(node, ago):
+    """Install a scontrol that reports a start of slurmctld some seconds ago."""
     node.add(
         "scontrol", f'#!/bin/bash\necho "BOOT_TIME               = $((EPOCHSECONDS - {ago}))"\n'
     )
 
 
-def asked(node):
+def tries(node):
+    """Return the number of calls of srun."""
     return len((node.home / "asked").read_text().splitlines())
 
 
 @pytest.fixture
 def node(node):
-    node.add(
-        "sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n'
-    )  # no pause between two tries
+    # No pause between two tries.
+    node.add("sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n')
     return node
 
 
-class TestOnceMore:
-    def test_step_that_was_not_made_while_slurmctld_began_is_asked_for_again(self, node):
-        begin(node, ago=1)
+class TestRetried:
+    def test_a_step_that_was_not_created_while_slurmctld_started_is_retried(self, node):
+        start_slurmctld(node, ago=1)
         refuse(node, 2)
 
         code, output = node.run(workflow("echo ran; exit 3"))
 
-        assert (code, output.count("ran\n"), asked(node)) == (3, 1, 3)
-        assert output.count("gridstead: Slurm did not make this step; asking again\n") == 1
+        assert (code, output.count("ran\n"), tries(node)) == (3, 1, 3)
+        assert output.count("gridstead: Slurm did not create this step; retrying\n") == 1
         assert node.left == []
 
-    def test_slurmctld_that_is_away_is_waited_for(self, node):
+    def test_a_step_is_retried_until_slurmctld_answers(self, node):
         node.add("scontrol", "#!/bin/sh\nexit 1\n")
         refuse(node, 1)
 
         assert node.run(workflow("echo ran"))[0] == 0
 
-    def test_step_in_a_container_is_asked_for_again(self, node):
+    def test_a_step_in_a_container_is_retried(self, node):
         node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
-        begin(node, ago=1)
+        start_slurmctld(node, ago=1)
         refuse(node, 1)
         step = {
             "run": {"command": "echo ran", "container": {"image": "/some.sqsh", "apptainer": True}}
@@ -83,11 +82,11 @@ class TestOnceMore:
 
         assert (code, output.count("ran\n")) == (0, 1)
 
-    def test_launched_step_is_asked_for_again_and_known_by_its_name(self, node):
-        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/told"\n')
-        begin(node, ago=1)
+    def test_a_retried_launched_step_has_a_recorded_step_id(self, node):
+        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n')
+        start_slurmctld(node, ago=1)
         refuse(node, 1)
-        inner = steps("touch ~/at; while [ ! -e ~/told ]; do :; done")
+        inner = steps("touch ~/at; while [ ! -e ~/signalled ]; do :; done")
         launch = {"launch": {"signalOnParentStepExit": 15, "steps": inner}}
         group = {"steps": steps(launch, "while [ ! -e ~/at ]; do :; done")}
 
@@ -95,18 +94,18 @@ class TestOnceMore:
 
         assert (code, (node.home / "scancel").read_text()) == (0, "--signal=15 42.7\n")
 
-    def test_step_that_waits_for_what_it_needs_is_asked_for_again(self, node, monkeypatch):
-        """The real srun waits before it refuses; this one seems to, as no time counts as that."""
-        monkeypatch.setitem(ASKING_S, "wait", 0)
-        begin(node, ago=3600)
+    def test_a_step_that_waits_for_its_resources_is_retried(self, node, monkeypatch):
+        """The real srun waits before it fails. Here a wait of 0 s has the same effect."""
+        monkeypatch.setitem(RETRY_S, "wait", 0)
+        start_slurmctld(node, ago=3600)
         refuse(node, 2)
 
         assert node.run(workflow("echo ran"))[0] == 0
 
-    def test_keys_of_a_network_are_there_when_it_is_asked_for_again(self, node):
-        """srun reads them only for the tasks of a step that was made."""
+    def test_a_retried_step_reads_its_tunnel_keys(self, node):
+        """srun reads its input only for the tasks of a created step."""
         networks.install(node)
-        begin(node, ago=1)
+        start_slurmctld(node, ago=1)
         refuse(node, 1)
 
         code, output = node.run(workflow(networks.step("echo ran", {"wireguard": networks.TUNNEL})))
@@ -115,58 +114,58 @@ class TestOnceMore:
         assert networks.KEY in networks.tunnels(node)[0][1]
 
 
-class TestNotAgain:
+class TestNotRetried:
     @pytest.mark.parametrize(("time", "ago"), [("patience", 3600), ("most", 1)])
-    def test_step_is_not_asked_for_longer_than_it_may(self, node, monkeypatch, time, ago):
-        monkeypatch.setitem(ASKING_S, "wait", 0)
-        monkeypatch.setitem(ASKING_S, time, 0)
-        begin(node, ago=ago)
+    def test_a_step_is_not_retried_after_the_time_limit(self, node, monkeypatch, time, ago):
+        monkeypatch.setitem(RETRY_S, "wait", 0)
+        monkeypatch.setitem(RETRY_S, time, 0)
+        start_slurmctld(node, ago=ago)
         refuse(node, 1)
 
         assert node.run(workflow("echo never"))[0] == 1
-        assert asked(node) == 1
+        assert tries(node) == 1
 
-    def test_step_that_was_made_is_not(self, node):
-        """srun can fail after it, when some tasks run and others could not be started."""
-        begin(node, ago=1)
+    def test_a_created_step_is_not_retried(self, node):
+        """srun can fail after it, if some tasks run and others could not be started."""
+        start_slurmctld(node, ago=1)
         refuse(node, 1, first=PROLOG)
 
         assert node.run(workflow("echo never"))[0] == 1
-        assert asked(node) == 1
+        assert tries(node) == 1
 
-    def test_command_that_ends_as_srun_does_is_not(self, node):
-        begin(node, ago=1)
+    def test_a_command_with_the_exit_code_of_srun_is_not_retried(self, node):
+        start_slurmctld(node, ago=1)
         refuse(node, 0)
 
         assert node.run(workflow("echo ran; exit 1")) == (1, "ran\n")
 
-    def test_code_that_is_not_of_a_failed_srun_is_final(self, node):
-        begin(node, ago=1)
+    def test_an_exit_code_that_srun_does_not_use_is_not_retried(self, node):
+        start_slurmctld(node, ago=1)
         refuse(node, 1, code=137)
 
         assert node.run(workflow("echo never"))[0] == 137
-        assert asked(node) == 1
+        assert tries(node) == 1
 
-    def test_step_that_slurm_refuses_for_itself_is_not(self, node):
-        begin(node, ago=3600)
+    def test_a_step_that_slurm_rejects_is_not_retried(self, node):
+        start_slurmctld(node, ago=3600)
         refuse(node, 1)
 
         code, output = node.run(workflow("echo never"))
 
-        assert (code, asked(node)) == (1, 1)
+        assert (code, tries(node)) == (1, 1)
         assert "gridstead" not in output
 
-    def test_step_whose_making_could_not_be_told_is_not(self, node):
-        """The customer's storage is full, which may show only when the file is closed."""
+    def test_a_step_whose_prolog_could_not_be_written_is_not_retried(self, node):
+        """The customer's storage is full, which may be detected only when the file is closed."""
         node.add("install", '#!/bin/sh\n/usr/bin/install "$@"\nexit 1\n')
-        begin(node, ago=1)
+        start_slurmctld(node, ago=1)
         refuse(node, 1)
 
         assert node.run(workflow("echo never"))[0] == 1
-        assert asked(node) == 1
+        assert tries(node) == 1
 
-    def test_step_with_too_many_words_for_a_prolog_is_not_and_waits_in_one_go(self, node):
-        """srun 24.11 makes room for 1,024 of them, whatever it is given."""
+    def test_a_step_with_too_many_words_for_a_prolog_is_not_retried(self, node):
+        """srun 24.11 has room for 1,024 words. This srun waits for the resources at once."""
         node.add("apptainer", "#!/bin/bash\necho $#\n")
         words = {
             "command": "word " * 1000,
@@ -180,7 +179,7 @@ class TestNotAgain:
 
 
 class TestSignals:
-    def test_cancelled_step_ends_in_its_own_way(self, node):
+    def test_a_cancelled_step_runs_its_trap(self, node):
         command = (
             "trap 'sleep 0.3; echo last; exit 9' TERM; echo >~/at; while :; do sleep 0.05; done"
         )
@@ -193,9 +192,9 @@ class TestSignals:
         assert (running.returncode, output.splitlines()[-1]) == (9, b"last")
 
     @pytest.mark.parametrize("place", ["asked", "paused"])
-    def test_cancel_while_it_is_asked_for_ends_it_at_once(self, node, place):
+    def test_a_signal_during_a_retry_ends_the_step_at_once(self, node, place):
         """Slurm signals every process of the job."""
-        begin(node, ago=1)
+        start_slurmctld(node, ago=1)
         node.add("sleep", PAUSE)
         refuse(node, 1, first="/bin/sleep 30" if place == "asked" else "")
         running = node.start(workflow("echo never"))
@@ -205,11 +204,11 @@ class TestSignals:
         output, _ = running.communicate(timeout=20)
 
         assert running.returncode in (1, 143)
-        assert (b"never" in output, asked(node), node.left) == (False, 1, [])
+        assert (b"never" in output, tries(node), node.left) == (False, 1, [])
 
-    def test_end_of_a_launch_ends_what_is_asked_for(self, node):
-        """Its step has no name yet, so the signal goes from process to process."""
-        begin(node, ago=1)
+    def test_the_end_of_a_launch_ends_a_retried_step(self, node):
+        """The step has no step id yet, so the signal is sent to the processes."""
+        start_slurmctld(node, ago=1)
         node.add("sleep", PAUSE)
         refuse(node, 1)
         launch = {"launch": {"steps": steps("echo never")}}
@@ -219,4 +218,4 @@ class TestSignals:
             workflow({"steps": steps(launch, free)}, {"name": "free", "run": {"command": "true"}})
         )
 
-        assert (code, "never" in output, asked(node), node.left) == (0, False, 3, [])
+        assert (code, "never" in output, tries(node), node.left) == (0, False, 3, [])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GraphQL types of ``submit`` and ``validate`` agree with the models, so that none hides our
-messages.
+"""The GraphQL types of ``submit`` and ``validate`` agree with the models.
+
+So GraphQL rejects no workflow before our checks report it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ JOB = GraphQLNonNull(SCHEMA.type_map["Job"])
 
 
 def models(model, seen):
-    """A model and all in it, each once."""
+    """Return a model and all models in it, each once."""
     if model not in seen:
         seen.append(model)
         for field in model.model_fields.values():
-            if inner := model_in(field.annotation):
+            inner = model_in(field.annotation)
+            if inner:
                 models(inner, seen)
     return seen
 
@@ -35,7 +37,7 @@ MODELS = models(Module, models(Workflow, []))
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_type_has_the_fields_of_its_model(model):
+def test_a_type_has_the_fields_of_its_model(model):
     kind = SCHEMA.type_map["Job" if model is Workflow else model.__name__]
 
     assert isinstance(kind, GraphQLInputObjectType)
@@ -53,14 +55,14 @@ def test_every_input_type_is_a_model():
 @pytest.mark.parametrize(
     "path", sorted(Path("examples").glob("*.yaml")), ids=lambda path: path.stem
 )
-def test_example_passes_through_graphql(path):
+def test_an_example_passes_through_graphql(path):
     mapping = yaml.safe_load(path.read_text())
 
     assert from_graphql(coerce_input_value(mapping, JOB)) == from_graphql(mapping)
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_random_workflow_passes_through_graphql(seed):
+def test_a_random_workflow_passes_through_graphql(seed):
     mapping = random_mapping(Random(seed))
 
     assert from_graphql(coerce_input_value(mapping, JOB)) == from_graphql(mapping)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as the text of a YAML file that says them again."""
+"""Writes values as a YAML file that is parsed to the same values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import yaml
 
 
 class _Quoting(yaml.CSafeDumper):
-    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2
-    it is a number.
+    """Writes every text in quotes.
+
+    PyYAML follows YAML 1.1, in which plain ``0E0`` is text. In YAML 1.2 it is a number.
     """
 
     def ignore_aliases(self, _data):
@@ -21,5 +22,5 @@ _Quoting.add_representer(
 
 
 def written(value):
-    """A file of these values, each of them in full."""
+    """Return a YAML file with these values, without aliases."""
     return yaml.dump(value, Dumper=_Quoting, sort_keys=False, allow_unicode=True)

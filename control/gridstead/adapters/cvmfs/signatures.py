@@ -31,7 +31,7 @@ class RsaSignatures:
     def __init__(self, files: Iterable[Path]) -> None:
         self._keys = tuple(map(_read, files))
 
-    def is_of_master(self, signed_file: SignedFile) -> bool:
+    def is_signed_by_master(self, signed_file: SignedFile) -> bool:
         """Return whether one of the master keys made the signature of a file."""
         return any(
             _recovered(key, signed_file.signature) == signed_file.signed for key in self._keys

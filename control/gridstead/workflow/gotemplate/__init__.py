@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates in the form of Go's text/template, as modules of workflows are written in.
+"""Templates in the language of Go's text/template, in which modules of workflows are written.
 
-Values in, text out: no file, no environment, no clock, no network, and bounds on work and size.
-What the form has and this has not (``define``, ``template``, ``block``, ``break``, ``continue``,
-functions of the outside world) is refused by name.
+A template has access to its values only: no files, environment, clock or network. Its work and its
+size are limited. What Go has and this package does not (``define``, ``template``, ``block``,
+``break``, ``continue``, functions with side effects) is an error that names the construct.
 """
 
 from __future__ import annotations

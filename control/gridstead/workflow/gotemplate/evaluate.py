@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template with its values, within bounds of work and size."""
+"""Expands a template with its values, within limits of work and size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gridstead.workflow.gotemplate.nodes import (
     Text,
     Value,
     Variable,
-    broken,
+    template_error,
 )
 from gridstead.workflow.gotemplate.syntax import parse
 
@@ -34,14 +34,15 @@ _Scope = dict[str, Value]
 
 
 def expand(template: str, values: Mapping[str, Value]) -> str:
-    """Return the text that a template makes of values.
+    """Return the text of a template expanded with values.
 
     Args:
-        template: Its text.
-        values: What ``.`` is. Names of fields are found whatever the case of their letters.
+        template: The text of the template.
+        values: The value of ``.``. Field names are not case-sensitive.
 
     Raises:
-        InvalidWorkflow: If it is no template, asks for what is not there, or makes too much.
+        InvalidWorkflow: If the template is not valid, refers to a missing value, or exceeds a
+            limit.
     """
     run = _Run()
     run.nodes(parse(template), values, [{"$": values}])
@@ -63,10 +64,8 @@ class _Run:
                 case Text():
                     self._write(node.text, 0)
                 case Output():
-                    self._write(
-                        self._text(self._pipe(node.pipe, dot, scopes), node.pipe.line),
-                        node.pipe.line,
-                    )
+                    value = self._pipe(node.pipe, dot, scopes)
+                    self._write(self._text(value, node.pipe.line), node.pipe.line)
                 case Assign():
                     self._assign(node, dot, scopes)
                 case TemplateBlock():
@@ -75,24 +74,22 @@ class _Run:
     def _write(self, text: str, line: int) -> None:
         self.chars += len(text)
         if self.chars > MAX_CHARS:
-            raise broken(line or 1, f"makes more than {MAX_CHARS // 1024} KiB")
+            raise template_error(line or 1, f"produces more than {MAX_CHARS // 1024} KiB")
         self.parts.append(text)
 
     def _text(self, value: Value, line: int) -> str:
         try:
             return to_text(value)
         except ValueError as err:
-            raise broken(line, f"has a value that {err}") from err
+            raise template_error(line, f"has a value that {err}") from err
 
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(node.pipe, dot, scopes)
-        scope = (
-            scopes[-1]
-            if node.new
-            else next((each for each in reversed(scopes) if node.name in each), None)
-        )
+        scope: _Scope | None = scopes[-1]
+        if not node.new:
+            scope = next((scope for scope in reversed(scopes) if node.name in scope), None)
         if scope is None:
-            raise broken(node.pipe.line, f"has no variable {shorten(node.name)}")
+            raise template_error(node.pipe.line, f"has no variable {shorten(node.name)}")
         scope[node.name] = value
 
     def _block(self, block: TemplateBlock, dot: Value, scopes: list[_Scope]) -> None:
@@ -100,71 +97,72 @@ class _Run:
         if block.kind == "range":
             self._range(block, value, dot, scopes)
         elif is_true(value):
-            named = dict.fromkeys(block.names, value)
-            self.nodes(block.body, value if block.kind == "with" else dot, [*scopes, named])
+            variables = dict.fromkeys(block.names, value)
+            inner_dot = value if block.kind == "with" else dot
+            self.nodes(block.body, inner_dot, [*scopes, variables])
         else:
             self.nodes(block.otherwise, dot, [*scopes, dict.fromkeys(block.names, value)])
 
     def _range(self, block: TemplateBlock, value: Value, dot: Value, scopes: list[_Scope]) -> None:
         line = block.pipe.line
-        if isinstance(value, int) and not isinstance(value, bool):
-            pairs: list[tuple[Value, Value]] = [
-                (number, number) for number in range(min(value, MAX_WORK))
-            ]
-        elif isinstance(value, Mapping):
-            pairs = sorted(value.items())
-        elif isinstance(value, list | tuple) or value is None:
-            pairs = list(enumerate(value or ()))
-        else:
-            raise broken(line, "ranges over what is no list")
+        pairs = _pairs(value, line)
         if not pairs:
             self.nodes(block.otherwise, dot, scopes)
-        for pair in pairs:
+        for key, item in pairs:
             self._count(line)
-            named = (
-                dict(zip(block.names, pair[2 - len(block.names) :], strict=True))
-                if block.names
-                else {}
-            )
-            self.nodes(block.body, pair[1], [*scopes, named])
+            variables: _Scope = {}
+            if len(block.names) == 1:
+                variables[block.names[0]] = item
+            elif block.names:
+                variables = dict(zip(block.names, (key, item), strict=True))
+            self.nodes(block.body, item, [*scopes, variables])
 
     def _pipe(self, pipe: Pipe, dot: Value, scopes: list[_Scope]) -> Value:
-        before: tuple[Value, ...] = ()
+        piped: tuple[Value, ...] = ()
         for command in pipe.commands:
-            before = (self._command(command, before, dot, scopes, pipe.line),)
-        return before[0]
+            piped = (self._command(command, piped, dot, scopes, pipe.line),)
+        return piped[0]
 
     def _command(
         self,
         command: tuple[Operand, ...],
-        before: tuple[Value, ...],
+        piped: tuple[Value, ...],
         dot: Value,
         scopes: list[_Scope],
-        line: int,  # any value
+        line: int,
     ) -> Value:
+        """Return the value of a command.
+
+        Args:
+            command: The operands of the command.
+            piped: The value of the previous command of the pipe. Empty for the first command.
+            dot: The value of ``.``.
+            scopes: The variables, innermost scope last.
+            line: The line of the action.
+        """
         self._count(line)
         first, *others = command
         if not isinstance(first, Name):
-            if others or before:
-                raise broken(line, "gives arguments to what is no function")
+            if others or piped:
+                raise template_error(line, "passes arguments to a value that is not a function")
             return self._value(first, dot, scopes, line)
         if first.name in ("and", "or"):
-            return self._logic(first.name, others, before, dot, scopes, line)
+            operands = (*others, *map(Literal, piped))
+            return self._logic(first.name, operands, dot, scopes, line)
         arguments = [self._value(operand, dot, scopes, line) for operand in others]
-        return self._call(first.name, [*arguments, *before], line)
+        return self._call(first.name, [*arguments, *piped], line)
 
-    def _logic(  # where it stands
+    def _logic(
         self,
         name: str,
-        operands: list[Operand],
-        before: tuple[Value, ...],
+        operands: Iterable[Operand],
         dot: Value,
         scopes: list[_Scope],
-        line: int,  # any value
+        line: int,
     ) -> Value:
-        """The first value that decides; those behind it are not looked at."""
+        """Return the first operand that decides the result; later operands are not evaluated."""
         value: Value = None
-        for operand in (*operands, *map(Literal, before)):
+        for operand in operands:
             value = self._value(operand, dot, scopes, line)
             if is_true(value) == (name == "or"):
                 break
@@ -173,12 +171,13 @@ class _Run:
     def _call(self, name: str, arguments: list[Value], line: int) -> Value:
         function = FUNCTIONS.get(name)
         if function is None:
-            raise broken(line, f"has the function {shorten(name)}, which is not offered")
+            reason = f"uses the function {shorten(name)}, which is not available"
+            raise template_error(line, reason)
         self._count(line, sum(map(_weight, arguments)))
         try:
             value = function(*arguments)
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as err:
-            raise broken(line, f"cannot call {name}: {shorten(str(err))}") from err
+            raise template_error(line, f"cannot call {name}: {shorten(str(err))}") from err
         self._count(line, _weight(value))
         return value
 
@@ -192,7 +191,7 @@ class _Run:
                 for scope in reversed(scopes):
                     if operand.name in scope:
                         return scope[operand.name]
-                raise broken(line, f"has no variable {shorten(operand.name)}")
+                raise template_error(line, f"has no variable {shorten(operand.name)}")
             case Member():
                 return _member(self._value(operand.of, dot, scopes, line), operand.name, line)
             case Name():
@@ -203,33 +202,46 @@ class _Run:
     def _count(self, line: int, work: int = 1) -> None:
         self.work += work
         if self.work > MAX_WORK:
-            raise broken(line, "is too much work")
+            raise template_error(line, "exceeds the limit of work")
+
+
+def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
+    """Return the keys and items that a ``range`` iterates over."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [(number, number) for number in range(min(value, MAX_WORK))]
+    if isinstance(value, Mapping):
+        return sorted(value.items())
+    if isinstance(value, list | tuple) or value is None:
+        return list(enumerate(value or ()))
+    raise template_error(line, "ranges over a value that is not a list")
 
 
 def _weight(value: Value) -> int:
-    """Return how much work a value is, to make or to look at; more than all if it is deep.
+    """Return the work to create or to read a value; more than the limit if it is nested too deep.
 
-    It counts as a tree, for a list may hold another many times.
+    A value that occurs several times in a list counts each time.
     """
-    weight, left = 0, [(value, 0)]
-    while left and weight <= MAX_WORK:
-        each, depth = left.pop()
+    weight = 0
+    remaining = [(value, 0)]
+    while remaining and weight <= MAX_WORK:
+        item, depth = remaining.pop()
         if depth > MAX_NESTED:
             return MAX_WORK + 1
-        weight += 1 + (len(each) // CHARS_PER_WORK if isinstance(each, str) else 0)
-        if isinstance(each, Mapping):
-            left += [(item, depth + 1) for item in each.values()]
-        elif isinstance(each, list | tuple):
-            left += [(item, depth + 1) for item in each]
+        weight += 1 + (len(item) // CHARS_PER_WORK if isinstance(item, str) else 0)
+        if isinstance(item, Mapping):
+            remaining += [(inner, depth + 1) for inner in item.values()]
+        elif isinstance(item, list | tuple):
+            remaining += [(inner, depth + 1) for inner in item]
     return weight
 
 
 def _member(value: Value, name: str, line: int) -> Value:
+    if value is None:
+        raise template_error(line, f"refers to {shorten(name)} of a value that is nil")
     if isinstance(value, Mapping):
         if name in value:
             return value[name]
         for key, item in value.items():
             if str(key).lower() == name.lower():
                 return item
-    what = "of nothing" if value is None else "which is not there"
-    raise broken(line, f"asks for {shorten(name)}, {what}")
+    raise template_error(line, f"refers to {shorten(name)}, which does not exist")

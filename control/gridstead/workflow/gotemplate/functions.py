@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of templates: those of Go's own that need nothing but their arguments, and the usual
-ones of sprig.
+"""Functions of templates: those of Go that need only their arguments, and common ones of sprig.
 
-None reads anything but its arguments. What could become large says how large before it is made.
+No function reads anything except its arguments. A function whose result could be large checks the
+size before it creates the result.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from gridstead.workflow.gotemplate.nodes import Value
 
 MAX_CHARS = 256 * 1024
 
-_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # what YAML has only escaped
+_ESCAPED = re.compile(
+    "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
+)  # YAML requires escapes for these
 _VERB = re.compile(r"%([%svdqt])|%")
 
 
 def is_true(value: Value) -> bool:
-    """Return whether a value counts as true: not false, zero, nothing or empty."""
+    """Return whether a value counts as true: not false, zero, nil or empty."""
     return bool(value)
 
 
 def to_text(value: Value) -> str:
-    """Return a value as it stands in the text.
+    """Return the text of a value.
 
     Raises:
-        ValueError: It is a list or a mapping.
+        ValueError: If the value is a list or a mapping.
     """
     if value is None:
         return ""
@@ -39,11 +41,11 @@ def to_text(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise ValueError("is a list or a mapping; toYaml writes such")
+    raise ValueError("is a list or a mapping; use toYaml")
 
 
 def index(value: Value, *keys: Value) -> Value:
-    """Return an entry of a list or a mapping."""
+    """Return an entry of a list or a mapping, at any depth."""
     for key in keys:
         if isinstance(value, Mapping):
             value = value.get(key)
@@ -63,15 +65,16 @@ def _to_yaml(value: Value) -> str:
 
 
 def _plain(value: Value) -> Value:
-    """Fields without a value are fields that are not there."""
+    """Return a value without the fields of mappings that are nil, which count as absent."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items() if item is not None}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class _Quoting(yaml.CSafeDumper):
-    """Writes each text in quotes: PyYAML goes by YAML 1.1, for which plain ``0E0`` is text; for 1.2
-    it is a number.
+    """Writes every text in quotes.
+
+    PyYAML follows YAML 1.1, in which plain ``0E0`` is text. In YAML 1.2 it is a number.
     """
 
 
@@ -81,73 +84,83 @@ _Quoting.add_representer(
 
 
 def _quote(*values: Value) -> str:
-    return " ".join(
-        _UNSEEN.sub(_escaped, json.dumps(to_text(value), ensure_ascii=False)) for value in values
-    )
+    return " ".join(map(_quoted, values))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _quoted(value: Value) -> str:
+    return _ESCAPED.sub(_escape, json.dumps(to_text(value), ensure_ascii=False))
+
+
+def _squote(*values: Value) -> str:
+    return " ".join(f"'{to_text(value)}'" for value in values)
+
+
+def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
 def _indent(width: int, text: str) -> str:
-    _bounded((text.count("\n") + 1) * max(width, 0) + len(text))
+    _check_size((text.count("\n") + 1) * max(width, 0) + len(text))
     return "\n".join(" " * width + line for line in text.split("\n"))
 
 
 def _repeat(times: int, text: str) -> str:
-    _bounded(max(times, 0) * len(text))
+    _check_size(max(times, 0) * len(text))
     return text * times
 
 
 def _replace(old: str, new: str, text: str) -> str:
-    _bounded(len(text) + (text.count(old)) * max(len(new) - len(old), 0))
+    _check_size(len(text) + (text.count(old)) * max(len(new) - len(old), 0))
     return text.replace(old, new)
 
 
 def _until(end: int) -> list[int]:
-    _bounded(abs(end))
+    _check_size(abs(end))
     return list(range(end)) if end >= 0 else list(range(0, end, -1))
 
 
-def _bounded(size: int) -> None:
+def _check_size(size: int) -> None:
     if size > MAX_CHARS:
         raise ValueError(f"would be larger than {MAX_CHARS // 1024} KiB")
 
 
-def _sized(make: Callable[..., str]) -> Callable[..., str]:
-    """Return a function that looks at how much it is given before it makes a text of all of it."""
+def _limited(function: Callable[..., str]) -> Callable[..., str]:
+    """Return a function that checks the size of its arguments before it joins them."""
 
-    def sized(*values: Value) -> str:
-        _bounded(sum(len(value) for value in values if isinstance(value, str)))
-        return make(*values)
+    def limited(*values: Value) -> str:
+        _check_size(sum(len(value) for value in values if isinstance(value, str)))
+        return function(*values)
 
-    return sized
+    return limited
 
 
 def _printf(form: str, *values: Value) -> str:
     rest = iter(values)
 
-    def shown(match: re.Match[str]) -> str:
-        if match[1] is None:
-            raise ValueError("has a form that is not offered; there are %s, %v, %d, %q and %t")
-        return (
-            "%" if match[1] == "%" else (_quote if match[1] == "q" else to_text)(next(rest, None))
-        )
+    def formatted(match: re.Match[str]) -> str:
+        verb = match[1]
+        if verb is None:
+            raise ValueError("has a format that is not available; use %s, %v, %d, %q or %t")
+        if verb == "%":
+            return "%"
+        value = next(rest, None)
+        return _quoted(value) if verb == "q" else to_text(value)
 
-    return _VERB.sub(shown, form)
-
-
-def _same(first: Value, *others: Value) -> bool:
-    return any(
-        first == other and isinstance(first, bool) == isinstance(other, bool) for other in others
-    )
+    return _VERB.sub(formatted, form)
 
 
-def _ordered(holds: Callable[[Value, Value], bool]) -> Callable[..., bool]:
+def _equals_any(first: Value, *others: Value) -> bool:
+    def is_equal(other: Value) -> bool:
+        return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
+
+    return any(map(is_equal, others))
+
+
+def _comparison(holds: Callable[[Value, Value], bool]) -> Callable[..., bool]:
     def compare(left: Value, right: Value) -> bool:
-        if not (isinstance(left, str) and isinstance(right, str)) and not _are_numbers(left, right):
-            raise ValueError("compares what has no order")
+        are_texts = isinstance(left, str) and isinstance(right, str)
+        if not are_texts and not _are_numbers(left, right):
+            raise ValueError("compares values that have no order")
         return holds(left, right)
 
     return compare
@@ -178,7 +191,7 @@ def _product(*values: Value) -> int:
     return result
 
 
-def _divided(left: Value, right: Value) -> int:
+def _quotient(left: Value, right: Value) -> int:
     divisor = _number(right)
     if divisor == 0:
         raise ValueError("divides by zero")
@@ -187,7 +200,7 @@ def _divided(left: Value, right: Value) -> int:
 
 
 def _remainder(left: Value, right: Value) -> int:
-    return _number(left) - _divided(left, right) * _number(right)
+    return _number(left) - _quotient(left, right) * _number(right)
 
 
 def _dict(*words: Value) -> dict[str, Value]:
@@ -198,33 +211,72 @@ def _dict(*words: Value) -> dict[str, Value]:
 
 def _join(separator: str, values: Value) -> str:
     texts = [to_text(value) for value in values]
-    _bounded(sum(map(len, texts)) + len(texts) * len(separator))
+    _check_size(sum(map(len, texts)) + len(texts) * len(separator))
     return separator.join(texts)
 
 
-FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "not": lambda value: not is_true(value), "len": len, "index": index, "printf": _sized(_printf),
-    "print": _sized(lambda *values: "".join(map(to_text, values))),
-    "eq": _same, "ne": lambda left, right: not _same(left, right),
-    "lt": _ordered(lambda left, right: left < right), "le": _ordered(lambda left, right: left <= right),
-    "gt": _ordered(lambda left, right: left > right), "ge": _ordered(lambda left, right: left >= right),
-    "toYaml": _to_yaml, "toString": to_text,
-    "toJson": lambda value: json.dumps(_plain(value), ensure_ascii=False),
-    "quote": _sized(_quote), "squote": _sized(lambda *values: " ".join(f"'{to_text(value)}'" for value in values)),
-    "indent": _indent, "nindent": lambda width, text: "\n" + _indent(width, text),
-    "trim": str.strip, "upper": str.upper, "lower": str.lower, "title": str.title,
-    "trimSuffix": lambda end, text: text.removesuffix(end), "trimPrefix": lambda begin, text: text.removeprefix(begin),
-    "hasPrefix": lambda begin, text: text.startswith(begin), "hasSuffix": lambda end, text: text.endswith(end),
-    "contains": lambda part, text: part in text, "replace": _replace, "repeat": _repeat,
-    "splitList": lambda separator, text: text.split(separator), "join": _join,
-    "trunc": lambda size, text: text[:size] if size >= 0 else text[size:],
-    "default": lambda other, value=None: value if is_true(value) else other, "empty": lambda value: not is_true(value),
+_LOGIC: dict[str, Callable[..., Value]] = {
+    "not": lambda value: not is_true(value),
+    "eq": _equals_any,
+    "ne": lambda left, right: not _equals_any(left, right),
+    "lt": _comparison(lambda left, right: left < right),
+    "le": _comparison(lambda left, right: left <= right),
+    "gt": _comparison(lambda left, right: left > right),
+    "ge": _comparison(lambda left, right: left >= right),
+    "default": lambda other, value=None: value if is_true(value) else other,
+    "empty": lambda value: not is_true(value),
     "coalesce": lambda *values: next(filter(is_true, values), None),
     "ternary": lambda yes, no, flag: yes if is_true(flag) else no,
-    "int": _number, "int64": _number, "atoi": _number, "add": _sum, "add1": lambda value: _number(value) + 1,
-    "sub": lambda left, right: _number(left) - _number(right), "mul": _product, "div": _divided, "mod": _remainder,
-    "max": lambda *values: max(map(_number, values)), "min": lambda *values: min(map(_number, values)),
-    "until": _until, "list": lambda *values: list(values), "dict": _dict, "get": lambda of, key: of.get(key, ""),
-    "hasKey": lambda of, key: key in of, "keys": list, "first": lambda of: of[0] if of else None,
-    "last": lambda of: of[-1] if of else None, "has": lambda value, of: value in of,
-}  # fmt: skip
+}
+_TEXTS: dict[str, Callable[..., Value]] = {
+    "printf": _limited(_printf),
+    "print": _limited(lambda *values: "".join(map(to_text, values))),
+    "toYaml": _to_yaml,
+    "toString": to_text,
+    "toJson": lambda value: json.dumps(_plain(value), ensure_ascii=False),
+    "quote": _limited(_quote),
+    "squote": _limited(_squote),
+    "indent": _indent,
+    "nindent": lambda width, text: "\n" + _indent(width, text),
+    "trim": str.strip,
+    "upper": str.upper,
+    "lower": str.lower,
+    "title": str.title,
+    "trimSuffix": lambda end, text: text.removesuffix(end),
+    "trimPrefix": lambda begin, text: text.removeprefix(begin),
+    "hasPrefix": lambda begin, text: text.startswith(begin),
+    "hasSuffix": lambda end, text: text.endswith(end),
+    "contains": lambda part, text: part in text,
+    "replace": _replace,
+    "repeat": _repeat,
+    "splitList": lambda separator, text: text.split(separator),
+    "join": _join,
+    "trunc": lambda size, text: text[:size] if size >= 0 else text[size:],
+}
+_NUMBERS: dict[str, Callable[..., Value]] = {
+    "int": _number,
+    "int64": _number,
+    "atoi": _number,
+    "add": _sum,
+    "add1": lambda value: _number(value) + 1,
+    "sub": lambda left, right: _number(left) - _number(right),
+    "mul": _product,
+    "div": _quotient,
+    "mod": _remainder,
+    "max": lambda *values: max(map(_number, values)),
+    "min": lambda *values: min(map(_number, values)),
+    "until": _until,
+}
+_LISTS: dict[str, Callable[..., Value]] = {
+    "len": len,
+    "index": index,
+    "list": lambda *values: list(values),
+    "dict": _dict,
+    "get": lambda mapping, key: mapping.get(key, ""),
+    "hasKey": lambda mapping, key: key in mapping,
+    "keys": list,
+    "first": lambda values: values[0] if values else None,
+    "last": lambda values: values[-1] if values else None,
+    "has": lambda value, values: value in values,
+}
+FUNCTIONS = _LOGIC | _TEXTS | _NUMBERS | _LISTS

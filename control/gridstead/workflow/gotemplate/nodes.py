@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template is made of."""
+"""The nodes of a parsed template."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from gridstead.errors import InvalidWorkflow, Problem
 
-Value: TypeAlias = (
-    Any  # what a template can hold: text, numbers, flags, nothing, lists and mappings
-)
+# A value of a template: text, number, boolean, nil, list or mapping.
+Value: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +21,12 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """What ``.`` is here."""
+    """The value of ``.``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What ``$name`` holds; ``$`` is the whole."""
+    """The value of ``$name``. ``$`` is the top-level value."""
 
     name: str
 
@@ -42,15 +41,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A function."""
+    """The name of a function."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """Commands, each of which gets the value of the one before as its last argument; a command is
-    its operands.
+    """A pipe of commands.
+
+    Each command receives the value of the previous command as its last argument. A command is the
+    tuple of its operands.
     """
 
     commands: tuple[tuple[Operand, ...], ...]
@@ -62,21 +63,21 @@ Operand = Literal | Dot | Variable | Member | Name | Pipe
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text as it stands."""
+    """Literal text outside actions."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A value as text."""
+    """An action that writes a value as text."""
 
     pipe: Pipe
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """A variable that gets a value; a new one, or one that is there."""
+    """An assignment to a new or an existing variable."""
 
     name: str
     pipe: Pipe
@@ -88,11 +89,11 @@ class TemplateBlock:
     """``if``, ``with`` or ``range``.
 
     Attributes:
-        kind: Which of them.
-        pipe: What it is about.
-        names: Variables of the value, or of the key and the value.
-        body: What stands in it.
-        otherwise: What stands behind ``else``.
+        kind: ``if``, ``with`` or ``range``.
+        pipe: The condition or the list.
+        names: The variables of the value, or of the key and the value.
+        body: The nodes of the block.
+        otherwise: The nodes after ``else``.
     """
 
     kind: str
@@ -105,6 +106,6 @@ class TemplateBlock:
 Node = Text | Output | Assign | TemplateBlock
 
 
-def broken(line: int, reason: str) -> InvalidWorkflow:
-    """Return what is wrong with a template, at a line of it."""
+def template_error(line: int, reason: str) -> InvalidWorkflow:
+    """Return the error for a problem at a line of a template."""
     return InvalidWorkflow(Problem(path="template", reason=reason, line=line))

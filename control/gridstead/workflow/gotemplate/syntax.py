@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of a template as nodes. Linear in the length of the text; nesting is bounded."""
+"""Parses a template to nodes, in linear time and with limited nesting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridstead.workflow.gotemplate.nodes import (
     TemplateBlock,
     Text,
     Variable,
-    broken,
+    template_error,
 )
 
 MAX_DEPTH = 32
@@ -29,16 +29,17 @@ BLOCKS = ("if", "with", "range")
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+) | (?P<text>"(?:\\.|[^"\\\n])*") | `(?P<raw>[^`]*)` | (?P<close>(?:-)?\}\})
-    | (?P<number>[-+]?[0-9]{1,18}(?![\w.])) | (?P<field>\.[A-Za-z_]\w*) | (?P<variable>\$\w*) | (?P<word>[A-Za-z_]\w*)
-    | (?P<sign>:=|[=|(),.])""",
+    | (?P<number>[-+]?[0-9]{1,18}(?![\w.])) | (?P<field>\.[A-Za-z_]\w*) | (?P<variable>\$\w*)
+    | (?P<word>[A-Za-z_]\w*) | (?P<sign>:=|[=|(),.])""",
     re.VERBOSE,
 )
+_COMMENT_END = re.compile(r"\s*-?\}\}")
 _WORDS: dict[str, object] = {"true": True, "false": False, "nil": None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word of an action; glued to the one before it, or behind a space."""
+    """A token of an action. ``glued`` is true if no space precedes the token."""
 
     kind: str
     text: str
@@ -47,7 +48,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Action:
-    """What stands between two pairs of braces."""
+    """The content between two pairs of braces."""
 
     tokens: list[_Token]
     line: int
@@ -61,29 +62,40 @@ class _Action:
     def text(self) -> str:
         return self.tokens[self.position].text if self.position < len(self.tokens) else ""
 
-    def take(self, text: str) -> bool:
-        """Return whether this stands here; if so, go on behind it."""
-        found = self.kind in ("word", "sign") and self.text == text
-        self.position += found
-        return found
+    def accept(self, text: str) -> bool:
+        """Skip the current token if it is this text, and return whether it was."""
+        is_match = self.kind in ("word", "sign") and self.text == text
+        if is_match:
+            self.position += 1
+        return is_match
 
     def end(self) -> None:
         if self.kind != "end":
-            raise broken(self.line, f"has {shorten(self.text)!r} where an action should end")
+            raise template_error(
+                self.line, f"has {shorten(self.text)!r} where an action should end"
+            )
 
 
 def parse(text: str) -> list[Node]:
     """Return the nodes of a template.
 
     Raises:
-        InvalidWorkflow: If it is none, or uses what is not offered here.
+        InvalidWorkflow: If the template is not valid or uses a construct that is not available.
     """
     return _Parser(text).parse()
 
 
 @dataclass(slots=True)
 class _Parser:
-    """Reads a template from its begin to its end."""
+    """Parses a template from start to end.
+
+    Attributes:
+        source: The text of the template.
+        nodes: The nodes of the innermost open block.
+        open: The open blocks, each with the nodes around it and its line.
+        extra: For each open block, the number of blocks that its ``else if`` opened. They end with
+            the same ``end``.
+    """
 
     source: str
     nodes: list[Node] = field(default_factory=list)
@@ -109,20 +121,17 @@ class _Parser:
             line += self.source.count("\n", start, end)
             position = end
         if self.open:
-            raise broken(self.open[-1][2], f"has no end for {self.open[-1][0].kind}")
+            block, _, block_line = self.open[-1]
+            raise template_error(block_line, f"has no end for {block.kind}")
         return self.nodes
 
     def _action(self, position: int, line: int) -> tuple[_Action, int, bool]:
-        """Return an action, where it ends and whether it trims what follows."""
+        """Return an action, the position of its end, and whether it trims the text after it."""
         begin = position
         while self.source[position : position + 1].isspace():
             position += 1
         if self.source.startswith("/*", position):
-            end = self.source.find("*/", position)
-            closing = re.compile(r"\s*-?\}\}").match(self.source, end + 2) if end >= 0 else None
-            if not closing:
-                raise broken(line, "has a comment that does not end")
-            return _Action([], line), closing.end(), closing[0].endswith("-}}")
+            return self._comment(position, line)
         tokens: list[_Token] = []
         glued, position = False, begin
         while match := _TOKEN.match(self.source, position):
@@ -133,18 +142,23 @@ class _Parser:
                 tokens.append(_Token(kind, match[kind], glued))
             glued, position = kind != "space", match.end()
         if position >= len(self.source):
-            raise broken(line, "has an action that does not end")
-        raise broken(
-            line,
-            f"has {shorten(self.source[position : position + 10])!r} in an action, which cannot stand there",
-        )
+            raise template_error(line, "has an action that does not end")
+        unexpected = shorten(self.source[position : position + 10])
+        raise template_error(line, f"has {unexpected!r} in an action, where it is not allowed")
+
+    def _comment(self, position: int, line: int) -> tuple[_Action, int, bool]:
+        end = self.source.find("*/", position)
+        closing = _COMMENT_END.match(self.source, end + 2) if end >= 0 else None
+        if not closing:
+            raise template_error(line, "has a comment that does not end")
+        return _Action([], line), closing.end(), closing[0].endswith("-}}")
 
     def _node(self, action: _Action) -> None:
         if action.text in BLOCKS and action.kind == "word":
             self._begin(action)
-        elif action.take("else"):
+        elif action.accept("else"):
             self._else(action)
-        elif action.take("end"):
+        elif action.accept("end"):
             action.end()
             self._end(action.line)
         else:
@@ -158,16 +172,16 @@ class _Parser:
         while action.kind == "variable":
             names.append(action.text)
             action.position += 1
-            if not action.take(","):
+            if not action.accept(","):
                 break
-        if not names or not action.take(":="):
+        if not names or not action.accept(":="):
             names, action.position = [], mark
         block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
         action.end()
         if len(names) > (2 if kind == "range" else 1):
-            raise broken(action.line, f"has {len(names)} variables for {kind}")
+            raise template_error(action.line, f"has {len(names)} variables for {kind}")
         if len(self.open) >= MAX_DEPTH:
-            raise broken(action.line, f"is nested deeper than {MAX_DEPTH} levels")
+            raise template_error(action.line, f"is nested deeper than {MAX_DEPTH} levels")
         self.nodes.append(block)
         self.open.append((block, self.nodes, action.line))
         if inner:
@@ -178,18 +192,18 @@ class _Parser:
 
     def _else(self, action: _Action) -> None:
         if not self.open or self.nodes is self.open[-1][0].otherwise:
-            raise broken(action.line, "has an else without a beginning")
+            raise template_error(action.line, "has an else without an if or range")
         block = self.open[-1][0]
         self.nodes = block.otherwise
         if action.kind == "end":
             return
         if action.text != block.kind or block.kind == "range":
-            raise broken(action.line, f"has {shorten(action.text)!r} behind else")
+            raise template_error(action.line, f"has {shorten(action.text)!r} after else")
         self._begin(action, inner=True)
 
     def _end(self, line: int) -> None:
         if not self.open:
-            raise broken(line, "has an end without a beginning")
+            raise template_error(line, "has an end without an if or range")
         for _ in range(self.extra.pop() + 1):
             _, self.nodes, _ = self.open.pop()
 
@@ -207,54 +221,61 @@ class _Parser:
 
     def _pipe(self, action: _Action, depth: int) -> Pipe:
         if depth > MAX_DEPTH:
-            raise broken(action.line, f"is nested deeper than {MAX_DEPTH} levels")
+            raise template_error(action.line, f"is nested deeper than {MAX_DEPTH} levels")
         commands: list[tuple[Operand, ...]] = []
         while True:
             operands: list[Operand] = []
             while (operand := self._operand(action, depth)) is not None:
                 operands.append(operand)
             if not operands:
-                raise broken(action.line, "has an empty command in an action")
+                raise template_error(action.line, "has an empty command in an action")
             commands.append(tuple(operands))
-            if not action.take("|"):
+            if not action.accept("|"):
                 return Pipe(tuple(commands), action.line)
 
     def _operand(self, action: _Action, depth: int) -> Operand | None:
-        kind, text = action.kind, action.text
-        operand: Operand
-        if kind == "end" or (kind == "sign" and text not in ("(", ".")):
+        """Return the next operand with its fields. None if there is no operand."""
+        if action.kind == "end" or (action.kind == "sign" and action.text not in ("(", ".")):
             return None
-        action.position += 1
-        match kind:
-            case "text":
-                operand = Literal(_unquoted(text, action.line))
-            case "raw":
-                operand = Literal(text)
-            case "number":
-                operand = Literal(int(text))
-            case "variable":
-                operand = Variable(text)
-            case "field":
-                operand = Member(Dot(), text[1:])
-            case "word":
-                operand = Literal(_WORDS[text]) if text in _WORDS else Name(text)
-            case _ if text == "(":
-                operand = self._pipe(action, depth + 1)
-                if not action.take(")"):
-                    raise broken(action.line, "has a parenthesis that does not end")
-            case _:
-                operand = Dot()
+        operand = self._simple_operand(action, depth)
         for _ in range(MAX_DEPTH):
             if action.kind != "field" or not action.tokens[action.position].glued:
                 return operand
             operand = Member(operand, action.text[1:])
             action.position += 1
-        raise broken(action.line, f"is nested deeper than {MAX_DEPTH} levels")
+        raise template_error(action.line, f"is nested deeper than {MAX_DEPTH} levels")
+
+    def _simple_operand(self, action: _Action, depth: int) -> Operand:
+        kind, text = action.kind, action.text
+        action.position += 1
+        match kind:
+            case "text":
+                return Literal(_unquoted(text, action.line))
+            case "raw":
+                return Literal(text)
+            case "number":
+                return Literal(int(text))
+            case "variable":
+                return Variable(text)
+            case "field":
+                return Member(Dot(), text[1:])
+            case "word":
+                return Literal(_WORDS[text]) if text in _WORDS else Name(text)
+            case _ if text == "(":
+                return self._parenthesis(action, depth)
+            case _:
+                return Dot()
+
+    def _parenthesis(self, action: _Action, depth: int) -> Pipe:
+        pipe = self._pipe(action, depth + 1)
+        if not action.accept(")"):
+            raise template_error(action.line, "has a parenthesis that does not end")
+        return pipe
 
 
 def _unquoted(text: str, line: int) -> str:
     try:
         value: str = json.loads(text)
     except ValueError as err:
-        raise broken(line, f"has {shorten(text)}, which is no text") from err
+        raise template_error(line, f"has {shorten(text)}, which is not a valid text") from err
     return value

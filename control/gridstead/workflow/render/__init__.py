@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workflow as a batch script, one module per theme."""
+"""Renders a workflow as a batch script."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in containers: which images a job needs, and how a task starts one.
+"""Commands in containers: the images of a job, and the arguments that start a container.
 
-What the task does on its node is in ``templates/container.sh``; here are only the words that it is
-told.
+``templates/container.sh`` and ``templates/container_task.sh`` run on the node. This module renders
+their arguments.
 """
 
 from __future__ import annotations
@@ -22,52 +22,54 @@ ENTRYPOINT = "ENTRYPOINT"
 
 def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
     """Return the containers of all steps, in order."""
-    found = (step.run.container for step in all_steps(workflow.steps) if step.run)
-    return tuple(container for container in found if container)
+    runs = (step.run for step in all_steps(workflow.steps) if step.run)
+    return tuple(run.container for run in runs if run.container)
 
 
 def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
-    """Return who to be at each registry: variables of the job's environment; user and password on a
-    line each.
+    """Return the user name and password for each registry, as variables of the job's environment.
+
+    The user name and the password are on a line each.
     """
-    accesses = access_numbers(containers(workflow))
-    return {f"GRIDSTEAD_REGISTRY_{number}": "\n".join(key[1:]) for key, number in accesses.items()}
+    logins = login_numbers(containers(workflow))
+    return {f"GRIDSTEAD_REGISTRY_{number}": "\n".join(key[1:]) for key, number in logins.items()}
 
 
-def image_numbers(found: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
+def image_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
     """Return a number for each image."""
-    return _numbered(_image_key(container) for container in found)
+    return _numbered(_image_key(container) for container in all_containers)
 
 
-def access_numbers(found: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
-    """Return a number for each name and password at a registry."""
-    return _numbered(_access_key(container) for container in found if container.username)
+def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
+    """Return a number for each user name and password at a registry."""
+    return _numbered(_login_key(container) for container in all_containers if container.username)
 
 
 def prepare(container: ContainerRun, place: RenderContext) -> str:
-    """Return the line of a step that finds its runtime and its image."""
+    """Return the line of a step that sets its container runtime and its image."""
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
         path = posixpath.normpath(f"/{container.registry or DOCKER_HUB}/{container.image}")
         return f"find_image {runtime} {quote(SOFTWARE + path)}"
     if container.image.startswith("/"):
-        return f'find_image {runtime} "$storage"{quote(posixpath.normpath("/" + container.image.lstrip("/")))}'
+        path = posixpath.normpath("/" + container.image.lstrip("/"))
+        return f'find_image {runtime} "$storage"{quote(path)}'
     number = place.images[_image_key(container)]
-    access = place.accesses.get(_access_key(container))
-    file = f'"$private/registry-{access}"' if access else "''"
+    login = place.logins.get(_login_key(container))
+    file = f'"$private/registry-{login}"' if login else "''"
     words = [runtime, str(number), quote(container.image), quote(container.registry or ""), file]
     return f"fetch_image {' '.join(words)}"
 
 
 def task_words(run: StepRun, place: RenderContext) -> str:
-    """Return what a task is told after the image: how the container is, and what runs in it."""
+    """Return the arguments of a task after the image: the options and the command."""
     assert run.container, "this step has one"
     return " ".join((*_options(run, run.container, place), "--", *_command(run)))
 
 
 def _options(run: StepRun, container: ContainerRun, place: RenderContext) -> Iterable[str]:
-    names = dict.fromkeys(variable.key for variable in (*place.workflow.env, *run.env))
-    yield from (f"--env={name}" for name in (*names, *place.variables))
+    variables = dict.fromkeys(variable.key for variable in (*place.workflow.env, *run.env))
+    yield from (f"--env={name}" for name in (*variables, *place.variables))
     yield f"--work-dir={quote(run.work_dir or '/')}"
     if not container.read_only_root_fs:
         yield "--writable"
@@ -91,10 +93,10 @@ def _command(run: StepRun) -> Iterable[str]:
 
 
 def _image_key(container: ContainerRun) -> tuple[str, ...]:
-    return (container.image, *_access_key(container))
+    return (container.image, *_login_key(container))
 
 
-def _access_key(container: ContainerRun) -> tuple[str, ...]:
+def _login_key(container: ContainerRun) -> tuple[str, ...]:
     return (container.registry or "", container.username or "", container.password or "")
 
 

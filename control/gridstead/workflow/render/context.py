@@ -1,41 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a step stands among the others."""
+"""The place of a step in the workflow, and what it inherits from enclosing steps."""
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderContext:
-    """Where a step stands.
+    """The place of a step in the workflow.
 
     Attributes:
-        workflow: The whole.
-        cache: Parent of the directories for jobs.
-        errors: Whether any step of the whole has handlers.
-        images: Numbers of the images of the whole.
-        accesses: Numbers of the names and passwords at registries.
-        tunnels: Files of the tunnels of the whole.
-        parts: Its numbers from the outside in, each from 1, with the names of lists that are not
-            the usual one.
-        variables: What loops around it give it: name, and the variable of the script that holds the
+        workflow: The whole workflow.
+        cache: The parent of the directories for jobs.
+        errors: Whether any step of the workflow has handlers.
+        images: The numbers of the images of the workflow.
+        logins: The numbers of the user names and passwords at registries.
+        tunnels: The files of the tunnels of the workflow.
+        parts: The numbers of the enclosing steps and of this step, outermost first, each from 1.
+            The names of lists other than ``steps`` are included.
+        variables: The variables of enclosing loops: the name, and the script variable with the
             value.
-        handles: Launched steps that it can wait for: handle in lower case, and their number; lists
-            of steps add to their own.
-        signals: What launches around it may send.
-        in_module: Whether it is a step of a module.
+        handles: The launched steps that the step can wait for: the handle in lower case, and the
+            step's number. Lists of steps add their own handles.
+        signals: The signals that enclosing launches may send.
+        in_module: Whether the step belongs to a module.
     """
 
     workflow: Workflow
     cache: str
     errors: bool = False
     images: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    accesses: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    logins: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     tunnels: Mapping[NetworkInterface, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -45,31 +46,32 @@ class RenderContext:
 
     @property
     def number(self) -> str:
-        """Its number in names of functions: ``2_1``, ``3_catch_1``."""
+        """Return the number in names of functions, such as ``2_1`` or ``3_catch_1``."""
         return "_".join(self.parts)
 
     @property
     def title(self) -> str:
-        """Its number for people: ``2.1``, ``3 catch 1``."""
+        """Return the number in messages, such as ``2.1`` or ``3 catch 1``."""
         text = self.parts[0]
-        for before, part in zip(self.parts, self.parts[1:], strict=False):
-            text += f".{part}" if before.isdigit() and part.isdigit() else f" {part}"
+        for previous, part in pairwise(self.parts):
+            is_nested_number = previous.isdigit() and part.isdigit()
+            text += f".{part}" if is_nested_number else f" {part}"
         return text
 
     @property
-    def surroundings(self) -> str:
-        """Words for job_environment: variables that a step has from the steps around and before it."""
+    def outer_variables(self) -> str:
+        """Return the arguments of ``job_environment``: variables of enclosing and earlier steps."""
         words = ['"${error[@]}"'] if self.errors else []
         words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
         return "".join(f" {word}" for word in words)
 
     def step(self, number: int, *lists: str) -> RenderContext:
-        """Return the place of a step in one of the lists of this one."""
+        """Return the place of a step in a list of this step."""
         return replace(self, parts=(*self.parts, *lists, str(number)))
 
 
 def children(step: Step) -> tuple[Step, ...]:
-    """Return the steps of all lists of a step."""
+    """Return the steps in all lists of a step."""
     loop = step.for_.steps if step.for_ else ()
     launched = step.launch.steps if step.launch else ()
     module = step.use.module.steps if isinstance(step.use, ResolvedUse) else ()
@@ -77,7 +79,7 @@ def children(step: Step) -> tuple[Step, ...]:
 
 
 def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps and all in them, each before those in it."""
+    """Yield all steps, also nested ones, each before its nested steps."""
     for step in steps:
         yield step
         yield from all_steps(children(step))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's data: what fetches them before the steps and sends them after.
+"""A job's data: the parts of the script that fetch the input and send the output.
 
-curl speaks to the web and rclone to S3 stores. What they must not be told on a command line that
-everybody can read is in files of their own kinds, ``$private/input`` and ``$private/output``.
+curl transfers data over HTTP, and rclone transfers data from and to S3. Secrets must not be on a
+command line, which every user can read. They are in configuration files: ``$private/input`` and
+``$private/output``.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from gridstead.workflow.schema import HTTPData, S3Data, TransportData, Workflow
 SYNC_S = 5
 DEFAULT_MODE = 0o700
 
-_NAMELESS = "index.html"
+_DEFAULT_NAME = "index.html"
 
 
 def input_access(workflow: Workflow) -> str:
-    """Return what the script must be told beside to fetch its data; empty if nothing."""
+    """Return the configuration file for the input. Empty if there are no secrets."""
     return _access(workflow.input)
 
 
 def output_access(workflow: Workflow) -> str:
-    """Return what the script must be told beside to send its data; empty if nothing."""
+    """Return the configuration file for the output. Empty if there are no secrets."""
     return _access(workflow.output)
 
 
 def fetch(workflow: Workflow) -> str:
-    """Return the part of the script that fetches the data."""
+    """Return the part of the script that fetches the input."""
     place = workflow.input
     if not place or not (place.http or place.s3):
         return ""
@@ -38,34 +39,33 @@ def fetch(workflow: Workflow) -> str:
         source = _curl_url(place.http, "input")
         text = fill("http_input.sh", source=source, name=quote(_file_name(place.http.url)))
     else:
-        assert place.s3, "there is one of both"
+        assert place.s3, "there is either http or s3"
         text = fill("s3_input.sh", remote=quote(_remote(place.s3)))
     mode = DEFAULT_MODE if workflow.input_mode is None else workflow.input_mode
     return text + fill("input_mode.sh", mode=f"{mode:04o}")
 
 
 def send(workflow: Workflow) -> tuple[str, str]:
-    """Return the parts of the script that send the data: what stands before the steps, and after."""
+    """Return the parts of the script that send the output: before the steps, and after them."""
     place = workflow.output
     if not place or not (place.http or place.s3):
         return "", ""
     if place.http:
         return "", fill("http_output.sh", target=_curl_url(place.http, "output"))
-    assert place.s3, "there is one of both"
-    how = fill(
-        "s3_output.sh",
-        action="sync" if place.s3.delete_sync else "copy",
-        remote=quote(_remote(place.s3)),
-    )
+    assert place.s3, "there is either http or s3"
+    action = "sync" if place.s3.delete_sync else "copy"
+    function = fill("s3_output.sh", action=action, remote=quote(_remote(place.s3)))
     if workflow.continuous_output_sync:
-        return how + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
-    return how, fill("s3_output_end.sh")
+        return function + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
+    return function, fill("s3_output_end.sh")
 
 
 def _access(place: TransportData | None) -> str:
-    if place and place.http:
+    if place is None:
+        return ""
+    if place.http:
         return f'url = "{_escaped(place.http.url)}"' if _is_secret(place.http) else ""
-    return _rclone(place.s3) if place and place.s3 else ""
+    return _rclone(place.s3) if place.s3 else ""
 
 
 def _is_secret(place: HTTPData) -> bool:
@@ -82,12 +82,11 @@ def _escaped(text: str) -> str:
 
 
 def _file_name(url: str) -> str:
-    """Return the name of the file that a URL gives: the last part of its path, if that can be one."""
+    """Return a safe file name for a URL: the last part of its path."""
     name = unquote(urlsplit(url).path.rpartition("/")[2])
-    plain = "".join(char if char.isprintable() and char != "/" else "_" for char in name)[
-        :128
-    ].lstrip(".")
-    return re.sub("^-", "_", plain) or _NAMELESS
+    safe = "".join(char if char.isprintable() and char != "/" else "_" for char in name)
+    safe = safe[:128].lstrip(".")
+    return re.sub("^-", "_", safe) or _DEFAULT_NAME
 
 
 def _rclone(place: S3Data) -> str:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of steps: how a task enters one, and what tunnels need to know.
+"""Networks of steps: the arguments that start a task in a network namespace, and tunnel settings.
 
-What happens on a task's node is in ``templates/network.sh``; here are only the words that it is
-told. Keys go there by srun's input, so that they lie in no file that outlives a step; ``--`` ends
-what is for one tunnel.
+``templates/network.sh`` runs on the node of a task. This module renders its arguments. Keys are
+passed on standard input through srun, so that they are in no file that outlives a step. A line
+``--`` ends the settings of each tunnel.
 """
 
 from __future__ import annotations
@@ -24,77 +24,88 @@ from gridstead.workflow.schema import (
 from gridstead.workflow.schema.run import HOST
 
 KEEPALIVE_S = 20
-PRIVATE = 'private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")\ntrap \'rm -rf -- "$private"\' EXIT\n\n'
+PRIVATE = (
+    'private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")\n'
+    "trap 'rm -rf -- \"$private\"' EXIT\n\n"
+)
 
 
 def network_secrets(workflow: Workflow) -> Mapping[str, str]:
-    """Return what tunnels of the steps must be told: variables of the job's environment."""
+    """Return the settings of the steps' tunnels, as variables of the job's environment."""
     return {f"GRIDSTEAD_NETWORK_{number}": text for text, number in _numbers(workflow).items()}
 
 
 def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
-    """Return the file of ``$private`` that tells of each tunnel; those that need none are not among
-    them.
-    """
+    """Return the file in ``$private`` of each tunnel that has settings."""
+    files: dict[NetworkInterface, str] = {}
     numbers = _numbers(workflow)
-    ends = {
-        (network.name, address): f"vnet-{number}-{end}"
-        for number, network in enumerate(workflow.virtual_networks, 1)
-        for end, address in enumerate(_ends(workflow, network), 1)
-    }
-    files = {
-        each: f"network-{numbers[text]}" for each in _interfaces(workflow) if (text := _told(each))
-    }
-    return files | {
-        each: ends[each.vnet.name, each.vnet.address] for each in _interfaces(workflow) if each.vnet
-    }
+    vnet_files = _vnet_files(workflow)
+    for interface in _interfaces(workflow):
+        settings = _settings(interface)
+        if settings:
+            files[interface] = f"network-{numbers[settings]}"
+        if interface.vnet:
+            files[interface] = vnet_files[interface.vnet.name, interface.vnet.address]
+    return files
+
+
+def _vnet_files(workflow: Workflow) -> Mapping[tuple[str, str], str]:
+    """Return the file of each address of a virtual network."""
+    files = {}
+    for number, network in enumerate(workflow.virtual_networks, 1):
+        for end, address in enumerate(_end_addresses(workflow, network), 1):
+            files[network.name, address] = f"vnet-{number}-{end}"
+    return files
 
 
 def has_namespaces(workflow: Workflow) -> bool:
-    """Return whether any step has a network of its own."""
-    return any(
-        step.run and step.run.network != HOST for step in all_steps(workflow.steps)
-    ) or is_networked(workflow)
+    """Return whether any step or virtual network needs a network namespace."""
+    if has_virtual_networks(workflow):
+        return True
+    return any(step.run and step.run.network != HOST for step in all_steps(workflow.steps))
 
 
-def is_networked(workflow: Workflow) -> bool:
-    """Return whether there are networks among the steps."""
+def has_virtual_networks(workflow: Workflow) -> bool:
+    """Return whether the workflow has virtual networks."""
     return bool(workflow.virtual_networks)
 
 
 def enter(run: StepRun, place: RenderContext) -> str:
-    """Return the lines of a step that put its network around the words that start its task; empty
-    for the host's.
+    """Return the lines of a step that start its task in a network namespace.
+
+    Returns:
+        An empty text for the host network.
     """
     if run.network == HOST:
         return ""
     ids = ("", "") if run.container else (run.map_uid, run.map_gid)
     words = [run.network, *(quote("" if number is None else str(number)) for number in ids)]
-    words += [
-        quote(" ".join(run.dns)),
-        "none",
-        *(word for each in run.interfaces for word in _option(each)),
-    ]
+    words += [quote(" ".join(run.dns)), "none"]
+    for interface in run.interfaces:
+        words += _options(interface)
     files = [
-        f'"$private/{place.tunnels[each]}"' for each in run.interfaces if each in place.tunnels
+        f'"$private/{place.tunnels[interface]}"'
+        for interface in run.interfaces
+        if interface in place.tunnels
     ]
-    told = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
-    return f'{told}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
+    standard_input = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
+    return f'{standard_input}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
 
 
 def virtual_networks(workflow: Workflow) -> str:
-    """Return the part of the script that opens the networks among the steps."""
+    """Return the part of the script that opens the virtual networks."""
     if not workflow.virtual_networks:
         return ""
     calls = []
     for number, network in enumerate(workflow.virtual_networks, 1):
-        ends = (word for address in _ends(workflow, network) for word in (address, _alone(address)))
-        words = (network.gateway_address, str(ip_interface(network.gateway_address).network), *ends)
+        words = [network.gateway_address, str(ip_interface(network.gateway_address).network)]
+        for address in _end_addresses(workflow, network):
+            words += [address, _host_address(address)]
         calls.append(f"open_network {number} {' '.join(map(quote, words))} || exit\n")
     return fill("virtual_networks.sh", keepalive=KEEPALIVE_S, calls="".join(calls))
 
 
-def _option(interface: NetworkInterface) -> Iterable[str]:
+def _options(interface: NetworkInterface) -> Iterable[str]:
     if interface.bore:
         yield f"--bore={quote(f'{interface.bore.server},{interface.bore.target_port}')}"
         if interface.bore.secret:
@@ -104,15 +115,17 @@ def _option(interface: NetworkInterface) -> Iterable[str]:
 
 
 def _numbers(workflow: Workflow) -> Mapping[str, int]:
-    texts = map(_told, _interfaces(workflow))
+    texts = map(_settings, _interfaces(workflow))
     return {text: number for number, text in enumerate(dict.fromkeys(filter(None, texts)), 1)}
 
 
 def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
-    return (each for step in all_steps(workflow.steps) if step.run for each in step.run.interfaces)
+    for step in all_steps(workflow.steps):
+        if step.run:
+            yield from step.run.interfaces
 
 
-def _told(interface: NetworkInterface) -> str:
+def _settings(interface: NetworkInterface) -> str:
     if interface.wireguard:
         return "\n".join((*_wireguard(interface.wireguard), "--"))
     return _token(interface.bore) if interface.bore else ""
@@ -140,12 +153,12 @@ def _wireguard(tunnel: Wireguard) -> Iterable[str]:
             yield f"PersistentKeepalive = {peer.persistent_keepalive}"
 
 
-def _ends(workflow: Workflow, network: VirtualNetwork) -> list[str]:
-    """Return the addresses of a network's ends, each once, in order."""
-    ends = (each.vnet for each in _interfaces(workflow) if each.vnet)
-    return sorted({end.address for end in ends if end.name == network.name})
+def _end_addresses(workflow: Workflow, network: VirtualNetwork) -> list[str]:
+    """Return the addresses of the steps in a network, unique and sorted."""
+    vnets = (interface.vnet for interface in _interfaces(workflow) if interface.vnet)
+    return sorted({vnet.address for vnet in vnets if vnet.name == network.name})
 
 
-def _alone(address: str) -> str:
-    end = ip_interface(address).ip
-    return f"{end}/{end.max_prefixlen}"
+def _host_address(address: str) -> str:
+    host = ip_interface(address).ip
+    return f"{host}/{host.max_prefixlen}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step that runs a command: one call of srun."""
+"""A step that runs a command with one call of srun."""
 
 from __future__ import annotations
 
@@ -13,29 +13,25 @@ from gridstead.workflow.schema import StepRun
 from gridstead.workflow.schema.run import HOST
 
 SIGINT = 2
-MPI = {
-    "none": "none",
-    "pmi2": "pmi2",
-    "pmix_v4": "pmix",
-}  # whichever version of PMIx the node has: they understand each other
-_SAY_STEP = (
-    '  set -- /bin/sh -c "$say_step" "$storage/.step-$BASHPID" "$@"\n'  # this shell starts srun
-)
+# pmix is the PMIx version of the node; versions of PMIx are compatible.
+MPI = {"none": "none", "pmi2": "pmi2", "pmix_v4": "pmix"}
+# This shell starts srun, so its process id names the file.
+_RECORD_STEP = '  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"\n'
 _ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
 def run_function(function: str, name: str, run: StepRun, place: RenderContext) -> str:
     """Return the function that runs a step's command."""
-    alone = run.network != HOST
-    said = _SAY_STEP if any(place.signals) else ""
+    in_namespace = run.network != HOST
+    record = _RECORD_STEP if any(place.signals) else ""
     common = {
         "function": function,
-        "surroundings": place.surroundings,
+        "outer_variables": place.outer_variables,
         "exports": exports(run.env),
         "name": quote(name),
         "options": " ".join(_options(run, place)),
         "network": enter(run, place),
-        "said": said,
+        "record": record,
     }
     if run.container:
         return fill(
@@ -46,10 +42,13 @@ def run_function(function: str, name: str, run: StepRun, place: RenderContext) -
             words=task_words(run, place),
             **common,
         )
+    prefix = "" if in_namespace else _map_user(run)
+    if run.work_dir:
+        prefix += _enter(run.work_dir)
     return fill(
         "run.sh",
-        around='"$@" ' if alone or said else "",
-        enter=("" if alone else _mapped(run)) + (_enter(run.work_dir) if run.work_dir else ""),
+        around='"$@" ' if in_namespace or record else "",
+        enter=prefix,
         shell=run.shell,
         command=quote(run.command),
         **common,
@@ -73,20 +72,20 @@ def _options(run: StepRun, place: RenderContext) -> Iterable[str]:
     if run.disable_cpu_binding:
         yield "--cpu-bind=none"
     if SIGINT in place.signals:
-        yield "--quit-on-interrupt"  # otherwise srun only tells how its tasks are
+        yield "--quit-on-interrupt"  # otherwise the first interrupt only prints the task states
 
 
 def _enter(directory: str) -> str:
-    """Return what goes before a command to run it in a directory.
+    """Return the words before a command that run it in a directory.
 
-    Each task makes and enters it, as it may be one of the node's own; srun's --chdir looks for it
-    before the task's private /tmp is there.
+    Each task creates and enters the directory, which may be on the node's local disk. The option
+    --chdir of srun checks the directory before the task's private /tmp is mounted.
     """
     return f"/bin/sh -c {quote(_ENTER)} {quote(directory)} "
 
 
-def _mapped(run: StepRun) -> str:
-    """Return what goes before a command to run it as another user of a namespace of its own."""
+def _map_user(run: StepRun) -> str:
+    """Return the words before a command that run it as another user in a user namespace."""
     maps = (("--map-user", run.map_uid), ("--map-group", run.map_gid))
     words = [f"{option}={number}" for option, number in maps if number is not None]
     return " ".join(["unshare", "--map-current-user", *words, "--mount", "-- "]) if words else ""

@@ -12,22 +12,21 @@ from string import Template
 from gridstead.errors import InvalidInput
 from gridstead.workflow.schema import EnvVar
 
-_AS_THEY_ARE = "\n\t"
+_UNESCAPED = "\n\t"
 
 
 class _ShellTemplate(Template):
-    """Holes are ``%%{name}``, which no shell text has."""
+    """A template with placeholders ``%%{name}``, which do not occur in shell code."""
 
     delimiter = "%%"
 
 
 def quote(text: str) -> str:
-    """Return the text as one word of bash that stands for exactly this text, on lines without
-    control characters.
+    """Return the text as one quoted word of bash, without control characters.
 
-    Any character is allowed but NUL.
+    The text may contain any character except NUL.
     """
-    if all(char.isprintable() or char >= "\x80" or char in _AS_THEY_ARE for char in text):
+    if all(char.isprintable() or char >= "\x80" or char in _UNESCAPED for char in text):
         return shlex.quote(text)
     return "$'" + "".join(_escape(char) for char in text) + "'"
 
@@ -35,31 +34,35 @@ def quote(text: str) -> str:
 def _escape(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
-    plain = char in _AS_THEY_ARE or " " <= char != "\x7f"
+    plain = char in _UNESCAPED or " " <= char != "\x7f"
     return char if plain else f"\\x{ord(char):02x}"
 
 
 def exports(env: Iterable[EnvVar]) -> str:
-    """Return the lines that set these variables."""
+    """Return the lines that export these variables."""
     return "".join(f"  export {quote(f'{variable.key}={variable.value}')}\n" for variable in env)
 
 
 def fill(template: str, **values: object) -> str:
-    """Return a template of ``templates/`` with its holes filled."""
+    """Return a template of ``templates/`` with its placeholders replaced."""
     return _template(template).substitute(values)
 
 
-def too_large(what: str, size: int, most: int) -> InvalidInput:
-    """Return the error of a workflow of which something takes so many bytes, or more."""
+def too_large(subject: str, size: int, limit: int) -> InvalidInput:
+    """Return the error for a workflow whose script or secrets are too large.
+
+    Args:
+        subject: What is too large, with a verb, such as ``the script has``.
+        size: The size, or a lower bound of it. Unit: bytes.
+        limit: The maximum size. Unit: bytes.
+    """
     return InvalidInput(
-        "cannot run this workflow", detail=f"{what} takes at least {size} bytes; {most} are allowed"
+        "cannot run this workflow",
+        detail=f"{subject} at least {size} bytes, and the limit is {limit} bytes",
     )
 
 
 @cache
 def _template(name: str) -> _ShellTemplate:
-    return _ShellTemplate(
-        resources.files("gridstead.workflow")
-        .joinpath("templates", name)
-        .read_text(encoding="utf-8")
-    )
+    file = resources.files("gridstead.workflow").joinpath("templates", name)
+    return _ShellTemplate(file.read_text(encoding="utf-8"))

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps and their order: one function of the script for each step, which calls those of the steps
-in it.
+"""Steps and their order. The script has one function for each step, which calls nested steps.
 
-A function returns the step's code; nothing depends on bash's errexit. ``templates/control.sh`` and
-what stands beside it say how lists of functions run.
+A function returns the exit code of the step. Nothing depends on errexit of bash.
+``templates/control.sh`` and the other templates run lists of functions.
 """
 
 from __future__ import annotations
@@ -14,27 +13,28 @@ from dataclasses import dataclass, replace
 
 from gridstead.domain.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
-from gridstead.workflow.render.container import access_numbers, containers, image_numbers
+from gridstead.workflow.render.container import containers, image_numbers, login_numbers
 from gridstead.workflow.render.context import RenderContext, all_steps
-from gridstead.workflow.render.network import has_namespaces, is_networked, tunnel_files
+from gridstead.workflow.render.network import has_namespaces, has_virtual_networks, tunnel_files
 from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
-# How long a step is asked for that waits for what it needs: what one node cannot give at all would
-# never come. How long srun waits at a time: slurmctld does not wake one that came before its nodes
-# did. How long a new slurmctld is given: a node that could not tell it the end of a step, which
-# holds what the next one needs, tells it a minute later.
-ASKING_S = {"patience": 60, "wait": 5, "most": 180}
+# Timeouts of a step that does not start. Units: seconds.
+# patience: how long a step may wait for its resources; one node may not have enough of them.
+# wait: how long one srun waits; slurmctld does not wake an srun that started before its nodes.
+# most: how long a new slurmctld may take; a node that could not report the end of a step, which
+#     still holds the resources, reports it a minute later.
+RETRY_S = {"patience": 60, "wait": 5, "most": 180}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Steps as text.
+    """Steps as shell text.
 
     Attributes:
-        functions: Their functions.
-        call: The command that runs them in order.
+        functions: The functions of the steps.
+        call: The command that runs the steps in order.
     """
 
     functions: str
@@ -42,82 +42,82 @@ class Steps:
 
 
 def render_steps(workflow: Workflow, *, cache: str) -> Steps:
-    """Return the functions of all steps and the command that runs the job."""
-    found = containers(workflow)
+    """Return the functions of all steps, and the command that runs the job."""
+    all_containers = containers(workflow)
     place = RenderContext(
         workflow=workflow,
         cache=cache,
         errors=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
-        images=image_numbers(found),
-        accesses=access_numbers(found),
+        images=image_numbers(all_containers),
+        logins=login_numbers(all_containers),
         tunnels=tunnel_files(workflow),
     )
     return _list(workflow.steps, place)
 
 
 def helpers(workflow: Workflow, *, bore: str) -> str:
-    """Return the functions that steps of this workflow need beside their own."""
-    found = list(all_steps(workflow.steps))
-    launches = any(step.launch for step in found)
-    parallel = any(step.for_ and step.for_.parallel for step in found)
-    in_containers = any(step.run and step.run.container for step in found)
-    names = (
-        ("control.sh", True),
-        ("start.sh", any(step.run for step in found)),
-        ("condition.sh", any(step.if_ is not None for step in found)),
-        ("handlers.sh", any(step.catch or step.finally_ for step in found)),
-        (
-            "branch.sh",
-            launches or parallel or workflow.continuous_output_sync or is_networked(workflow),
-        ),
-        ("parallel.sh", parallel),
-        ("launch.sh", launches),
-        ("module.sh", any(step.use for step in found)),
-        ("passing_on.sh", in_containers or has_namespaces(workflow)),
-        ("container.sh", in_containers),
-        ("container_task.sh", in_containers),
-        ("network.sh", has_namespaces(workflow)),
-    )
-    return "".join(fill(name, bore=quote(bore), **ASKING_S) for name, wanted in names if wanted)
+    """Return the shell functions that the steps of this workflow need."""
+    every_step = list(all_steps(workflow.steps))
+    launches = any(step.launch for step in every_step)
+    parallel = any(step.for_ and step.for_.parallel for step in every_step)
+    in_containers = any(step.run and step.run.container for step in every_step)
+    in_namespaces = has_namespaces(workflow)
+    has_networks = has_virtual_networks(workflow)
+    has_branches = launches or parallel or workflow.continuous_output_sync or has_networks
+    needed = {
+        "control.sh": True,
+        "start.sh": any(step.run for step in every_step),
+        "condition.sh": any(step.if_ is not None for step in every_step),
+        "handlers.sh": any(step.catch or step.finally_ for step in every_step),
+        "branch.sh": has_branches,
+        "parallel.sh": parallel,
+        "launch.sh": launches,
+        "module.sh": any(step.use for step in every_step),
+        "forward_signals.sh": in_containers or in_namespaces,
+        "container.sh": in_containers,
+        "container_task.sh": in_containers,
+        "network.sh": in_namespaces,
+    }
+    names = [name for name, is_needed in needed.items() if is_needed]
+    return "".join(fill(name, bore=quote(bore), **RETRY_S) for name in names)
 
 
 def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:
     functions, calls, launched = "", [], []
     inside = replace(place, handles=place.handles.new_child())
     for number, step in enumerate(steps, 1):
-        entered = inside.step(number, *names)
-        functions += _step(step, entered)
-        if (
-            len(functions) > MAX_SCRIPT_BYTES
-        ):  # a small workflow can make so much that the rest must not be made
-            raise too_large("its script", len(functions), MAX_SCRIPT_BYTES)
-        calls.append(f"step_{entered.number}")
+        step_place = inside.step(number, *names)
+        functions += _step(step, step_place)
+        # A small workflow can produce a huge script, so the size is checked before the next step.
+        if len(functions) > MAX_SCRIPT_BYTES:
+            raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
+        calls.append(f"step_{step_place.number}")
         if step.launch:
-            launched.append(f"{entered.number}:{step.launch.signal_on_parent_step_exit}")
-            inside.handles[(step.launch.handle_name or "").lower()] = entered.number
+            launched.append(f"{step_place.number}:{step.launch.signal_on_parent_step_exit}")
+            inside.handles[(step.launch.handle_name or "").lower()] = step_place.number
     order = " ".join(calls)
-    return Steps(
-        functions=functions,
-        call=f"settled '{' '.join(launched)}' {order}" if launched else f"in_order {order}",
-    )
+    call = f"in_order {order}"
+    if launched:
+        call = f"in_order_with_launches '{' '.join(launched)}' {order}"
+    return Steps(functions=functions, call=call)
 
 
 def _step(step: Step, place: RenderContext) -> str:
-    """Return a step's functions: what it does, around that what is done when it fails, and what
-    comes before.
-    """
+    """Return a step's functions: its body, its handlers, and its conditions."""
     function = f"step_{place.number}"
-    handled = bool(step.catch or step.finally_)
-    guarded = bool(step.depends_on or step.if_ is not None)
-    inner = (
-        f"{function}_launched" if step.launch else f"{function}_unguarded" if guarded else function
-    )
-    text = _handled(step, inner, place) if handled else _body(step, inner, place)
+    is_handled = bool(step.catch or step.finally_)
+    is_guarded = bool(step.depends_on or step.if_ is not None)
+    inner = function
     if step.launch:
-        start = f"{function}_start" if guarded else function
+        inner = f"{function}_launched"
+    elif is_guarded:
+        inner = f"{function}_unguarded"
+    text = _handled(step, inner, place) if is_handled else _body(step, inner, place)
+    if step.launch:
+        start = f"{function}_start" if is_guarded else function
         text += fill("launching.sh", function=start, number=place.number, launched=inner)
         inner = start
-    if guarded:
+    if is_guarded:
         text += _guarded(step, inner, place)
     name = f": {step.name}" if step.name else ""
     return f"\n# Step {place.title}{name}\n{text}"
@@ -132,9 +132,12 @@ def _guarded(step: Step, inner: str, place: RenderContext) -> str:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     script = f"[[ {step.if_} ]] && exit 10; exit 11"
     condition = fill(
-        "holds.sh", function=function, surroundings=place.surroundings, script=quote(script)
+        "condition_function.sh",
+        function=function,
+        outer_variables=place.outer_variables,
+        script=quote(script),
     )
-    call = f"when {quote(place.title)} {function}_if {inner}"
+    call = f"run_if {quote(place.title)} {function}_if {inner}"
     return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
 
@@ -142,24 +145,19 @@ def _handled(step: Step, function: str, place: RenderContext) -> str:
     body = f"step_{place.number}_body"
     text = _body(step, body, place)
     inside = _background(place, step) if step.launch else place
-    catch = finally_ = Steps(functions="", call="")
+    catch_part = finally_part = ""
     if step.catch:
         catch = _list(step.catch, inside, "catch")
+        text += catch.functions
+        catch_part = fill("catch.sh", call=catch.call)
     if step.finally_:
-        finally_ = _list(step.finally_, inside, "finally")
-    return (
-        text
-        + catch.functions
-        + finally_.functions
-        + "\n"
-        + fill(
-            "handled.sh",
-            function=function,
-            body=body,
-            catch=fill("catch.sh", call=catch.call) if step.catch else "",
-            finally_=fill("finally.sh", call=finally_.call) if step.finally_ else "",
-        )
+        last = _list(step.finally_, inside, "finally")
+        text += last.functions
+        finally_part = fill("finally.sh", call=last.call)
+    handled = fill(
+        "handled.sh", function=function, body=body, catch=catch_part, finally_=finally_part
     )
+    return f"{text}\n{handled}"
 
 
 def _body(step: Step, function: str, place: RenderContext) -> str:
@@ -185,18 +183,12 @@ def _module(use: StepUse, function: str, place: RenderContext) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
     outer = {name: variable for name, variable in place.variables.items() if name not in use.inputs}
-    inside = _list(
-        use.module.steps,
-        replace(place, variables=outer, handles=ChainMap(), in_module=True),
-        "module",
-    )
+    module_place = replace(place, variables=outer, handles=ChainMap(), in_module=True)
+    inside = _list(use.module.steps, module_place, "module")
     inner = f"step_{place.number}_module"
     outputs = " ".join(output.key for output in use.module.outputs)
-    words = (
-        quote(use.export_env_as or ""),
-        quote(outputs),
-        *(quote("=".join(pair)) for pair in use.inputs.items()),
-    )
+    words = [quote(use.export_env_as or ""), quote(outputs)]
+    words += [quote(f"{name}={value}") for name, value in use.inputs.items()]
     return (
         f"{inside.functions}\n"
         + fill("group.sh", function=inner, call=inside.call)
@@ -206,31 +198,30 @@ def _module(use: StepUse, function: str, place: RenderContext) -> str:
 
 def _loop(loop: StepFor, function: str, place: RenderContext) -> str:
     variable = f"value_{place.number}"
-    name = "index" if loop.range else "item"
+    if loop.range:
+        name, items = "index", ""
+        head = _number_loop(loop.range, variable)
+    else:
+        values = f"items_{place.number}"
+        name, items = "item", f" {values}=({' '.join(map(quote, loop.items or ()))})"
+        head = f'for {variable} in "${{{values}[@]}}"'
     inside = _list(loop.steps, _inside(place, {name: variable}, parallel=loop.parallel))
     template = "for_parallel.sh" if loop.parallel else "for.sh"
-    values = f"items_{place.number}"
     text = fill(
-        template,
-        function=function,
-        variable=variable,
-        items="" if loop.range else f" {values}=({' '.join(map(quote, loop.items or ()))})",
-        head=_numbers(loop.range, variable)
-        if loop.range
-        else f'for {variable} in "${{{values}[@]}}"',
-        call=inside.call,
+        template, function=function, variable=variable, items=items, head=head, call=inside.call
     )
     return f"{inside.functions}\n{text}"
 
 
-def _numbers(wanted: ForRange, variable: str) -> str:
-    numbers = wanted.numbers()
-    sign = "<" if numbers.step > 0 else ">"
-    return f"for (({variable} = {numbers.start}; {variable} {sign} {numbers.stop}; {variable} += {numbers.step}))"
+def _number_loop(for_range: ForRange, variable: str) -> str:
+    numbers = for_range.numbers()
+    start, stop, step = numbers.start, numbers.stop, numbers.step
+    sign = "<" if step > 0 else ">"
+    return f"for (({variable} = {start}; {variable} {sign} {stop}; {variable} += {step}))"
 
 
 def _inside(place: RenderContext, variables: Mapping[str, str], *, parallel: bool) -> RenderContext:
-    """Return the place in a loop; in a branch of its own nothing outside of it can be waited for."""
+    """Return the place of the steps in a loop. A parallel loop cannot wait for outer handles."""
     return replace(
         place,
         variables={**place.variables, **variables},
@@ -239,7 +230,7 @@ def _inside(place: RenderContext, variables: Mapping[str, str], *, parallel: boo
 
 
 def _background(place: RenderContext, step: Step) -> RenderContext:
-    assert step.launch, "only a launch runs beside"
+    assert step.launch, "only launched steps run in the background"
     return replace(
         place, handles=ChainMap(), signals=place.signals | {step.launch.signal_on_parent_step_exit}
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workflow may say: the fields, their rules and defaults, one module per theme.
+"""The fields of a workflow, with their rules and defaults.
 
-The names are those of the grid's wire format. The descriptions are the reference page
-(docs/reference/workflow.md); a rule that a type cannot tell stands in its description.
+The names are those of the grid's wire format. The reference page (docs/reference/workflow.md) is
+generated from the descriptions. A rule that a type cannot express is in the description.
 """
 
 from __future__ import annotations

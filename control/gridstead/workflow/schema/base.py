@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of text and numbers that a workflow's fields hold, and their bounds."""
+"""Types of text and numbers in a workflow's fields, and their limits."""
 
 from __future__ import annotations
 
@@ -14,43 +14,41 @@ MAX_NAME = 128
 MAX_STEPS = 256
 MAX_ENV = 256
 MAX_PATH = 4096
-MAX_TEXT_BYTES = 100 * 1024  # Linux takes arguments and variables of less than 128 KiB
-MAX_COUNT = 2**31 - 1  # the wire has 32-bit integers
+MAX_TEXT_BYTES = 100 * 1024  # Linux limits an argument or a variable to 128 KiB
+MAX_COUNT = 2**31 - 1  # integers on the wire have 32 bits
 
 
 _HANDLE = re.compile(r"[A-Za-z0-9_]+")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ABSOLUTE = "^/"
 _FORBIDDEN_ENV = {"PATH", "LD_LIBRARY_PATH"}
-_OF_THE_SHELL = {
-    "_", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND",
-    "BASH_LINENO", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSINFO", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID",
-    "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "OPTARG", "OPTIND", "PIPESTATUS", "PPID", "RANDOM", "SECONDS",
-    "SHELLOPTS", "SRANDOM", "UID",
+_SHELL_VARIABLES = {
+    "_", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS",
+    "BASH_COMMAND", "BASH_LINENO", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSINFO", "DIRSTACK",
+    "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "OPTARG",
+    "OPTIND", "PIPESTATUS", "PPID", "RANDOM", "SECONDS", "SHELLOPTS", "SRANDOM", "UID",
 }  # fmt: skip
 
 
 def _env_name(value: str) -> str:
     if not _ENV_NAME.fullmatch(value):
-        raise ValueError(
-            "is not a name for a variable: letters, digits and _, not starting with a digit"
-        )
+        raise ValueError("is not a variable name: A-Z, a-z, 0-9 and _, not starting with a digit")
     if value in _FORBIDDEN_ENV:
         raise ValueError("cannot be set by a workflow")
-    if value in _OF_THE_SHELL:
+    if value in _SHELL_VARIABLES:
         raise ValueError("belongs to the shell and cannot be set")
     return value
 
 
 def _handle(value: str) -> str:
     if not _HANDLE.fullmatch(value):
-        raise ValueError("is not a handle: letters, digits and _")
+        raise ValueError("is not a handle: A-Z, a-z, 0-9 and _")
     return value
 
 
 def _text(value: str) -> str:
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError("holds a character that no program can be given")
+        raise ValueError("contains a character that cannot be passed to a program")
     if len(value.encode()) > MAX_TEXT_BYTES:
         raise ValueError(f"is longer than {MAX_TEXT_BYTES // 1024} KiB")
     return value
@@ -60,10 +58,10 @@ def printable(value: str) -> str:
     """Return the text.
 
     Raises:
-        ValueError: It holds a line end or another character without a picture.
+        ValueError: If it contains a line end or another character that cannot be printed.
     """
     if not value.isprintable():
-        raise ValueError("holds a character that cannot be printed")
+        raise ValueError("contains a character that cannot be printed")
     return value
 
 
@@ -73,14 +71,14 @@ def _absolute(value: str) -> str:
     return value
 
 
-def shown_as(**keywords: JsonValue) -> FieldInfo:
-    """Return what a JSON Schema says of a field whose rule is code."""
+def schema_rule(**keywords: JsonValue) -> FieldInfo:
+    """Return the JSON Schema keywords of a field whose rule is code."""
     info: FieldInfo = Field(json_schema_extra=keywords)
     return info
 
 
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-CountOrNone = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+CountOrZero = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Integer = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(printable)]
@@ -88,28 +86,28 @@ EnvName = Annotated[
     str,
     Field(max_length=MAX_NAME),
     AfterValidator(_env_name),
-    shown_as(
+    schema_rule(
         pattern=f"^{_ENV_NAME.pattern}$",
-        **{"not": {"enum": sorted(_FORBIDDEN_ENV | _OF_THE_SHELL)}},
+        **{"not": {"enum": sorted(_FORBIDDEN_ENV | _SHELL_VARIABLES)}},
     ),
 ]
 Handle = Annotated[
     str,
     Field(max_length=MAX_NAME),
     AfterValidator(_handle),
-    shown_as(pattern=f"^{_HANDLE.pattern}$"),
+    schema_rule(pattern=f"^{_HANDLE.pattern}$"),
 ]
 AbsolutePath = Annotated[
     str,
     Field(max_length=MAX_PATH),
     AfterValidator(_absolute),
     AfterValidator(printable),
-    shown_as(pattern=_ABSOLUTE),
+    schema_rule(pattern=_ABSOLUTE),
 ]
 
 
 class Model(BaseModel):
-    """A mapping of the language: no unknown keys, no conversions, no changes."""
+    """A mapping of the language: no unknown keys, no type conversions, immutable."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -121,9 +119,15 @@ class Model(BaseModel):
 
 
 def model_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field's type holds: itself, in a list, or beside None; None if it
-    holds none.
+    """Return the model in a field's type: the type itself, an item of a list, or an optional model.
+
+    Returns:
+        None if the type contains no model.
     """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for part in get_args(annotation) if (model := model_in(part))), None)
+    for part in get_args(annotation):
+        model = model_in(part)
+        if model is not None:
+            return model
+    return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a job's data come from and go to."""
+"""Source and target of a job's data."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from gridstead.workflow.schema.base import Model, Name, printable, shown_as
+from gridstead.workflow.schema.base import Model, Name, printable, schema_rule
 
 MAX_URL = 2048
 MAX_MODE = 511
 
-_ACCESS = re.compile(
-    r"[A-Za-z0-9/+=._:@~!$&*()-]+"
-)  # nothing that means more than itself in a file of rclone
+# No character with a special meaning in a configuration file of rclone.
+_ACCESS = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")
 
 
 def _url(value: str) -> str:
     if not (value.isascii() and value.isprintable()) or " " in value:
-        raise ValueError("is not a URL: it holds a character that none has")
+        raise ValueError("is not a URL: it contains a character that is not allowed")
     try:
         parts = urlsplit(value)
         port = parts.port
     except ValueError as err:
         raise ValueError("is not a URL") from err
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError("must be a URL that starts with http:// or https:// and names a host")
+        raise ValueError("must be a URL that starts with http:// or https:// and has a host")
     return value
 
 
 def _bucket(value: str) -> str:
     if not value.startswith("s3://") or value.endswith("/") or ":" in value[5:]:
-        raise ValueError("must start with s3://, name a bucket and not end with /")
+        raise ValueError("must start with s3://, have a bucket and not end with /")
     return value
 
 
@@ -46,13 +45,13 @@ def _from_root(value: str) -> str:
 
 def _access(value: str) -> str:
     if not _ACCESS.fullmatch(value):
-        raise ValueError("holds a character that keys and regions do not have")
+        raise ValueError("contains a character that is not allowed in keys and regions")
     return value
 
 
 def _endpoint(value: str) -> str:
     if not _ACCESS.fullmatch(value):
-        raise ValueError("must be a URL of a host, without a query")
+        raise ValueError("must be the URL of a host, without a query")
     return value
 
 
@@ -65,54 +64,60 @@ def _mode(value: int) -> int:
 
 
 Url = Annotated[
-    str, Field(max_length=MAX_URL), AfterValidator(_url), shown_as(pattern="^https?://[!-~]+$")
+    str, Field(max_length=MAX_URL), AfterValidator(_url), schema_rule(pattern="^https?://[!-~]+$")
 ]
-Mode = Annotated[int, AfterValidator(_mode), shown_as(minimum=0, maximum=MAX_MODE)]
+Mode = Annotated[int, AfterValidator(_mode), schema_rule(minimum=0, maximum=MAX_MODE)]
 
 
 Access = Annotated[
     str,
     Field(max_length=MAX_URL),
     AfterValidator(_access),
-    shown_as(pattern=f"^{_ACCESS.pattern}$"),
+    schema_rule(pattern=f"^{_ACCESS.pattern}$"),
 ]
 
 
 class HTTPData(Model):
-    """A place on the web.
+    """A URL.
 
-    A URL with a `?` or with a user and a password in it is a secret: it is not in the script, and
-    an old supervisor cannot run the job.
+    A URL with a `?`, or with a user and a password, is a secret. It is not in the script, and a
+    supervisor of an early release cannot run the job.
     """
 
     url: Url = Field(description="Starts with `http://` or `https://`.", repr=False)
 
 
 class S3Data(Model):
-    """A place in an S3 store. The script does not hold it; an old supervisor cannot run the job."""
+    """A folder or an object in an S3 store.
+
+    It is not in the script; a supervisor of an early release cannot run the job.
+    """
 
     region: Access = Field(description="Region of the store.")
-    bucket_url: Annotated[Name, AfterValidator(_bucket), shown_as(pattern="^s3://[^:]*[^:/]$")] = (
-        Field(description="The bucket: `s3://` and its name.")
-    )
+    bucket_url: Annotated[
+        Name, AfterValidator(_bucket), schema_rule(pattern="^s3://[^:]*[^:/]$")
+    ] = Field(description="`s3://` and the name of the bucket.")
     path: Annotated[
         str,
         Field(max_length=MAX_URL),
         AfterValidator(_from_root),
         AfterValidator(printable),
-        shown_as(pattern="^/"),
-    ] = Field(description="Folder or object in the bucket; starts with `/`.")
-    access_key_id: Access = Field(description="Name of the key.", repr=False)
-    secret_access_key: Access = Field(description="The key.", repr=False)
-    endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="The store.")
+        schema_rule(pattern="^/"),
+    ] = Field(description="Folder or object in the bucket. Starts with `/`.")
+    access_key_id: Access = Field(description="Access key id.", repr=False)
+    secret_access_key: Access = Field(description="Secret access key.", repr=False)
+    endpoint_url: Annotated[Url, AfterValidator(_endpoint)] = Field(description="URL of the store.")
     delete_sync: bool = Field(
         default=False,
-        description="Of an output: whether what is not in the folder of the job goes from the store.",
+        description=(
+            "For an output: whether objects in the store that the job's output does not have are"
+            " deleted."
+        ),
     )
 
 
 class TransportData(Model):
-    """One place. If both are given, `http` counts."""
+    """A source or target. If both fields have a value, `http` is used."""
 
-    http: HTTPData | None = Field(default=None, description="On the web.")
-    s3: S3Data | None = Field(default=None, description="In an S3 store.")
+    http: HTTPData | None = Field(default=None, description="A URL.")
+    s3: S3Data | None = Field(default=None, description="A place in an S3 store.")

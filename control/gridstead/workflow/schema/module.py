@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module: steps with inputs and outputs, in a repository of their own."""
+"""A module: steps with inputs and outputs, in a separate git repository."""
 
 from __future__ import annotations
 
@@ -13,51 +13,56 @@ from gridstead.workflow.schema.step import Steps, StepUse
 
 
 class ModuleInput(Model):
-    """A variable that a module's steps see."""
+    """An input variable of a module's steps."""
 
-    key: EnvName = Field(description="Its name.")
-    description: Text = Field(description="What it is for.")
+    key: EnvName = Field(description="Name of the variable.")
+    description: Text = Field(description="Purpose of the variable.")
     default: Text | None = Field(
-        default=None, description="Its value when there is no argument; empty, if not given."
+        default=None, description="Value without an argument. Default: empty."
     )
 
 
 class ModuleOutput(Model):
     """A variable that a module's steps write to `DEEPSQUARE_ENV` for the steps after it."""
 
-    key: EnvName = Field(description="Its name.")
-    description: Text = Field(description="What it says.")
+    key: EnvName = Field(description="Name of the variable.")
+    description: Text = Field(description="Meaning of the variable.")
 
 
 class Module(Model):
     """The file `module.yaml`.
 
-    It is a template in the form of Go's `text/template`: `{{ .Job }}` is the job and `{{ .Step }}` the step that uses
-    the module, with their fields (`{{ .Job.Resources.Tasks }}`); passwords, keys and tokens of the job are empty there.
-    Those of the step are words that stand for them, which count only where the step has them, beside what it has there:
-    `{{- .Step.Use.Steps | toYaml | nindent 2 }}` puts the steps of `use` into a list, with their secrets. There are
-    `if`, `with`, `range`, variables, the functions of Go that need only their arguments, and the usual ones of sprig.
+    It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and
+    `{{ .Step }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`).
+    Passwords, keys and tokens of the job are empty. Those of the step are placeholders, which are
+    replaced only in the unchanged mapping of the step: `{{- .Step.Use.Steps | toYaml | nindent 2
+    }}` puts the steps of `use` into a list, with their secrets. Available are `if`, `with`,
+    `range`, variables, the functions of Go that need only their arguments, and common functions of
+    sprig.
     """
 
-    name: Name = Field(description="Its name.")
-    description: Text = Field(description="What it does.")
-    minimum_resources: JobResources = Field(description="What a job must have at least to use it.")
+    name: Name = Field(description="Name of the module.")
+    description: Text = Field(description="Purpose of the module.")
+    minimum_resources: JobResources = Field(description="Minimum resources of a job that uses it.")
     inputs: Annotated[tuple[ModuleInput, ...], Field(strict=False, max_length=MAX_ENV)] = Field(
-        default=(), description="Its arguments. There are no others."
+        default=(), description="Allowed arguments."
     )
     outputs: Annotated[tuple[ModuleOutput, ...], Field(strict=False, max_length=MAX_ENV)] = Field(
-        default=(), description="What it gives to the steps after it."
+        default=(), description="Variables for the steps after it."
     )
-    steps: Steps = Field(description="What it does, in order.", min_length=1)
+    steps: Steps = Field(description="Steps, in order.", min_length=1)
 
 
 class ResolvedUse(StepUse):
-    """A use with its module. Never read from a file or from the wire."""
+    """A use with its module. It never comes from a file or from the wire."""
 
     module: Module
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Values of the module's inputs, in its order."""
-        given = {argument.key: argument.value for argument in self.args}
-        return {each.key: given.get(each.key, each.default or "") for each in self.module.inputs}
+        """Return the values of the module's inputs, in the order of the module."""
+        values = {argument.key: argument.value for argument in self.args}
+        return {
+            module_input.key: values.get(module_input.key, module_input.default or "")
+            for module_input in self.module.inputs
+        }

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of steps: namespaces, tunnels into them and out of them, and networks among the steps of
-a job.
-"""
+"""Networks of steps: network namespaces, tunnels, and virtual networks among the steps of a job."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import MAX_NAME, Model, Name, shown_as
+from gridstead.workflow.schema.base import MAX_NAME, Model, Name, schema_rule
 from gridstead.workflow.schema.container import Word
 
 MAX_PEERS = 64
@@ -39,7 +37,7 @@ def _ip(value: str) -> str:
 
 
 def _cidr(value: str) -> str:
-    reason = "is not an address with the length of its network, as in 10.0.0.1/24"
+    reason = "is not an address with a prefix length, such as 10.0.0.1/24"
     if not re.fullmatch(_CIDR_LIKE, value):
         raise ValueError(reason)
     try:
@@ -51,92 +49,92 @@ def _cidr(value: str) -> str:
 
 def _key(value: str) -> str:
     try:
-        whole = len(base64.b64decode(value, validate=True)) == KEY_BYTES
+        is_key = len(base64.b64decode(value, validate=True)) == KEY_BYTES
     except (binascii.Error, ValueError):
-        whole = False
-    if not whole or not re.fullmatch(_KEY, value):
-        raise ValueError("is not a key of WireGuard: 32 bytes in base64")
+        is_key = False
+    if not is_key or not re.fullmatch(_KEY, value):
+        raise ValueError("is not a WireGuard key: 32 bytes in base64")
     return value
 
 
 def _endpoint(value: str) -> str:
     if not re.fullmatch(_ENDPOINT, value) or not 0 < int(value.rpartition(":")[2]) <= MAX_PORT:
-        raise ValueError("is not a host with a port, as in vpn.example:51820")
+        raise ValueError("is not a host with a port, such as vpn.example:51820")
     return value
 
 
 def _host(value: str) -> str:
     if not re.fullmatch(_HOST, value):
-        raise ValueError("is not the name or the address of a host")
+        raise ValueError("is not a host name or an IP address")
     return value
 
 
-Ip = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_ip), shown_as(pattern=_IP_LIKE)]
+Ip = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_ip), schema_rule(pattern=_IP_LIKE)]
 Cidr = Annotated[
-    str, Field(max_length=MAX_NAME), AfterValidator(_cidr), shown_as(pattern=_CIDR_LIKE)
+    str, Field(max_length=MAX_NAME), AfterValidator(_cidr), schema_rule(pattern=_CIDR_LIKE)
 ]
-Key = Annotated[str, AfterValidator(_key), shown_as(pattern=f"^{_KEY}$")]
+Key = Annotated[str, AfterValidator(_key), schema_rule(pattern=f"^{_KEY}$")]
 HostPort = Annotated[
     str,
     Field(max_length=MAX_NAME * 2),
     AfterValidator(_endpoint),
-    shown_as(pattern=f"^{_ENDPOINT}$"),
+    schema_rule(pattern=f"^{_ENDPOINT}$"),
 ]
 Host = Annotated[
-    str, Field(max_length=MAX_NAME * 2), AfterValidator(_host), shown_as(pattern=f"^{_HOST}$")
+    str, Field(max_length=MAX_NAME * 2), AfterValidator(_host), schema_rule(pattern=f"^{_HOST}$")
 ]
 Port = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Cidrs = Annotated[tuple[Cidr, ...], Field(strict=False, max_length=MAX_ADDRESSES)]
 
 
 class WireguardPeer(Model):
-    """The other end of a tunnel."""
+    """A peer of a WireGuard tunnel."""
 
-    public_key: Key = Field(description="Its public key.")
-    pre_shared_key: Key | None = Field(
-        default=None, description="A key that both ends know.", repr=False
-    )
+    public_key: Key = Field(description="Public key of the peer.")
+    pre_shared_key: Key | None = Field(default=None, description="Preshared key.", repr=False)
     allowed_ips: Cidrs = Field(
         default=(),
         alias="allowedIPs",
-        description="What is sent to it and taken from it: addresses or networks.",
+        description="Addresses or networks that are routed to the peer and accepted from it.",
     )
-    endpoint: HostPort | None = Field(default=None, description="Where it is: host and port.")
+    endpoint: HostPort | None = Field(default=None, description="Host and port of the peer.")
     persistent_keepalive: Annotated[int, Field(ge=0, le=MAX_PORT)] | None = Field(
         default=None,
-        description="Seconds between signs of life, which keep the way through a NAT open.",
+        description="Keepalive interval in seconds, which keeps a NAT mapping open.",
     )
 
 
 class Wireguard(Model):
-    """A tunnel of WireGuard. The script does not hold its keys; an old supervisor cannot run the
-    job.
+    """A WireGuard tunnel.
+
+    Its keys are not in the script; a supervisor of an early release cannot run the job.
     """
 
-    address: Cidrs = Field(
-        default=(), description="Addresses of this end, with the lengths of their networks."
-    )
-    private_key: Key = Field(description="Key of this end.", repr=False)
+    address: Cidrs = Field(default=(), description="Local addresses with their prefix lengths.")
+    private_key: Key = Field(description="Private key.", repr=False)
     peers: Annotated[tuple[WireguardPeer, ...], Field(strict=False, max_length=MAX_PEERS)] = Field(
-        default=(), description="Other ends."
+        default=(), description="Peers."
     )
 
 
 class Bore(Model):
-    """A port of the step that everybody can reach through a server outside; the job's output says
-    where.
+    """A port of the step that is public through a bore server. The job's output has its address.
 
-    The step's node has the token on the command line of the program that speaks to the server.
+    On the step's node, the token is on the command line of the bore client.
     """
 
-    bore_address: HostPort | None = Field(default=None, description="The server: host and port.")
-    address: Host | None = Field(
-        default=None, description="The server's host. Older than `boreAddress`."
+    bore_address: HostPort | None = Field(
+        default=None, description="Host and port of the bore server."
     )
-    port: Port | None = Field(default=None, description="The server's port, with `address`.")
-    target_port: Port = Field(description="The step's port.")
+    address: Host | None = Field(
+        default=None, description="Host of the bore server. Older than `boreAddress`."
+    )
+    port: Port | None = Field(
+        default=None, description="Port of the bore server, together with `address`."
+    )
+    target_port: Port = Field(description="Port of the step.")
     secret: Word | None = Field(
-        default=None, description="Token of a route at the server.", repr=False
+        default=None, description="Token of a route at the bore server.", repr=False
     )
 
     @model_validator(mode="after")
@@ -149,47 +147,48 @@ class Bore(Model):
 
     @property
     def server(self) -> str:
-        """Host and port of the server."""
+        """Return the host and port of the server."""
         return self.bore_address or f"{self.address}:{self.port}"
 
 
 class VNet(Model):
-    """An end of a virtual network of the job."""
+    """The connection of a step to a virtual network of the job."""
 
-    name: Name = Field(description="The network, one of `virtualNetworks`.")
-    address: Cidr = Field(description="Address of this step in it, with the length of the network.")
+    name: Name = Field(description="Name of the network, one of `virtualNetworks`.")
+    address: Cidr = Field(description="Address of this step, with the prefix length.")
 
 
 class NetworkInterface(Model):
-    """One way into or out of a step's network: one of the three."""
+    """One interface of a step's network: exactly one of the three fields."""
 
     wireguard: Wireguard | None = Field(
-        default=None, description="A tunnel; `wg0` and so on, in their order."
+        default=None, description="A tunnel. The interfaces are `wg0`, `wg1` and so on, in order."
     )
-    bore: Bore | None = Field(default=None, description="A port that everybody can reach.")
+    bore: Bore | None = Field(default=None, description="A public port.")
     vnet: VNet | None = Field(
-        default=None, description="A network of the job; named like a tunnel."
+        default=None,
+        description="A virtual network of the job. The interface is named as a tunnel.",
     )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if sum(each is not None for each in (self.wireguard, self.bore, self.vnet)) != 1:
+        kinds = (self.wireguard, self.bore, self.vnet)
+        if sum(kind is not None for kind in kinds) != 1:
             raise ValueError("needs one of wireguard, bore and vnet")
         return self
 
 
 class VirtualNetwork(Model):
-    """A network among steps of a job, on whatever nodes they run.
+    """A network among steps of a job, on any nodes.
 
-    Its middle is a tunnel on the job's first node, to which the other nodes speak by UDP.
+    Its gateway is a WireGuard tunnel on the first node of the job. The other nodes connect to it by
+    UDP.
     """
 
-    name: Name = Field(description="Its name.")
-    gateway_address: Cidr = Field(
-        description="Address of its middle, with the length of the network."
-    )
+    name: Name = Field(description="Name of the network.")
+    gateway_address: Cidr = Field(description="Address of the gateway, with the prefix length.")
 
-    def holds(self, address: str) -> bool:
-        """Return whether an end may have this address."""
-        own, other = ip_interface(self.gateway_address), ip_interface(address)
-        return other.ip in ip_network(self.gateway_address, strict=False) and other.ip != own.ip
+    def can_assign(self, address: str) -> bool:
+        """Return whether a step may have this address."""
+        gateway, other = ip_interface(self.gateway_address), ip_interface(address)
+        return other.ip in ip_network(self.gateway_address, strict=False) and other.ip != gateway.ip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job and a step get, and their variables."""
+"""Resources of a job and of a step, and their variables."""
 
 from __future__ import annotations
 
@@ -7,45 +7,48 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridstead.workflow.schema.base import MAX_ENV, Count, CountOrNone, EnvName, Model, Text
+from gridstead.workflow.schema.base import MAX_ENV, Count, CountOrZero, EnvName, Model, Text
 
 
 class EnvVar(Model):
     """An environment variable."""
 
     key: EnvName = Field(
-        description="Name: letters, digits and `_`, not starting with a digit. Not `PATH`, not `LD_LIBRARY_PATH`, "
-        "and no variable that belongs to the shell, such as `UID`."
+        description=(
+            "Name: `A-Z`, `a-z`, `0-9` and `_`, not starting with a digit. `PATH`,"
+            " `LD_LIBRARY_PATH` and variables of the shell, such as `UID`, are not allowed."
+        )
     )
     value: Text = Field(
-        description="Value. Any text of at most 100 KiB; nothing in it is expanded."
+        description="Value: any text of at most 100 KiB. Nothing in it is expanded."
     )
 
 
 class JobResources(Model):
-    """What the whole job gets. A step sees it as `NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS`,
-    `CPUS`, `MEM`.
+    """Resources of the whole job.
+
+    A step reads them as `NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS`, `CPUS`, `MEM`.
     """
 
-    tasks: Count = Field(description="Processes that may run at once. At least 1.")
+    tasks: Count = Field(description="Maximum number of tasks at the same time. At least 1.")
     cpus_per_task: Count = Field(description="CPU threads of each task. At least 1.")
     mem_per_cpu: Count = Field(description="Memory of each CPU thread, in MB. At least 1.")
-    gpus: CountOrNone = Field(default=0, description="GPUs of the whole job.")
+    gpus: CountOrZero = Field(default=0, description="GPUs of the whole job.")
 
 
 class StepRunResources(Model):
-    """What a step takes of the job's resources; not more than the job has."""
+    """The part of the job's resources that a step uses."""
 
     tasks: Count = Field(
-        default=1, description="How many times the command runs, all at once. At least 1."
+        default=1, description="Number of tasks that run the command in parallel. At least 1."
     )
     cpus_per_task: Count | None = Field(
-        default=None, description="CPU threads of each task. As the job, if not given."
+        default=None, description="CPU threads of each task. Default: as in the job."
     )
     mem_per_cpu: Count | None = Field(
-        default=None, description="Memory of each CPU thread, in MB. As the job, if not given."
+        default=None, description="Memory of each CPU thread, in MB. Default: as in the job."
     )
-    gpus_per_task: CountOrNone = Field(default=0, description="GPUs of each task.")
+    gpus_per_task: CountOrZero = Field(default=0, description="GPUs of each task.")
 
 
 Env = Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=MAX_ENV)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command and what it runs in."""
+"""A command and its environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gridstead.workflow.schema.base import AbsolutePath, CountOrNone, Model, Text, shown_as
+from gridstead.workflow.schema.base import AbsolutePath, CountOrZero, Model, Text, schema_rule
 from gridstead.workflow.schema.container import ContainerRun
 from gridstead.workflow.schema.network import Ip, NetworkInterface
 from gridstead.workflow.schema.resources import Env, StepRunResources
@@ -16,7 +16,7 @@ from gridstead.workflow.schema.resources import Env, StepRunResources
 HOST_SHELLS = ("/bin/sh", "/bin/bash")
 ENTRYPOINT = "ENTRYPOINT"
 HOST = "host"
-MAX_SERVERS = 3  # more a resolver does not ask
+MAX_SERVERS = 3  # a resolver uses at most three
 MAX_INTERFACES = 16
 SHELLS = (*HOST_SHELLS, "/bin/ash", ENTRYPOINT)
 
@@ -27,82 +27,95 @@ def _shell(value: str) -> str:
     return value
 
 
-Shell = Annotated[str, AfterValidator(_shell), shown_as(enum=list(SHELLS))]
+Shell = Annotated[str, AfterValidator(_shell), schema_rule(enum=list(SHELLS))]
 
 
 class StepRun(Model):
-    """A command that runs on the provider's host, in the job's own directory, `$STORAGE_PATH`, or
-    in a container.
+    """A command on the provider's node or in a container.
+
+    On the node it runs in the job's directory `$STORAGE_PATH`.
     """
 
     command: Text = Field(
-        description="Text for the shell, one or several lines, at most 100 KiB. In a container it may be empty: the "
-        "image's own."
+        description=(
+            "Shell text, one or several lines, at most 100 KiB. If it is empty, which only a"
+            " container allows, the command of the image runs."
+        )
     )
     shell: Shell = Field(
         default="/bin/sh",
-        description="`/bin/sh`, `/bin/bash`, or in a container also `/bin/ash`, or `ENTRYPOINT`: the image's own, to "
-        "which go the words of the command; nothing in them is expanded.",
+        description=(
+            "`/bin/sh` or `/bin/bash`. In a container also `/bin/ash`, or `ENTRYPOINT` for the"
+            " entry point of the image, which receives the words of the command without expansion."
+        ),
     )
     resources: StepRunResources = Field(
-        default=StepRunResources(), description="What it takes of the job's resources."
+        default=StepRunResources(), description="Resources of the step."
     )
-    env: Env = Field(default=(), description="Variables of this step, over those of the job.")
+    env: Env = Field(
+        default=(), description="Variables of this step. They replace those of the job."
+    )
     container: ContainerRun | None = Field(
-        default=None, description="What it runs in; the host, if not given."
+        default=None, description="Container of the command. Default: none, the node itself."
     )
     work_dir: AbsolutePath | None = Field(
         default=None,
-        description="Directory to run in; an absolute path, made on the host if it is not there. "
-        "In a container `/`, if not given.",
+        description=(
+            "Working directory, an absolute path. On the node it is created if it does not exist."
+            " Default in a container: `/`."
+        ),
     )
-    map_uid: CountOrNone | None = Field(
+    map_uid: CountOrZero | None = Field(
         default=None,
-        description="User that the command seems to be, in a namespace of its own. In a container only 0.",
+        description="User id of the command in a user namespace. In a container only 0.",
     )
-    map_gid: CountOrNone | None = Field(
-        default=None, description="Group that it seems to be; as for the user."
+    map_gid: CountOrZero | None = Field(
+        default=None, description="Group id of the command in a user namespace. As for the user."
     )
     disable_cpu_binding: bool = Field(
         default=False,
-        description="Whether its threads may run on all CPUs of the step instead of each on its own.",
+        description="Whether the tasks may use all CPUs of the step instead of their own.",
     )
     mpi: Literal["none", "pmix_v4", "pmi2"] | None = Field(
         default=None,
-        description="How Slurm starts MPI programs: `none`, `pmi2`, or `pmix_v4`, which is PMIx in the version of the "
-        "provider. As at the provider, if not given.",
+        description=(
+            "MPI plugin of Slurm: `none`, `pmi2`, or `pmix_v4`, which is the PMIx version of the"
+            " provider. Default: that of the provider."
+        ),
     )
 
     network: Literal["host", "slirp4netns", "pasta"] = Field(
         default="host",
-        description="`host`: that of its node. `slirp4netns` or `pasta`: one of its own, with a way out and none in; "
-        "its interface is `net0`. Each task has one.",
+        description=(
+            "`host`: the network of the node. `slirp4netns` or `pasta`: a network namespace for"
+            " each task, with outgoing connections only. Its interface is `net0`."
+        ),
     )
     dns: Annotated[tuple[Ip, ...], Field(strict=False, max_length=MAX_SERVERS)] = Field(
         default=(),
-        description="Name servers, in a network of its own; on the host's they do nothing.",
+        description="Name servers in a network namespace. No effect on the host network.",
     )
     custom_network_interfaces: Annotated[
         tuple[NetworkInterface, ...], Field(strict=False, max_length=MAX_INTERFACES)
     ] = Field(
-        default=(), description="Tunnels, in a network of its own; on the host's they do nothing."
+        default=(), description="Tunnels in a network namespace. No effect on the host network."
     )
 
     @property
     def interfaces(self) -> tuple[NetworkInterface, ...]:
-        """The tunnels that there are."""
+        """Return the interfaces of the network namespace. Empty on the host network."""
         return () if self.network == HOST else self.custom_network_interfaces
 
     @model_validator(mode="after")
-    def _of_a_container(self) -> Self:
+    def _check_container(self) -> Self:
         if not self.command and not self.container:
-            raise ValueError("has an empty command, which only a container can have")
+            raise ValueError("has an empty command, which is allowed only in a container")
         if self.shell not in HOST_SHELLS and not self.container:
-            raise ValueError(f"has the shell {self.shell}, which only a container can have")
+            raise ValueError(f"has the shell {self.shell}, which is allowed only in a container")
         try:
             shlex.split(self.command if self.shell == ENTRYPOINT else "")
         except ValueError as err:
-            raise ValueError("has a command whose quotes do not end") from err
+            raise ValueError("has a command with an unclosed quote") from err
         if self.container and (self.map_uid or self.map_gid):
-            raise ValueError("maps to another user than 0, which a container cannot")
+            raise ValueError("maps to a user other than 0, which a container does not support")
         return self

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a module is: a directory of a git repository at one of its states."""
+"""The source of a module: a directory of a git repository at a tag or commit."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field
 
-from gridstead.workflow.schema.base import shown_as
+from gridstead.workflow.schema.base import schema_rule
 
 MAX_SOURCE = 512
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _REF = rf"{_PART}(/{_PART})*"
-_SOURCE = rf"(?P<host>{_HOST})/(?P<repository>{_PART}/{_PART})(?P<directory>(/{_PART})*)(@(?P<ref>{_REF}))?"
-_FORBIDDEN = r"\.\.|\.lock(/|@|$)"  # git has no such names
+_SOURCE = (
+    rf"(?P<host>{_HOST})/(?P<repository>{_PART}/{_PART})"
+    rf"(?P<directory>(/{_PART})*)(@(?P<ref>{_REF}))?"
+)
+_FORBIDDEN = r"\.\.|\.lock(/|@|$)"  # git does not allow such names
 _COMMIT = r"[0-9a-f]{7,40}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSource:
-    """Where a module is.
+    """The source of a module.
 
     Attributes:
-        host: The repository's host, with a port if need be; lower case.
-        repository: Its path on that host: owner and name.
-        directory: The module's directory in it; empty for the top.
-        ref: Tag or commit; empty for the default branch.
+        host: The host of the repository in lower case, with an optional port.
+        repository: The path of the repository on the host: owner and name.
+        directory: The directory of the module in the repository. Empty for the top level.
+        ref: The tag or commit. Empty for the default branch.
     """
 
     host: str
@@ -39,15 +42,15 @@ class ModuleSource:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what a text says.
+        """Return the source that a text describes.
 
         Raises:
-            ValueError: It does not say where a module is.
+            ValueError: If the text is not the source of a module.
         """
         match = re.fullmatch(_SOURCE, text)
         if not match or re.search(_FORBIDDEN, text):
             raise ValueError(
-                "is no module: <host>/<owner>/<repository>[/<directory>][@<tag or commit>]"
+                "is not a module: <host>/<owner>/<repository>[/<directory>][@<tag or commit>]"
             )
         return cls(
             host=match["host"].lower(),
@@ -58,23 +61,19 @@ class ModuleSource:
 
     @property
     def commit(self) -> str:
-        """The commit, whole or its first digits; empty if a tag or nothing says which state is
-        meant.
-        """
+        """Return the commit or its first digits. Empty if the source has a tag or no reference."""
         return self.ref if re.fullmatch(_COMMIT, self.ref) else ""
 
     @property
     def tag(self) -> str:
-        """The tag as the repository has it: with the directory before it, where there is one."""
-        return (
-            "/".join(filter(None, (self.directory, self.ref)))
-            if self.ref and not self.commit
-            else ""
-        )
+        """Return the tag in the repository: ``<directory>/<tag>`` if there is a directory."""
+        if not self.ref or self.commit:
+            return ""
+        return "/".join(filter(None, (self.directory, self.ref)))
 
     def __str__(self) -> str:
-        at = f"@{self.ref}" if self.ref else ""
-        return "/".join(filter(None, (self.host, self.repository, self.directory))) + at
+        reference = f"@{self.ref}" if self.ref else ""
+        return "/".join(filter(None, (self.host, self.repository, self.directory))) + reference
 
 
 def _source(value: str) -> str:
@@ -86,7 +85,7 @@ Source = Annotated[
     str,
     Field(max_length=MAX_SOURCE),
     AfterValidator(_source),
-    shown_as(
+    schema_rule(
         pattern=f"^{re.sub(r'[?]P<[a-z]+>', '', _SOURCE)}$", **{"not": {"pattern": _FORBIDDEN}}
     ),
 ]

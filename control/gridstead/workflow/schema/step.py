@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job, its steps and the order in which they run."""
+"""A job, its steps, and their order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridstead.workflow.schema.base import (
     Model,
     Name,
     Text,
-    shown_as,
+    schema_rule,
 )
 from gridstead.workflow.schema.data import Mode, TransportData
 from gridstead.workflow.schema.network import VirtualNetwork
@@ -46,16 +46,16 @@ def _condition(value: str) -> str:
     return value
 
 
-Signal = Annotated[int, AfterValidator(_signal), shown_as(minimum=0, maximum=MAX_SIGNAL)]
+Signal = Annotated[int, AfterValidator(_signal), schema_rule(minimum=0, maximum=MAX_SIGNAL)]
 
 
 class ForRange(Model):
-    """Numbers, both ends among them. A range whose end lies behind its begin holds none."""
+    """A range of numbers that includes both ends. It is empty if the end is before the begin."""
 
-    begin: Integer = Field(description="The first number.")
-    end: Integer = Field(description="The last number.")
+    begin: Integer = Field(description="First number.")
+    end: Integer = Field(description="Last number.")
     increment: Integer = Field(
-        default=1, description="From one number to the next; may be negative. 0 counts as 1."
+        default=1, description="Difference between two numbers. May be negative. 0 counts as 1."
     )
 
     def numbers(self) -> range:
@@ -65,8 +65,10 @@ class ForRange(Model):
 
 
 class StepFor(Model):
-    """A loop: its steps run once for each item, which is their variable `item`, or each number,
-    their `index`.
+    """A loop over items or numbers.
+
+    Its steps run once for each item, which is the variable `item`, or for each number, which is the
+    variable `index`.
     """
 
     model_config = ConfigDict(
@@ -74,119 +76,135 @@ class StepFor(Model):
     )
 
     parallel: bool = Field(
-        description="Whether the rounds run all at once. The job has to hold what they take together. Each runs to its "
-        "end; the code of the loop is that of the first round that failed, in their order."
+        description=(
+            "Whether all iterations run at the same time. The job must have the sum of their"
+            " resources. Every iteration runs to its end. The exit code of the loop is that of the"
+            " first failed iteration, in the order of the items."
+        )
     )
     items: Annotated[tuple[Text, ...], Field(strict=False, max_length=MAX_ITEMS)] | None = Field(
-        default=None, description="Texts. Either these or a range."
+        default=None, description="Texts. Exactly one of `items` and `range` is required."
     )
     range: ForRange | None = Field(default=None, description="Numbers.")
-    steps: Steps = Field(description="What each round does.", min_length=1)
+    steps: Steps = Field(description="Steps of each iteration.", min_length=1)
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_one_of_both(self) -> Self:
         if (self.items is None) == (self.range is None):
             raise ValueError("needs either items or range")
         return self
 
 
 class StepAsyncLaunch(Model):
-    """Steps that run beside those that follow.
+    """Steps that run in parallel with the steps after them.
 
-    When the list that the launching step stands in ends, what it launched gets its signal and is
-    awaited. Steps that fail by themselves fail that list.
+    When the list that contains the launching step ends, its launched steps receive their signal,
+    and the job waits for them. Launched steps that fail before that fail the list.
     """
 
     handle_name: Handle | None = Field(
         default=None,
-        description="Name for `dependsOn`: letters, digits and `_`. Case does not count.",
+        description="Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive.",
     )
     signal_on_parent_step_exit: Signal = Field(
-        default=TERM, description="Number of the signal. 0: none, so that they run to their end."
+        default=TERM, description="Number of the signal. 0: no signal, the steps run to their end."
     )
-    steps: Steps = Field(description="What runs.", min_length=1)
+    steps: Steps = Field(description="Launched steps.", min_length=1)
 
 
 class StepUse(Model):
-    """Steps of somebody else: a module, the file `module.yaml` of a public git repository.
+    """Steps of a module, which is the file `module.yaml` of a public git repository.
 
-    They see the arguments as variables. What they write to `DEEPSQUARE_ENV` is theirs until they
-    end.
+    The steps of the module read the arguments as variables. Variables that they write to
+    `DEEPSQUARE_ENV` are visible only to them until the module ends.
     """
 
     source: Source = Field(
-        description="`<host>/<owner>/<repository>[/<directory>][@<tag or commit>]`. A commit is 7 to 40 hexadecimal "
-        "digits; all 40 are the only reference that nobody can move. Without one it is the default branch. "
-        "The tag of a module in a directory is `<directory>/<tag>`."
+        description=(
+            "`<host>/<owner>/<repository>[/<directory>][@<tag or commit>]`. A commit is 7 to 40"
+            " hexadecimal digits. Only a commit of 40 digits can never change. Default: the default"
+            " branch. The tag of a module in a directory is `<directory>/<tag>`."
+        )
     )
     args: Env = Field(default=(), description="Values of the module's inputs.")
     export_env_as: EnvName | None = Field(
         default=None,
-        description="How names of the module's outputs begin for the steps after it: `A` makes `X` to `A_X`. If not "
-        "given, these steps see all that the module has written to `DEEPSQUARE_ENV`, by its own names.",
+        description=(
+            "Prefix of the module's outputs for later steps: with `A`, output `X` is `A_X`. Without"
+            " a prefix, later steps see every variable that the module has written to"
+            " `DEEPSQUARE_ENV`, without a prefix."
+        ),
     )
-    steps: Steps = Field(
-        default=(), description="Steps for the module, which puts them where it wants to."
-    )
+    steps: Steps = Field(default=(), description="Steps for the module, which the module places.")
 
 
 class Step(Model):
-    """One step: one of `run`, `steps`, `for`, `launch` and `use`, or nothing.
+    """One step: one of `run`, `steps`, `for`, `launch` and `use`, or none of them.
 
-    Steps run one after the other. The first that fails ends its list, and the job with its exit
-    code, unless a `catch` around it says otherwise.
+    Steps run one after the other. The first step that fails ends its list, and ends the job with
+    its exit code, unless an enclosing step has a `catch`.
     """
 
     model_config = ConfigDict(json_schema_extra={"allOf": _EXCLUSIVE})
 
     name: Name | None = Field(
-        default=None, description="Shown by Slurm. At most 128 printable characters."
+        default=None, description="Name in Slurm. At most 128 printable characters."
     )
     depends_on: Annotated[tuple[Handle, ...], Field(strict=False, max_length=MAX_STEPS)] = Field(
         default=(),
-        description="Handles of launched steps to wait for, of this list or of one around it. What failed there fails "
-        "this step.",
+        description=(
+            "Handles of launched steps to wait for, in this or an enclosing list. If a launched"
+            " step fails, this step fails."
+        ),
     )
     if_: (
         Annotated[
             Text,
             Field(min_length=1, max_length=MAX_CONDITION),
             AfterValidator(_condition),
-            shown_as(pattern="[^ \\t\\n]"),
+            schema_rule(pattern="[^ \\t\\n]"),
         ]
         | None
     ) = Field(
         default=None,
         alias="if",
-        description="What stands between `[[` and `]]` of bash. If it does not hold, the step is skipped. It is "
-        "evaluated on the job's first node, in a shell of its own that sees the variables of the job.",
+        description=(
+            "Expression between `[[` and `]]` of bash. If it is false, the step is skipped. It is"
+            " evaluated on the first node of the job, in a separate shell with the variables of the"
+            " job."
+        ),
     )
-    steps: Steps = Field(default=(), description="A list of steps in place of one.")
+    steps: Steps = Field(default=(), description="A list of steps.")
     run: StepRun | None = Field(default=None, description="A command.")
     for_: StepFor | None = Field(default=None, alias="for", description="A loop.")
     launch: StepAsyncLaunch | None = Field(
-        default=None, description="Steps beside those that follow."
+        default=None, description="Steps in parallel with the steps after them."
     )
     use: StepUse | None = Field(default=None, description="A module.")
     catch: Steps = Field(
         default=(),
-        description="What to do when the step fails. They and all steps after them see its code in "
-        "`DEEPSQUARE_ERROR_CODE`. If they succeed, the job goes on.",
+        description=(
+            "Steps that run if the step fails. They and all later steps have its exit code in"
+            " `DEEPSQUARE_ERROR_CODE`. If they succeed, the job continues."
+        ),
     )
     finally_: Steps = Field(
         default=(),
         alias="finally",
-        description="What to do after the step and its `catch`, however they end. The step's code stays; if it is 0, "
-        "that of these steps counts. When the job is cancelled or out of time, each runs once, on its first node, "
-        "in the few seconds that the provider leaves it.",
+        description=(
+            "Steps that run after the step and its `catch`, even if these fail. The exit code of"
+            " the step remains. If it is 0, that of the `finally` steps is used. If the job"
+            " is cancelled or exceeds its time limit, each of these steps runs once, on its first"
+            " node, in the few seconds that the provider allows."
+        ),
     )
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _check_one_kind(self) -> Self:
         values = (self.steps, self.run, self.for_, self.launch, self.use)
         kinds = [kind for kind, value in zip(KINDS, values, strict=True) if value]
         if len(kinds) > 1:
-            raise ValueError(f"has both {' and '.join(kinds)}; a step is one of them")
+            raise ValueError(f"has both {' and '.join(kinds)}; only one of them is allowed")
         return self
 
 
@@ -194,48 +212,56 @@ Steps = Annotated[tuple[Step, ...], Field(strict=False, max_length=MAX_STEPS)]
 
 
 class Workflow(Model):
-    """A job: what it needs and what it does."""
+    """A job: its resources and its steps."""
 
     enable_logging: bool = Field(
         default=False,
-        description="Whether its output goes to the grid's logger, where its owner can read it.",
+        description="Whether the grid's logger stores the output, where its owner can read it.",
     )
-    resources: JobResources = Field(description="What the whole job gets.")
+    resources: JobResources = Field(description="Resources of the whole job.")
     env: Env = Field(default=(), description="Variables of every step.")
     input: TransportData | None = Field(
         default=None,
-        description="What lies in `$DEEPSQUARE_INPUT` before the first step. A packed file from the web is unpacked "
-        "beside itself.",
+        description=(
+            "Data that is copied to `$DEEPSQUARE_INPUT` before the first step. An archive from a"
+            " URL is unpacked in the same directory."
+        ),
     )
     input_mode: Mode | None = Field(
         default=None,
-        description="Permissions of everything in `$DEEPSQUARE_INPUT`, as a decimal number: 511 is `rwxrwxrwx`. "
-        "448, `rwx------`, if not given.",
+        description=(
+            "Permissions of everything in `$DEEPSQUARE_INPUT`, as a decimal number: 511 is"
+            " `rwxrwxrwx`. Default: 448, `rwx------`."
+        ),
     )
     output: TransportData | None = Field(
         default=None,
-        description="Where `$DEEPSQUARE_OUTPUT` goes when all steps have succeeded. To the web goes one file, or "
-        "`output.zip` where there are more; the answer stands in the job's output.",
+        description=(
+            "Target of `$DEEPSQUARE_OUTPUT` after all steps have succeeded. One file is sent to a"
+            " URL; several files are sent as `output.zip`. The answer is in the job's output."
+        ),
     )
     continuous_output_sync: bool = Field(
         default=False,
-        description="Whether the output goes to S3 while the job runs too, and however it ends.",
+        description=(
+            "Whether the output is also sent to S3 while the job runs, and after a failure."
+        ),
     )
     virtual_networks: Annotated[
         tuple[VirtualNetwork, ...], Field(strict=False, max_length=MAX_NETWORKS)
-    ] = Field(default=(), description="Networks among its steps.")
-    steps: Steps = Field(description="What it does, in order; 1 to 256 steps.", min_length=1)
+    ] = Field(default=(), description="Networks among the steps of the job.")
+    steps: Steps = Field(description="Steps, in order; 1 to 256.", min_length=1)
 
     @model_validator(mode="after")
-    def _continuous_to_s3(self) -> Self:
+    def _check_continuous_to_s3(self) -> Self:
         if self.continuous_output_sync and not (
             self.output and self.output.s3 and not self.output.http
         ):
-            raise ValueError("has continuousOutputSync, which needs an output to s3")
+            raise ValueError("has continuousOutputSync, which requires an output to s3")
         return self
 
     def to_graphql(self) -> dict[str, object]:
-        """Return the workflow as the wire has it, without fields that have no value."""
+        """Return the workflow in the wire format, without fields that have no value."""
         wire: dict[str, object] = _without_empty(
             self.model_dump(mode="json", by_alias=True, exclude_none=True)
         )
@@ -243,11 +269,13 @@ class Workflow(Model):
 
 
 def _without_empty(value: Any) -> Any:  # noqa: ANN401 # what JSON can hold
-    """Lists that hold nothing say nothing, but for the items of a loop."""
-    if isinstance(value, dict):
-        return {
-            key: _without_empty(item) for key, item in value.items() if item != [] or key == "items"
-        }
+    """Remove empty lists, except the items of a loop."""
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: item for key, item in value.items() if item != [] or key == "items"}
+    return {key: _without_empty(item) for key, item in kept.items()}
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 

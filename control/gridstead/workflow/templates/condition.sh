@@ -1,6 +1,6 @@
 
-# Runs a step if its condition holds.
-when() { # the step's number for people, condition, step
+# Runs a step if its condition is true.
+run_if() { # step number for messages, condition, step
   local code=0
   "$2" || code=$?
   case $code in

@@ -1,6 +1,6 @@
 
 # --- Containers ---
-# Sets runtime: Enroot where there is one and nobody asks for Apptainer.
+# Sets runtime: Enroot if the node has it and the step does not require Apptainer.
 find_runtime() { # any or apptainer
   runtime=apptainer
   if [[ $1 == any ]] && command -v enroot >/dev/null; then runtime=enroot; fi
@@ -10,18 +10,19 @@ find_runtime() { # any or apptainer
   fi
 }
 
-# Sets runtime and image: a file that is there.
+# Sets runtime and image for an image that is a file on the node.
 find_image() { # runtime, path
   find_runtime "$1" || return
   image=$2
   if [[ ! -e $image ]]; then
-    echo "gridstead: there is no image $image" >&2
+    echo "gridstead: image $image does not exist" >&2
     return 66
   fi
 }
 
-# Sets runtime and image: fetched from a registry by the first step that needs it.
-fetch_image() { # runtime, number, name, registry, file with name and password
+# Sets runtime and image for an image from a registry. The first step that needs the image fetches
+# it.
+fetch_image() { # runtime, number, name, registry, file with user name and password
   find_runtime "$1" || return
   image=$storage/.image-$2-$runtime
   (
@@ -32,25 +33,32 @@ fetch_image() { # runtime, number, name, registry, file with name and password
   ) 9>"$image.lock"
 }
 
-fetch_with_apptainer() { # name, registry, file with name and password
+fetch_with_apptainer() { # name, registry, file with user name and password
   local access=()
   if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
   (
-    if [[ -n $3 ]]; then export APPTAINER_DOCKER_USERNAME="${access[0]}" APPTAINER_DOCKER_PASSWORD="${access[1]}"; fi
+    if [[ -n $3 ]]; then
+      export APPTAINER_DOCKER_USERNAME="${access[0]}" APPTAINER_DOCKER_PASSWORD="${access[1]}"
+    fi
     exec apptainer --quiet pull --disable-cache --force "$image.part" "docker://${2:+$2/}$1"
   )
 }
 
-fetch_with_enroot() { # name, registry, file with name and password
+fetch_with_enroot() { # name, registry, file with user name and password
   local access=() name=$1 code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
-    (umask 077 && printf 'machine %s login %s password %s\n' "${host:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
+    (
+      umask 077
+      printf 'machine %s login %s password %s\n' "${host:-auth.docker.io}" "${access[@]:0:2}" \
+        >"$config/.credentials"
+    )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
-    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" || code=$?
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" ||
+      code=$?
   rm -rf -- "$config"
   return "$code"
 }

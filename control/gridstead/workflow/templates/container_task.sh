@@ -1,25 +1,30 @@
 
-# The rest runs on the node of a task, among the customer's variables, so ours have long names.
-# Sets what a container sees of the job's folders; what is not on this node is not in the container either.
-folders() { # the job's folder, the caches, the name of the file of variables in the job's folder
+# The rest runs on the node of a task, with the customer's variables. Therefore the names are long.
+# Sets the mounts of the job's folders and the variables with their paths. A folder that does not
+# exist on this node is not mounted.
+set_container_paths() { # the job's folder, the cache, name of the file of variables
   local gridstead_pair
   (umask 077 && mkdir -p -- "$2/disk/tmp/user-$UID") 2>/dev/null
-  for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" "$2/world-tmp:/deepsquare/world-tmp" \
-    "$2/disk/tmp/user-$UID:/deepsquare/disk/tmp" "$2/disk/world-tmp:/deepsquare/disk/world-tmp"; do
+  for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" \
+    "$2/world-tmp:/deepsquare/world-tmp" "$2/disk/tmp/user-$UID:/deepsquare/disk/tmp" \
+    "$2/disk/world-tmp:/deepsquare/disk/world-tmp"; do
     if [[ -d ${gridstead_pair/:*/} ]]; then gridstead_mounts+=("$gridstead_pair"); fi
   done
   gridstead_variables=(
     STORAGE_PATH=/deepsquare DEEPSQUARE_INPUT=/deepsquare/input DEEPSQUARE_OUTPUT=/deepsquare/output
-    DEEPSQUARE_ENV="/deepsquare/$3" DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
+    DEEPSQUARE_ENV="/deepsquare/$3"
+    DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
     DEEPSQUARE_SHARED_WORLD_TMP=/deepsquare/world-tmp DEEPSQUARE_DISK_TMP=/deepsquare/disk/tmp
     DEEPSQUARE_DISK_WORLD_TMP=/deepsquare/disk/world-tmp
   )
 }
 
-in_apptainer() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
+# Arguments: image, the job's folder, the cache, file of variables, options, --, exec or run, words.
+in_apptainer() {
   local -r gridstead_image=$1
-  local gridstead_mounts=() gridstead_variables=() gridstead_options=(--contain --no-eval --no-home) gridstead_each
-  folders "$2" "$3" "$4"
+  local gridstead_mounts=() gridstead_variables=() gridstead_each
+  local gridstead_options=(--contain --no-eval --no-home)
+  set_container_paths "$2" "$3" "$4"
   for gridstead_each in "${gridstead_variables[@]}"; do export "APPTAINERENV_$gridstead_each"; done
   shift 4
   while [[ $1 != -- ]]; do
@@ -29,22 +34,30 @@ in_apptainer() { # image, the job's folder, the caches, file of variables, optio
     --writable) gridstead_options+=(--writable-tmpfs) ;;
     --root) gridstead_options+=(--fakeroot) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
-    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --x11)
+      if [[ -d /tmp/.X11-unix ]]; then
+        gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro)
+      fi
+      ;;
     --gpus) gridstead_options+=(--nv) ;;
     --mount=*) gridstead_mounts+=("${1#*=}") ;;
     esac
     shift
   done
-  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--bind "$gridstead_each"); done
+  for gridstead_each in "${gridstead_mounts[@]}"; do
+    gridstead_options+=(--bind "$gridstead_each")
+  done
   exec apptainer --quiet "$2" "${gridstead_options[@]}" "$gridstead_image" "${@:3}"
 }
 
-in_enroot() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
-  local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
+# Arguments: image, the job's folder, the cache, file of variables, options, --, exec or run, words.
+in_enroot() {
+  local -r gridstead_image=$1
+  local -r gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
   local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
   local -r gridstead_quote="'\\''"
   local gridstead_own=" " gridstead_exports="" gridstead_work_dir=/ gridstead_code=0 gridstead_place
-  folders "$2" "$3" "$4"
+  set_container_paths "$2" "$3" "$4"
   shift 4
   while [[ $1 != -- ]]; do
     case $1 in
@@ -53,19 +66,26 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
     --writable) gridstead_options+=(--rw) ;;
     --root) gridstead_options+=(--root) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
-    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --x11)
+      if [[ -d /tmp/.X11-unix ]]; then
+        gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro)
+      fi
+      ;;
     --mount=*) gridstead_mounts+=("${1#*=}") ;;
     esac
     shift
   done
-  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
+  for gridstead_each in "${gridstead_mounts[@]}"; do
+    gridstead_options+=(--mount "$gridstead_each")
+  done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   catch_signals
   mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
   for gridstead_each in "${gridstead_variables[@]}"; do
     if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
   done
-  # Enroot's own way holds plain values; the shell in the container gets all, quoted. What is Enroot's is not the image's.
+  # The option --env of Enroot passes plain values only. The shell in the container exports all
+  # variables, quoted. Variables of Enroot are not passed to the image.
   for gridstead_each in $(compgen -e); do
     case $gridstead_each in PATH | HOME | LD_LIBRARY_PATH) continue ;; esac # the image's own
     gridstead_exports+="export $gridstead_each='${!gridstead_each//\'/$gridstead_quote}'"$'\n'
@@ -77,32 +97,35 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   done
   export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
   export ENROOT_DATA_PATH=$gridstead_place/data
-  # Without this an image's own entry point would run the command.
-  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" "${gridstead_work_dir//\'/$gridstead_quote}" \
+  # Without this file, the entry point of the image would run the command.
+  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" \
+    "${gridstead_work_dir//\'/$gridstead_quote}" \
     >"$gridstead_place/rc"
   if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc"); fi
   if enroot create --name "$gridstead_name" "$gridstead_image"; then
-    if [[ $2 == run ]]; then # the entry point reads this file before all else
+    if [[ $2 == run ]]; then # the entry point reads this file first
       mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
       printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
     fi
-    run_passing_on enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
+    run_forwarding_signals enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" ||
+      gridstead_code=$?
   else
     gridstead_code=$?
   fi
-  trap '' HUP INT QUIT TERM # what cleans up is not ended
+  trap '' HUP INT QUIT TERM # a signal must not interrupt the cleanup
   enroot remove --force "$gridstead_name" >/dev/null 2>&1
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
 
-in_container() { # apptainer or enroot, and what that is told
+in_container() { # apptainer or enroot, and its arguments
   if ! command -v "$1" >/dev/null; then
     echo "gridstead: this node has no $1" >&2
     return 127
   fi
   "in_$1" "${@:2}"
 }
-in_container="$(declare -f folders in_apptainer in_enroot in_container catch_signals pass_on run_passing_on)
+in_container="$(declare -f set_container_paths in_apptainer in_enroot in_container)
+$(declare -f catch_signals forward_signal run_forwarding_signals)
 in_container \"\$0\" \"\$@\""
 mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"

@@ -1,5 +1,5 @@
 
-# Runs steps one after the other until one fails or the job is to end.
+# Runs steps one after the other until a step fails or a signal has arrived.
 in_order() { # functions
   local each
   for each in "$@"; do
@@ -9,9 +9,10 @@ in_order() { # functions
   return "$ended"
 }
 
-# Whether somebody ends what runs here. Who does makes its mark before he looks for processes: what begins after that
-# look, and would never hear of the signal, finds the mark.
-gridstead_marks='' # paths, a line before each: of the branches that this shell is in
+# Returns whether somebody ends this shell. The sender writes the mark before it looks for
+# processes. A process that starts after that look does not receive the signal, and finds the mark.
+# The paths of the marks of this shell's branch and of outer branches, each after a newline.
+gridstead_marks=''
 is_marked() {
   local gridstead_left=$gridstead_marks
   while [[ $gridstead_left ]]; do
@@ -21,6 +22,6 @@ is_marked() {
   return 1
 }
 
-# Goes before words that are not to begin then. A shell of its own: one that has handled signals may hold one and lose it
-# when it becomes another program.
+# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
+# handled signals may lose a pending signal when it executes another program.
 unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""

@@ -1,1 +1,1 @@
-  at_last %%{call} || code=$((code ? code : $?))
+  run_last %%{call} || code=$((code ? code : $?))

@@ -1,2 +1,2 @@
-  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
   wait "$writer"

@@ -1,8 +1,8 @@
 %%{function}() {
-  local %%{variable}%%{items} rounds=()
+  local %%{variable}%%{items} iterations=()
   %%{head}; do
-    beside %%{call}
-    rounds+=("$!")
+    run_branch %%{call}
+    iterations+=("$!")
   done
-  all_of "${rounds[@]}"
+  wait_for_all "${iterations[@]}"
 }

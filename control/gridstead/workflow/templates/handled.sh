@@ -1,7 +1,7 @@
 %%{function}() {
   local code=0
   %%{body} || code=$?
-  heard
+  check_for_end
   error=(DEEPSQUARE_ERROR_CODE="$code")
 %%{catch}%%{finally_}  return "$code"
 }

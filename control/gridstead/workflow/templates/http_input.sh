@@ -1,6 +1,6 @@
 
 # --- Input ---
-# Unpacks a file beside itself, by what it is and not by its name.
+# Unpacks a file into its own directory. The type is detected from the content, not from the name.
 unpack() { # file
   local start target=${1%.*}
   [[ $1 == ./*.* ]] || target=$1.unpacked
@@ -16,7 +16,7 @@ unpack() { # file
   fd377a585a00) xz -dc -- "$1" >"$target" ;;
   526172211a07) unrar x -- "$1" ;;
   377abcaf271c) 7z x -- "$1" ;;
-  *) echo "gridstead: the input is not packed" ;;
+  *) echo "gridstead: the input is not an archive" ;;
   esac
 }
 echo "gridstead: fetching the input"

@@ -1,22 +1,23 @@
 #!/bin/bash -l
-# A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141 # quoted text, and variables, of the customer
+# A job of the grid, rendered from the customer's workflow. The steps are at the end.
+# The disabled checks concern quoted text and variables of the customer.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141
 set -euo pipefail
 
-%%{secrets}# --- The end, however it comes ---
+%%{secrets}# --- Cleanup ---
 storage="%%{cache}/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
-  set +e # nothing here changes how the job ends
+  set +e # no failure here changes the exit code of the job
 %%{finish_networks}  cd /
-  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+  if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"
   fi
 %%{finish_output}%%{finish_secrets}  exit "$status"
 }
 trap finish EXIT
-ended=0 # the code of the job once a signal came: the step that runs is the last
+ended=0 # the code of the job after a signal: no step starts after the running one
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
@@ -26,7 +27,8 @@ export CPUS=%%{cpus} MEM=%%{mem}
 
 # --- Storage ---
 export STORAGE_PATH="$storage"
-export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output"
+export DEEPSQUARE_ENV="$storage/env"
 export DEEPSQUARE_TMP="%%{cache}/persistent/user-$UID"
 export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
 export DEEPSQUARE_SHARED_WORLD_TMP="%%{cache}/world-tmp"
@@ -36,19 +38,20 @@ export DEEPSQUARE_DISK_WORLD_TMP="%%{cache}/disk/world-tmp"
 : >"$storage/env"
 cd -- "$storage"
 %%{input}
-# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV%%{said} ---
-job_environment() {%%{takes}
+# --- Environment ---
+# Exports the variables of the job, then what earlier steps wrote to DEEPSQUARE_ENV.%%{sources}
+job_environment() {%%{arguments}
   local gridstead_line gridstead_lines=()
-%%{earlier}%%{environment}  set +e # what cannot be set is named and ends nothing
+%%{earlier}%%{environment}  set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
     fi
   done
-%%{exports_more}  set -e
+%%{export_arguments}  set -e
 }
 
-# --- How steps run ---
+# --- Functions that run steps ---
 %%{helpers}
 # --- Steps ---
 %%{steps}

@@ -1,31 +1,33 @@
 
-# Starts a step beside those that follow.
+# Starts a step in the background.
 declare -A processes=() codes=() # of launched steps, by their numbers
 launch() { # number, function
-  beside "$2"
+  run_branch "$2"
   processes[$1]=$!
 }
 
-# Waits for a launched step and returns its code, as often as it is asked. One that was skipped has not failed.
+# Waits for a launched step and returns its code, on every call. A skipped step has not failed.
 await() { # number
   local code=0
   if [[ -v processes[$1] ]]; then
-    end_of "${processes[$1]}" || code=$?
+    wait_for_process "${processes[$1]}" || code=$?
     unset "processes[$1]"
     codes[$1]=$code
   fi
   return "${codes[$1]:-0}"
 }
 
-# Runs steps in order, then ends those launched among them; what fails by itself fails all. A signal that ended the steps
-# is passed on instead of theirs.
-settled() { # numbers with the signals that end them, functions
+# Runs steps in order, then ends the launched steps among them. A launched step that fails by itself
+# fails the list. If a signal ended the steps, it is forwarded to the launched steps instead of
+# their own signals.
+in_order_with_launches() { # numbers with the signals that end them, functions
   local each number code signal signalled=" " result=0
   in_order "${@:2}" || result=$?
   {
     for each in $1; do
       number=${each%:*} signal=${each#*:}
-      if ((!ended && signal)) && [[ -v processes[$number] ]] && kill -0 "${processes[$number]}"; then
+      if ((!ended && signal)) && [[ -v processes[$number] ]] &&
+        kill -0 "${processes[$number]}"; then
         signal_branch "$signal" "${processes[$number]}"
         signalled+="$number "
       fi
@@ -36,6 +38,6 @@ settled() { # numbers with the signals that end them, functions
       if [[ $signalled != *" $number "* ]]; then result=$((result ? result : code)); fi
       unset "codes[$number]"
     done
-  } 2>/dev/null # bash tells here of those that it ends, with their source
+  } 2>/dev/null # bash prints the source of processes that a signal ended
   return "$result"
 }

@@ -1,9 +1,12 @@
 
-# --- Networks of their own ---
-# Runs words in a network of their own, on the node of a task, among the customer's variables: ours have long names.
-# Somebody who is root only there sets it up; who runs the words can change nothing of it. What tunnels must not have
-# told comes by the input, for each up to a line --.
-in_network() { # slirp4netns or pasta, user, group, name servers, port of the node that comes in, options, --, words
+# --- Network namespaces ---
+# Runs words in a network namespace on the node of a task, with the customer's variables. Therefore
+# the names are long. The root user of an outer user namespace sets the network up; the words run in
+# an inner user namespace and cannot change it. The settings of tunnels are read from standard
+# input, each up to a line --.
+# Arguments: slirp4netns or pasta, user, group, name servers, UDP port for incoming packets,
+# options, --, words.
+in_network() {
   local gridstead_place gridstead_helper gridstead_code=0 gridstead_each
   for gridstead_each in "$1" ip mount unshare; do
     if ! PATH=$PATH:/usr/sbin:/sbin command -v "$gridstead_each" >/dev/null; then
@@ -18,40 +21,45 @@ in_network() { # slirp4netns or pasta, user, group, name servers, port of the no
     read -r gridstead_each <"$gridstead_place/inside"
     case $1 in
     slirp4netns)
-      exec slirp4netns --configure --mtu=65520 --disable-host-loopback --cidr=169.254.254.0/24 "$gridstead_each" net0
+      exec slirp4netns --configure --mtu=65520 --disable-host-loopback --cidr=169.254.254.0/24 \
+        "$gridstead_each" net0
       ;;
     *)
-      exec pasta --foreground --config-net --ns-ifname net0 --address 169.254.254.100 --netmask 255.255.255.0 \
-        --gateway 169.254.254.2 --dns-forward 169.254.254.3 --tcp-ports none --udp-ports "$5" --tcp-ns none \
-        --udp-ns none "$gridstead_each"
+      exec pasta --foreground --config-net --ns-ifname net0 --address 169.254.254.100 \
+        --netmask 255.255.255.0 --gateway 169.254.254.2 --dns-forward 169.254.254.3 \
+        --tcp-ports none --udp-ports "$5" --tcp-ns none --udp-ns none "$gridstead_each"
       ;;
     esac
-  ) </dev/null >"$gridstead_place/said" 2>&1 &
+  ) </dev/null >"$gridstead_place/messages" 2>&1 &
   gridstead_helper=$!
-  run_passing_on unshare --user --map-root-user --net --mount -- /bin/bash -c \
-    "$(declare -f catch_signals pass_on run_passing_on in_namespace); in_namespace \"\$@\"" bash \
-    "$gridstead_place" "$gridstead_helper" "$1" "${2:-$(id -u)}" "${3:-$(id -g)}" "$4" "${@:6}" || gridstead_code=$?
+  run_forwarding_signals unshare --user --map-root-user --net --mount -- /bin/bash -c \
+    "$(declare -f catch_signals forward_signal run_forwarding_signals in_namespace)
+    in_namespace \"\$@\"" bash "$gridstead_place" "$gridstead_helper" "$1" "${2:-$(id -u)}" \
+    "${3:-$(id -g)}" "$4" "${@:6}" || gridstead_code=$?
   kill -KILL "$gridstead_helper" 2>/dev/null
   wait "$gridstead_helper" 2>/dev/null
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
 
-in_namespace() { # place, helper, slirp4netns or pasta, user, group, name servers, options, --, words
-  local gridstead_place=$1 gridstead_helper=$2 gridstead_servers=$6 gridstead_user=$4 gridstead_group=$5
-  local gridstead_each gridstead_line gridstead_tunnels=0 gridstead_ports=() gridstead_code=0
-  local gridstead_first=${SLURM_LAUNCH_NODE_IPADDR-} # where the job's script runs, as srun says
-  if [[ $gridstead_first == *:* ]]; then gridstead_first="[$gridstead_first]"; fi
+# Arguments: place, helper, slirp4netns or pasta, user, group, name servers, options, --, words.
+in_namespace() {
+  local gridstead_place=$1 gridstead_helper=$2 gridstead_user=$4 gridstead_group=$5
+  local gridstead_servers=$6 gridstead_each gridstead_line gridstead_tunnels=0 gridstead_ports=()
+  local gridstead_code=0
+  local gridstead_gateway=${SLURM_LAUNCH_NODE_IPADDR-} # the node of the job's script, set by srun
+  if [[ $gridstead_gateway == *:* ]]; then gridstead_gateway="[$gridstead_gateway]"; fi
   local -r gridstead_path=$PATH
   PATH=$PATH:/usr/sbin:/sbin
   catch_signals
   echo "$$" >"$gridstead_place/inside"
   for ((gridstead_each = 0; gridstead_each < 200; gridstead_each++)); do
-    if grep -q $'^net0\t00000000' /proc/self/net/route || grep -q '^0\{32\} 00 .* net0$' /proc/self/net/ipv6_route; then
+    if grep -q $'^net0\t00000000' /proc/self/net/route ||
+      grep -q '^0\{32\} 00 .* net0$' /proc/self/net/ipv6_route; then
       break
     elif [[ $gridstead_each == 199 || ! -d /proc/$gridstead_helper ]]; then
-      echo "gridstead: $3 could not make a network:" >&2
-      cat -- "$gridstead_place/said" >&2
+      echo "gridstead: $3 could not create a network:" >&2
+      cat -- "$gridstead_place/messages" >&2
       return 71
     fi
     sleep 0.1
@@ -63,7 +71,7 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
   mount --bind -- "$gridstead_place/resolv.conf" /etc/resolv.conf || return
   mkdir -- "$gridstead_place/keys"
   mount -t tmpfs -o mode=0700,size=1m tmpfs "$gridstead_place/keys" || return
-  mkdir -p -- "$gridstead_place/keys/run/wireguard" # where wireguard-go wants to write, in a /run of its own
+  mkdir -p -- "$gridstead_place/keys/run/wireguard" # wireguard-go writes there, in its own /run
   gridstead_each=$(readlink -f /etc/resolv.conf)
   if [[ $gridstead_each == /run/* ]]; then
     mkdir -p -- "$gridstead_place/keys${gridstead_each%/*}"
@@ -75,14 +83,15 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
     --wireguard)
       gridstead_each=$gridstead_place/keys/wg$gridstead_tunnels.conf
       (umask 077 && while read -r gridstead_line && [[ $gridstead_line != -- ]]; do
-        echo "${gridstead_line/#Endpoint = :/Endpoint = $gridstead_first:}"
+        echo "${gridstead_line/#Endpoint = :/Endpoint = $gridstead_gateway:}"
       done >"$gridstead_each")
-      unshare --mount -- /bin/sh -c 'mount --rbind -- "$0" /run && exec wg-quick up "$1"' "$gridstead_place/keys/run" \
-        "$gridstead_each" >"$gridstead_place/said" 2>&1 || gridstead_code=$?
+      unshare --mount -- /bin/sh -c 'mount --rbind -- "$0" /run && exec wg-quick up "$1"' \
+        "$gridstead_place/keys/run" "$gridstead_each" >"$gridstead_place/messages" 2>&1 ||
+        gridstead_code=$?
       rm -f -- "$gridstead_each"
       if ((gridstead_code)); then
         echo "gridstead: could not open the tunnel wg$gridstead_tunnels:" >&2
-        cat -- "$gridstead_place/said" >&2
+        cat -- "$gridstead_place/messages" >&2
         return "$gridstead_code"
       fi
       gridstead_tunnels=$((gridstead_tunnels + 1))
@@ -102,14 +111,18 @@ in_namespace() { # place, helper, slirp4netns or pasta, user, group, name server
   done
   shift
   PATH=$gridstead_path
-  run_passing_on unshare --user --map-user="$gridstead_user" --map-group="$gridstead_group" --mount -- "$@" ||
-    gridstead_code=$?
+  run_forwarding_signals unshare --user --map-user="$gridstead_user" \
+    --map-group="$gridstead_group" --mount -- "$@" || gridstead_code=$?
   PATH=$PATH:/usr/sbin:/sbin
   for gridstead_each in "${gridstead_ports[@]}"; do
     kill -KILL "$gridstead_each" 2>/dev/null
     wait "$gridstead_each" 2>/dev/null
   done
-  while ((gridstead_tunnels--)); do ip link delete "wg$gridstead_tunnels" 2>/dev/null; done
+  while ((gridstead_tunnels--)); do
+    ip link delete "wg$gridstead_tunnels" 2>/dev/null
+  done
   return "$gridstead_code"
 }
-in_network="$(declare -f catch_signals pass_on run_passing_on in_network in_namespace); in_network \"\$0\" \"\$@\""
+in_network="$(declare -f catch_signals forward_signal run_forwarding_signals)
+$(declare -f in_network in_namespace)
+in_network \"\$0\" \"\$@\""

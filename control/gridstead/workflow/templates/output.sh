@@ -1,9 +1,9 @@
-# --- Output: to Slurm's file and to the grid's logger, stdout and stderr by a pipe each ---
-# A writer that is killed goes on; without one the file is enough.
+# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
+# A writer that was killed is started again. Without a writer the output is only in the file.
 mkfifo -- "$private/stderr"
-exec 3<>"$private/stderr" # both ends, so that neither waits for the other
+exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
 exec > >(
-  trap '' INT TERM # it ends when the output does
+  trap '' INT TERM # the writer ends at the end of the output
   exec 3<"$private/stderr"
   for _ in {1..50}; do
     %%{writer} "$private/logger" 3 && exit

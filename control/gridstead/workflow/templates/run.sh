@@ -1,6 +1,7 @@
 %%{function}() (
-%%{network}%%{said}  new_step
-  job_environment%%{surroundings}
-%%{exports}  start --job-name=%%{name} --export=ALL %%{options} \
+%%{network}%%{record}  new_step
+  job_environment%%{outer_variables}
+%%{exports}  start --job-name=%%{name} --export=ALL \
+    %%{options} \
     %%{around}%%{enter}%%{shell} -c %%{command}
 )

@@ -1,6 +1,6 @@
 keep_sending() {
   while sleep %%{interval}; do
-    send_output || echo "gridstead: could not send the output, will try again" >&2
+    send_output || echo "gridstead: could not send the output; retrying" >&2
   done
 }
 keep_sending &

@@ -1,5 +1,5 @@
 
-# --- Output, however the steps ended ---
+# --- Output, also after a failed step ---
 set +e
 signal_tree TERM "$sending"
 wait "$sending" 2>/dev/null

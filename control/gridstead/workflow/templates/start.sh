@@ -1,43 +1,49 @@
 
-# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
-# as long as it is there, none has run.
+# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
+# created a step and before srun starts tasks. While the program exists, no task has started.
 new_step() {
   gridstead_unmade=$storage/.unmade-$BASHPID
-  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
-    gridstead_unmade='' # a full storage, say
+  install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
+    <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
+    gridstead_unmade='' # for example because the storage is full
 }
 
-# Whether slurmctld is away, or began after some moment or a little before.
-is_slurmctld_new() { # that moment, in seconds since 1970
-  local gridstead_told
-  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
-  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+# Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
+has_slurmctld_restarted() { # the time, in seconds since 1970
+  local gridstead_config
+  gridstead_config=$(
+    SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null
+  ) || return 0
+  [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
 }
 
-# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
-# made is asked for again, and so is one that waits for what it needs.
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
+# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
 start() { # options of srun, words
-  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
-  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+  local gridstead_code=143 gridstead_ended='' gridstead_reported=''
+  local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
+  # srun passes all words to its prolog and has no room for more than about 1,000.
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
     set -- srun --immediate=%%{patience} "$@"
-  else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
+  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
     set -- srun "--prolog=$gridstead_unmade" --immediate=%%{wait} "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
-  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
   while [[ ! $gridstead_ended ]]; do
-    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
     "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
-      ((EPOCHSECONDS >= gridstead_first + %%{most})); then
+      ((EPOCHSECONDS >= gridstead_started_at + %%{most})); then
       break
     fi
-    if ((EPOCHSECONDS < gridstead_asked + %%{wait} || EPOCHSECONDS >= gridstead_first + %%{patience})); then
-      is_slurmctld_new "$gridstead_first" || break
+    if ((EPOCHSECONDS < gridstead_tried_at + %%{wait} ||
+      EPOCHSECONDS >= gridstead_started_at + %%{patience})); then
+      has_slurmctld_restarted "$gridstead_started_at" || break
     fi
-    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
-    gridstead_said=yes
+    [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
   return "$gridstead_code"

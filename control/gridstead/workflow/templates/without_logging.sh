@@ -1,3 +1,3 @@
-# --- Output: this provider cannot pass secrets beside the script, so nothing is sent to the logger. ---
+# --- Output: without logging, because this provider cannot pass secrets outside the script ---
 echo "gridstead: this provider cannot send output to the logger; logging is off"
 

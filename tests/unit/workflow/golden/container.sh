@@ -1,20 +1,32 @@
 #!/bin/bash -l
-# A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141 # quoted text, and variables, of the customer
+# A job of the grid, rendered from the customer's workflow. The steps are at the end.
+# The disabled checks concern quoted text and variables of the customer.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141
 set -euo pipefail
 
 # --- Secrets ---
-# They come in the environment. The script starts again without them, reads them from a pipe, and writes them to files
-# that nobody else can read, once it is sure to remove them. Nothing of the customer's runs until then: the profile has
-# been read, BASH_ENV waits.
+# Secrets are passed in the environment. The script starts again without them, reads them from a
+# pipe, and writes them to private files after it has set a trap that removes the files. No code of
+# the customer runs before that: the profile was read by the first shell, and BASH_ENV is set again
+# at the end.
 if [ $# -eq 0 ]; then
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
-    /bin/bash "$0" "${BASH_ENV-}" 3< <(
-      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}"
+  exec env \
+    -u GRIDSTEAD_LOGGER_URL \
+    -u GRIDSTEAD_LOGGER_CA \
+    -u GRIDSTEAD_LOG_OWNER \
+    -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN \
+    -u BASH_ENV /bin/bash "$0" "${BASH_ENV-}" 3< <(
+      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' \
+        "${GRIDSTEAD_LOGGER_URL:-}" \
+        "${GRIDSTEAD_LOGGER_CA:-}" \
+        "${GRIDSTEAD_LOG_OWNER:-}" \
+        "${GRIDSTEAD_LOG_NAME:-}" \
+        "${GRIDSTEAD_LOG_TOKEN:-}"
     )
 fi
 private='' writer=''
-trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+trap 'rm -rf -- "$private"' EXIT # a later trap replaces this one
 private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
 (
   umask 077
@@ -26,32 +38,32 @@ private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
 exec 3<&-
 if [ -n "$1" ]; then export BASH_ENV="$1"; fi
 
-# --- The end, however it comes ---
+# --- Cleanup ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
-  set +e # nothing here changes how the job ends
+  set +e # no failure here changes the exit code of the job
   cd /
-  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+  if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"
   fi
-  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
   wait "$writer"
   rm -rf -- "$private"
   exit "$status"
 }
 trap finish EXIT
-ended=0 # the code of the job once a signal came: the step that runs is the last
+ended=0 # the code of the job after a signal: no step starts after the running one
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
-# --- Output: to Slurm's file and to the grid's logger, stdout and stderr by a pipe each ---
-# A writer that is killed goes on; without one the file is enough.
+# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
+# A writer that was killed is started again. Without a writer the output is only in the file.
 mkfifo -- "$private/stderr"
-exec 3<>"$private/stderr" # both ends, so that neither waits for the other
+exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
 exec > >(
-  trap '' INT TERM # it ends when the output does
+  trap '' INT TERM # the writer ends at the end of the output
   exec 3<"$private/stderr"
   for _ in {1..50}; do
     /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
@@ -70,7 +82,8 @@ export CPUS=2 MEM=512
 
 # --- Storage ---
 export STORAGE_PATH="$storage"
-export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output"
+export DEEPSQUARE_ENV="$storage/env"
 export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
 export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
 export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
@@ -80,11 +93,12 @@ export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
 : >"$storage/env"
 cd -- "$storage"
 
-# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV ---
+# --- Environment ---
+# Exports the variables of the job, then what earlier steps wrote to DEEPSQUARE_ENV.
 job_environment() {
   local gridstead_line gridstead_lines=()
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
-  set +e # what cannot be set is named and ends nothing
+  set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
@@ -93,8 +107,8 @@ job_environment() {
   set -e
 }
 
-# --- How steps run ---
-# Runs steps one after the other until one fails or the job is to end.
+# --- Functions that run steps ---
+# Runs steps one after the other until a step fails or a signal has arrived.
 in_order() { # functions
   local each
   for each in "$@"; do
@@ -104,9 +118,10 @@ in_order() { # functions
   return "$ended"
 }
 
-# Whether somebody ends what runs here. Who does makes its mark before he looks for processes: what begins after that
-# look, and would never hear of the signal, finds the mark.
-gridstead_marks='' # paths, a line before each: of the branches that this shell is in
+# Returns whether somebody ends this shell. The sender writes the mark before it looks for
+# processes. A process that starts after that look does not receive the signal, and finds the mark.
+# The paths of the marks of this shell's branch and of outer branches, each after a newline.
+gridstead_marks=''
 is_marked() {
   local gridstead_left=$gridstead_marks
   while [[ $gridstead_left ]]; do
@@ -116,94 +131,106 @@ is_marked() {
   return 1
 }
 
-# Goes before words that are not to begin then. A shell of its own: one that has handled signals may hold one and lose it
-# when it becomes another program.
+# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
+# handled signals may lose a pending signal when it executes another program.
 unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
 
-# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
-# as long as it is there, none has run.
+# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
+# created a step and before srun starts tasks. While the program exists, no task has started.
 new_step() {
   gridstead_unmade=$storage/.unmade-$BASHPID
-  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
-    gridstead_unmade='' # a full storage, say
+  install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
+    <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
+    gridstead_unmade='' # for example because the storage is full
 }
 
-# Whether slurmctld is away, or began after some moment or a little before.
-is_slurmctld_new() { # that moment, in seconds since 1970
-  local gridstead_told
-  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
-  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+# Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
+has_slurmctld_restarted() { # the time, in seconds since 1970
+  local gridstead_config
+  gridstead_config=$(
+    SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null
+  ) || return 0
+  [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
 }
 
-# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
-# made is asked for again, and so is one that waits for what it needs.
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
+# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
 start() { # options of srun, words
-  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
-  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+  local gridstead_code=143 gridstead_ended='' gridstead_reported=''
+  local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
+  # srun passes all words to its prolog and has no room for more than about 1,000.
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
     set -- srun --immediate=60 "$@"
-  else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
+  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
     set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
-  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
   while [[ ! $gridstead_ended ]]; do
-    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
     "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
-      ((EPOCHSECONDS >= gridstead_first + 180)); then
+      ((EPOCHSECONDS >= gridstead_started_at + 180)); then
       break
     fi
-    if ((EPOCHSECONDS < gridstead_asked + 5 || EPOCHSECONDS >= gridstead_first + 60)); then
-      is_slurmctld_new "$gridstead_first" || break
+    if ((EPOCHSECONDS < gridstead_tried_at + 5 ||
+      EPOCHSECONDS >= gridstead_started_at + 60)); then
+      has_slurmctld_restarted "$gridstead_started_at" || break
     fi
-    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
-    gridstead_said=yes
+    [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
   return "$gridstead_code"
 }
 
-# --- Signals: Slurm gives them to the first process of a task alone, which passes them on here ---
-catch_signals() { # what to do at each, pass_on if not given; its number comes after it
+# --- Signals: Slurm signals only the first process of a task, which forwards the signal ---
+catch_signals() { # the handler of a signal, which receives its number; default: forward_signal
   local gridstead_each
   gridstead_child='' gridstead_early=''
-  for gridstead_each in {1..8} {10..16} 18 {20..31}; do # not KILL and STOP, and not CHLD, its own
-    # shellcheck disable=SC2064 # this one's number
-    trap "${1-pass_on} $gridstead_each" "$gridstead_each"
+  for gridstead_each in {1..8} {10..16} 18 {20..31}; do # not KILL, STOP and CHLD
+    # shellcheck disable=SC2064 # the number is expanded now
+    trap "${1-forward_signal} $gridstead_each" "$gridstead_each"
   done
 }
 
-pass_on() { # signal
-  if [[ $gridstead_child ]]; then kill -s "$1" "$gridstead_child" 2>/dev/null; else gridstead_early=$1; fi
+forward_signal() { # signal
+  if [[ $gridstead_child ]]; then
+    kill -s "$1" "$gridstead_child" 2>/dev/null
+  else
+    gridstead_early=$1
+  fi
 }
 
-# Runs words after catch_signals; what comes after them is not ended by a signal. A shell that no signal hurries waits for
-# them and tells their process and their code by a pipe, which ends with it: bash's wait may lose a code when a signal
-# comes just then, and so may a read that has a time limit when the code does.
-run_passing_on() { # words
-  local gridstead_code='' gridstead_pipe gridstead_told
+# Runs words after catch_signals. A signal does not interrupt the commands after it. A subshell that
+# receives no signal waits for the words and writes their process id and their code to a pipe, which
+# ends with the subshell. The reason: the wait of bash may lose a code if a signal arrives at the
+# same time, and a read with a time limit may lose a code too.
+run_forwarding_signals() { # words
+  local gridstead_code='' gridstead_pipe gridstead_reader
   exec {gridstead_pipe}<> <(:)
-  exec {gridstead_told}<"/dev/fd/$gridstead_pipe"
+  exec {gridstead_reader}<"/dev/fd/$gridstead_pipe"
   (
-    exec {gridstead_told}<&-
+    exec {gridstead_reader}<&-
     catch_signals :
-    # INT and QUIT bash takes away from what runs beside it.
-    env --default-signal=INT,QUIT -- /bin/bash -c 'gridstead_pipe=$0; echo "$$" >&"$0"; exec "$@" {gridstead_pipe}>&-' \
+    # A background process of bash ignores INT and QUIT.
+    env --default-signal=INT,QUIT -- /bin/bash -c \
+      'gridstead_pipe=$0; echo "$$" >&"$0"; exec "$@" {gridstead_pipe}>&-' \
       "$gridstead_pipe" "$@" || gridstead_code=$?
     echo "${gridstead_code:-0}" >&"$gridstead_pipe"
   ) <&0 &
   exec {gridstead_pipe}>&-
-  until read -r -u "$gridstead_told" gridstead_child || (($? == 1)); do :; done
-  if [[ $gridstead_early ]]; then pass_on "$gridstead_early"; fi
-  until read -r -u "$gridstead_told" gridstead_code || (($? == 1)); do :; done
+  until read -r -u "$gridstead_reader" gridstead_child || (($? == 1)); do :; done
+  if [[ $gridstead_early ]]; then forward_signal "$gridstead_early"; fi
+  until read -r -u "$gridstead_reader" gridstead_code || (($? == 1)); do :; done
   trap '' HUP INT QUIT TERM
-  exec {gridstead_told}<&-
-  return "${gridstead_code:-137}" # somebody killed the shell that tells it
+  exec {gridstead_reader}<&-
+  return "${gridstead_code:-137}" # the subshell was killed before it wrote the code
 }
 
 # --- Containers ---
-# Sets runtime: Enroot where there is one and nobody asks for Apptainer.
+# Sets runtime: Enroot if the node has it and the step does not require Apptainer.
 find_runtime() { # any or apptainer
   runtime=apptainer
   if [[ $1 == any ]] && command -v enroot >/dev/null; then runtime=enroot; fi
@@ -213,18 +240,19 @@ find_runtime() { # any or apptainer
   fi
 }
 
-# Sets runtime and image: a file that is there.
+# Sets runtime and image for an image that is a file on the node.
 find_image() { # runtime, path
   find_runtime "$1" || return
   image=$2
   if [[ ! -e $image ]]; then
-    echo "gridstead: there is no image $image" >&2
+    echo "gridstead: image $image does not exist" >&2
     return 66
   fi
 }
 
-# Sets runtime and image: fetched from a registry by the first step that needs it.
-fetch_image() { # runtime, number, name, registry, file with name and password
+# Sets runtime and image for an image from a registry. The first step that needs the image fetches
+# it.
+fetch_image() { # runtime, number, name, registry, file with user name and password
   find_runtime "$1" || return
   image=$storage/.image-$2-$runtime
   (
@@ -235,50 +263,62 @@ fetch_image() { # runtime, number, name, registry, file with name and password
   ) 9>"$image.lock"
 }
 
-fetch_with_apptainer() { # name, registry, file with name and password
+fetch_with_apptainer() { # name, registry, file with user name and password
   local access=()
   if [[ -n $3 ]]; then mapfile -t access <"$3"; fi
   (
-    if [[ -n $3 ]]; then export APPTAINER_DOCKER_USERNAME="${access[0]}" APPTAINER_DOCKER_PASSWORD="${access[1]}"; fi
+    if [[ -n $3 ]]; then
+      export APPTAINER_DOCKER_USERNAME="${access[0]}" APPTAINER_DOCKER_PASSWORD="${access[1]}"
+    fi
     exec apptainer --quiet pull --disable-cache --force "$image.part" "docker://${2:+$2/}$1"
   )
 }
 
-fetch_with_enroot() { # name, registry, file with name and password
+fetch_with_enroot() { # name, registry, file with user name and password
   local access=() name=$1 code=0 config host=${2%:*}
   config=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   if [[ -z $2 && $1 != */* ]]; then name=library/$1; fi
   if [[ -n $3 ]]; then
     mapfile -t access <"$3"
-    (umask 077 && printf 'machine %s login %s password %s\n' "${host:-auth.docker.io}" "${access[@]:0:2}" >"$config/.credentials")
+    (
+      umask 077
+      printf 'machine %s login %s password %s\n' "${host:-auth.docker.io}" "${access[@]:0:2}" \
+        >"$config/.credentials"
+    )
   fi
   ENROOT_CONFIG_PATH=$config ENROOT_CACHE_PATH=$config/cache ENROOT_TEMP_PATH=$config \
-    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" || code=$?
+    enroot import --output "$image.part" "docker://${access:+${access[0]}@}${2:+$2#}$name" ||
+      code=$?
   rm -rf -- "$config"
   return "$code"
 }
 
-# The rest runs on the node of a task, among the customer's variables, so ours have long names.
-# Sets what a container sees of the job's folders; what is not on this node is not in the container either.
-folders() { # the job's folder, the caches, the name of the file of variables in the job's folder
+# The rest runs on the node of a task, with the customer's variables. Therefore the names are long.
+# Sets the mounts of the job's folders and the variables with their paths. A folder that does not
+# exist on this node is not mounted.
+set_container_paths() { # the job's folder, the cache, name of the file of variables
   local gridstead_pair
   (umask 077 && mkdir -p -- "$2/disk/tmp/user-$UID") 2>/dev/null
-  for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" "$2/world-tmp:/deepsquare/world-tmp" \
-    "$2/disk/tmp/user-$UID:/deepsquare/disk/tmp" "$2/disk/world-tmp:/deepsquare/disk/world-tmp"; do
+  for gridstead_pair in "$1:/deepsquare" "$2/persistent/user-$UID:/deepsquare/tmp" \
+    "$2/world-tmp:/deepsquare/world-tmp" "$2/disk/tmp/user-$UID:/deepsquare/disk/tmp" \
+    "$2/disk/world-tmp:/deepsquare/disk/world-tmp"; do
     if [[ -d ${gridstead_pair/:*/} ]]; then gridstead_mounts+=("$gridstead_pair"); fi
   done
   gridstead_variables=(
     STORAGE_PATH=/deepsquare DEEPSQUARE_INPUT=/deepsquare/input DEEPSQUARE_OUTPUT=/deepsquare/output
-    DEEPSQUARE_ENV="/deepsquare/$3" DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
+    DEEPSQUARE_ENV="/deepsquare/$3"
+    DEEPSQUARE_TMP=/deepsquare/tmp DEEPSQUARE_SHARED_TMP=/deepsquare/tmp
     DEEPSQUARE_SHARED_WORLD_TMP=/deepsquare/world-tmp DEEPSQUARE_DISK_TMP=/deepsquare/disk/tmp
     DEEPSQUARE_DISK_WORLD_TMP=/deepsquare/disk/world-tmp
   )
 }
 
-in_apptainer() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
+# Arguments: image, the job's folder, the cache, file of variables, options, --, exec or run, words.
+in_apptainer() {
   local -r gridstead_image=$1
-  local gridstead_mounts=() gridstead_variables=() gridstead_options=(--contain --no-eval --no-home) gridstead_each
-  folders "$2" "$3" "$4"
+  local gridstead_mounts=() gridstead_variables=() gridstead_each
+  local gridstead_options=(--contain --no-eval --no-home)
+  set_container_paths "$2" "$3" "$4"
   for gridstead_each in "${gridstead_variables[@]}"; do export "APPTAINERENV_$gridstead_each"; done
   shift 4
   while [[ $1 != -- ]]; do
@@ -288,22 +328,30 @@ in_apptainer() { # image, the job's folder, the caches, file of variables, optio
     --writable) gridstead_options+=(--writable-tmpfs) ;;
     --root) gridstead_options+=(--fakeroot) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
-    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --x11)
+      if [[ -d /tmp/.X11-unix ]]; then
+        gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro)
+      fi
+      ;;
     --gpus) gridstead_options+=(--nv) ;;
     --mount=*) gridstead_mounts+=("${1#*=}") ;;
     esac
     shift
   done
-  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--bind "$gridstead_each"); done
+  for gridstead_each in "${gridstead_mounts[@]}"; do
+    gridstead_options+=(--bind "$gridstead_each")
+  done
   exec apptainer --quiet "$2" "${gridstead_options[@]}" "$gridstead_image" "${@:3}"
 }
 
-in_enroot() { # image, the job's folder, the caches, file of variables, options, --, exec or run, words
-  local -r gridstead_image=$1 gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
+# Arguments: image, the job's folder, the cache, file of variables, options, --, exec or run, words.
+in_enroot() {
+  local -r gridstead_image=$1
+  local -r gridstead_name=gridstead-$SLURM_JOB_ID-${SLURM_STEP_ID:-0}-${SLURM_PROCID:-0}
   local gridstead_mounts=() gridstead_variables=() gridstead_options=() gridstead_each
   local -r gridstead_quote="'\\''"
   local gridstead_own=" " gridstead_exports="" gridstead_work_dir=/ gridstead_code=0 gridstead_place
-  folders "$2" "$3" "$4"
+  set_container_paths "$2" "$3" "$4"
   shift 4
   while [[ $1 != -- ]]; do
     case $1 in
@@ -312,19 +360,26 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
     --writable) gridstead_options+=(--rw) ;;
     --root) gridstead_options+=(--root) ;;
     --home) gridstead_mounts+=("$HOME:$HOME") ;;
-    --x11) if [[ -d /tmp/.X11-unix ]]; then gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro); fi ;;
+    --x11)
+      if [[ -d /tmp/.X11-unix ]]; then
+        gridstead_mounts+=(/tmp/.X11-unix:/tmp/.X11-unix:ro)
+      fi
+      ;;
     --mount=*) gridstead_mounts+=("${1#*=}") ;;
     esac
     shift
   done
-  for gridstead_each in "${gridstead_mounts[@]}"; do gridstead_options+=(--mount "$gridstead_each"); done
+  for gridstead_each in "${gridstead_mounts[@]}"; do
+    gridstead_options+=(--mount "$gridstead_each")
+  done
   gridstead_place=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
   catch_signals
   mkdir -- "$gridstead_place/run" "$gridstead_place/cache" "$gridstead_place/data"
   for gridstead_each in "${gridstead_variables[@]}"; do
     if [[ $gridstead_own != *" ${gridstead_each/=*/} "* ]]; then export "${gridstead_each?}"; fi
   done
-  # Enroot's own way holds plain values; the shell in the container gets all, quoted. What is Enroot's is not the image's.
+  # The option --env of Enroot passes plain values only. The shell in the container exports all
+  # variables, quoted. Variables of Enroot are not passed to the image.
   for gridstead_each in $(compgen -e); do
     case $gridstead_each in PATH | HOME | LD_LIBRARY_PATH) continue ;; esac # the image's own
     gridstead_exports+="export $gridstead_each='${!gridstead_each//\'/$gridstead_quote}'"$'\n'
@@ -336,64 +391,73 @@ in_enroot() { # image, the job's folder, the caches, file of variables, options,
   done
   export ENROOT_RUNTIME_PATH=$gridstead_place/run ENROOT_CACHE_PATH=$gridstead_place/cache
   export ENROOT_DATA_PATH=$gridstead_place/data
-  # Without this an image's own entry point would run the command.
-  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" "${gridstead_work_dir//\'/$gridstead_quote}" \
+  # Without this file, the entry point of the image would run the command.
+  printf "rc() {\n%scd '%s' && exec \"\$@\"\n}\n" "$gridstead_exports" \
+    "${gridstead_work_dir//\'/$gridstead_quote}" \
     >"$gridstead_place/rc"
   if [[ $2 == exec ]]; then gridstead_options+=(--conf "$gridstead_place/rc"); fi
   if enroot create --name "$gridstead_name" "$gridstead_image"; then
-    if [[ $2 == run ]]; then # the entry point reads this file before all else
+    if [[ $2 == run ]]; then # the entry point reads this file first
       mkdir -p -- "$gridstead_place/data/$gridstead_name/etc"
       printf '%s' "$gridstead_exports" >>"$gridstead_place/data/$gridstead_name/etc/rc.local"
     fi
-    run_passing_on enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" || gridstead_code=$?
+    run_forwarding_signals enroot start "${gridstead_options[@]}" "$gridstead_name" "${@:3}" ||
+      gridstead_code=$?
   else
     gridstead_code=$?
   fi
-  trap '' HUP INT QUIT TERM # what cleans up is not ended
+  trap '' HUP INT QUIT TERM # a signal must not interrupt the cleanup
   enroot remove --force "$gridstead_name" >/dev/null 2>&1
   rm -rf -- "$gridstead_place"
   return "$gridstead_code"
 }
 
-in_container() { # apptainer or enroot, and what that is told
+in_container() { # apptainer or enroot, and its arguments
   if ! command -v "$1" >/dev/null; then
     echo "gridstead: this node has no $1" >&2
     return 127
   fi
   "in_$1" "${@:2}"
 }
-in_container="$(declare -f folders in_apptainer in_enroot in_container catch_signals pass_on run_passing_on)
+in_container="$(declare -f set_container_paths in_apptainer in_enroot in_container)
+$(declare -f catch_signals forward_signal run_forwarding_signals)
 in_container \"\$0\" \"\$@\""
 mkdir -p -- "$storage/tmp" "$storage/world-tmp" "$storage/disk/tmp" "$storage/disk/world-tmp"
 
 # --- Steps ---
-# Step 1: tell the release
+# Step 1: print the release
 step_1() (
   fetch_image any 1 library/debian:12-slim '' '' || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache env
   new_step
   job_environment
-  start --job-name='tell the release' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
-    "$@" --work-dir=/ --writable -- exec /bin/sh -c 'cat /etc/debian_version >"$DEEPSQUARE_OUTPUT/version"'
+  start --job-name='print the release' --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
+    "$@" \
+    --work-dir=/ --writable -- exec /bin/sh -c 'cat /etc/debian_version >"$DEEPSQUARE_OUTPUT/version"'
 )
 
-# Step 2: look from outside
+# Step 2: read it outside the container
 step_2() (
   new_step
   job_environment
-  start --job-name='look from outside' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
+  start --job-name='read it outside the container' --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=256M \
     /bin/sh -c 'cat "$DEEPSQUARE_OUTPUT/version"'
 )
 
-# Step 3: two at once
+# Step 3: two tasks
 step_3() (
   fetch_image any 1 library/debian:12-slim '' '' || exit
   set -- /bin/bash -c "$in_container" "$runtime" "$image" "$storage" /opt/cache env
   new_step
   job_environment
-  start --job-name='two at once' --export=ALL --nodes=1-2 --ntasks=2 --cpus-per-task=1 --mem-per-cpu=256M \
-    "$@" --work-dir=/deepsquare/output -- exec /bin/sh -c 'echo "task $SLURM_PROCID reads $(cat version)"'
+  start --job-name='two tasks' --export=ALL \
+    --nodes=1-2 --ntasks=2 --cpus-per-task=1 --mem-per-cpu=256M \
+    "$@" \
+    --work-dir=/deepsquare/output -- exec /bin/sh -c 'echo "task $SLURM_PROCID reads $(cat version)"'
 )
 
 # --- The job ---
 in_order step_1 step_2 step_3 || exit
+

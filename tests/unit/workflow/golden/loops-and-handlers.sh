@@ -1,20 +1,32 @@
 #!/bin/bash -l
-# A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141 # quoted text, and variables, of the customer
+# A job of the grid, rendered from the customer's workflow. The steps are at the end.
+# The disabled checks concern quoted text and variables of the customer.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141
 set -euo pipefail
 
 # --- Secrets ---
-# They come in the environment. The script starts again without them, reads them from a pipe, and writes them to files
-# that nobody else can read, once it is sure to remove them. Nothing of the customer's runs until then: the profile has
-# been read, BASH_ENV waits.
+# Secrets are passed in the environment. The script starts again without them, reads them from a
+# pipe, and writes them to private files after it has set a trap that removes the files. No code of
+# the customer runs before that: the profile was read by the first shell, and BASH_ENV is set again
+# at the end.
 if [ $# -eq 0 ]; then
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
-    /bin/bash "$0" "${BASH_ENV-}" 3< <(
-      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}"
+  exec env \
+    -u GRIDSTEAD_LOGGER_URL \
+    -u GRIDSTEAD_LOGGER_CA \
+    -u GRIDSTEAD_LOG_OWNER \
+    -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN \
+    -u BASH_ENV /bin/bash "$0" "${BASH_ENV-}" 3< <(
+      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' \
+        "${GRIDSTEAD_LOGGER_URL:-}" \
+        "${GRIDSTEAD_LOGGER_CA:-}" \
+        "${GRIDSTEAD_LOG_OWNER:-}" \
+        "${GRIDSTEAD_LOG_NAME:-}" \
+        "${GRIDSTEAD_LOG_TOKEN:-}"
     )
 fi
 private='' writer=''
-trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+trap 'rm -rf -- "$private"' EXIT # a later trap replaces this one
 private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
 (
   umask 077
@@ -26,32 +38,32 @@ private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
 exec 3<&-
 if [ -n "$1" ]; then export BASH_ENV="$1"; fi
 
-# --- The end, however it comes ---
+# --- Cleanup ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
-  set +e # nothing here changes how the job ends
+  set +e # no failure here changes the exit code of the job
   cd /
-  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+  if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"
   fi
-  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
   wait "$writer"
   rm -rf -- "$private"
   exit "$status"
 }
 trap finish EXIT
-ended=0 # the code of the job once a signal came: the step that runs is the last
+ended=0 # the code of the job after a signal: no step starts after the running one
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
-# --- Output: to Slurm's file and to the grid's logger, stdout and stderr by a pipe each ---
-# A writer that is killed goes on; without one the file is enough.
+# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
+# A writer that was killed is started again. Without a writer the output is only in the file.
 mkfifo -- "$private/stderr"
-exec 3<>"$private/stderr" # both ends, so that neither waits for the other
+exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
 exec > >(
-  trap '' INT TERM # it ends when the output does
+  trap '' INT TERM # the writer ends at the end of the output
   exec 3<"$private/stderr"
   for _ in {1..50}; do
     /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
@@ -70,7 +82,8 @@ export CPUS=4 MEM=256
 
 # --- Storage ---
 export STORAGE_PATH="$storage"
-export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output"
+export DEEPSQUARE_ENV="$storage/env"
 export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
 export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
 export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
@@ -80,11 +93,13 @@ export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
 : >"$storage/env"
 cd -- "$storage"
 
-# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV, then of the steps around ---
-job_environment() { # NAME=value of the steps around
+# --- Environment ---
+# Exports the variables of the job, then what earlier steps wrote to DEEPSQUARE_ENV.
+# Exports its arguments last.
+job_environment() { # NAME=value of enclosing steps
   local gridstead_line gridstead_lines=()
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
-  set +e # what cannot be set is named and ends nothing
+  set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
@@ -94,8 +109,8 @@ job_environment() { # NAME=value of the steps around
   set -e
 }
 
-# --- How steps run ---
-# Runs steps one after the other until one fails or the job is to end.
+# --- Functions that run steps ---
+# Runs steps one after the other until a step fails or a signal has arrived.
 in_order() { # functions
   local each
   for each in "$@"; do
@@ -105,9 +120,10 @@ in_order() { # functions
   return "$ended"
 }
 
-# Whether somebody ends what runs here. Who does makes its mark before he looks for processes: what begins after that
-# look, and would never hear of the signal, finds the mark.
-gridstead_marks='' # paths, a line before each: of the branches that this shell is in
+# Returns whether somebody ends this shell. The sender writes the mark before it looks for
+# processes. A process that starts after that look does not receive the signal, and finds the mark.
+# The paths of the marks of this shell's branch and of outer branches, each after a newline.
+gridstead_marks=''
 is_marked() {
   local gridstead_left=$gridstead_marks
   while [[ $gridstead_left ]]; do
@@ -117,56 +133,62 @@ is_marked() {
   return 1
 }
 
-# Goes before words that are not to begin then. A shell of its own: one that has handled signals may hold one and lose it
-# when it becomes another program.
+# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
+# handled signals may lose a pending signal when it executes another program.
 unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
 
-# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
-# as long as it is there, none has run.
+# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
+# created a step and before srun starts tasks. While the program exists, no task has started.
 new_step() {
   gridstead_unmade=$storage/.unmade-$BASHPID
-  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
-    gridstead_unmade='' # a full storage, say
+  install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
+    <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
+    gridstead_unmade='' # for example because the storage is full
 }
 
-# Whether slurmctld is away, or began after some moment or a little before.
-is_slurmctld_new() { # that moment, in seconds since 1970
-  local gridstead_told
-  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
-  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+# Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
+has_slurmctld_restarted() { # the time, in seconds since 1970
+  local gridstead_config
+  gridstead_config=$(
+    SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null
+  ) || return 0
+  [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
 }
 
-# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
-# made is asked for again, and so is one that waits for what it needs.
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
+# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
 start() { # options of srun, words
-  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
-  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+  local gridstead_code=143 gridstead_ended='' gridstead_reported=''
+  local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
+  # srun passes all words to its prolog and has no room for more than about 1,000.
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
     set -- srun --immediate=60 "$@"
-  else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
+  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
     set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
-  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
   while [[ ! $gridstead_ended ]]; do
-    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
     "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
-      ((EPOCHSECONDS >= gridstead_first + 180)); then
+      ((EPOCHSECONDS >= gridstead_started_at + 180)); then
       break
     fi
-    if ((EPOCHSECONDS < gridstead_asked + 5 || EPOCHSECONDS >= gridstead_first + 60)); then
-      is_slurmctld_new "$gridstead_first" || break
+    if ((EPOCHSECONDS < gridstead_tried_at + 5 ||
+      EPOCHSECONDS >= gridstead_started_at + 60)); then
+      has_slurmctld_restarted "$gridstead_started_at" || break
     fi
-    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
-    gridstead_said=yes
+    [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
   return "$gridstead_code"
 }
 
-# Runs a step if its condition holds.
-when() { # the step's number for people, condition, step
+# Runs a step if its condition is true.
+run_if() { # step number for messages, condition, step
   local code=0
   "$2" || code=$?
   case $code in
@@ -179,19 +201,21 @@ when() { # the step's number for people, condition, step
   esac
 }
 
-# Runs steps that come last, even when the job is to end. A signal that comes meanwhile ends them and the job.
-own_branch='' # where the files of this shell begin, if it is a branch
+# Runs finally steps, even if the job is to end. A signal that arrives during them ends them and the
+# job.
+own_branch='' # the path of this shell's branch files, if it is a branch
 error=() # the code of the last step with handlers, as a variable for steps
-at_last() { # command
+run_last() { # command
   local outer=$ended code=0
   if ((ended)); then
     # shellcheck disable=SC2317 # steps call it
-    start() { # in a job that is to end Slurm starts no tasks, so the words run here, once
+    start() { # Slurm starts no tasks in a job that is to end, so the words run here, once
       while [[ $1 == --* ]]; do shift; done
       exec /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
     }
-    # shellcheck disable=SC2317 # so do they
-    is_ending() { return 1; } # beyond what is known: handlers of what comes last are not told again
+    # shellcheck disable=SC2317 # steps call it
+    is_ending() { return 1; } # the end is known, so inner handlers must not see it again
+    gridstead_marks='' # the marks of the end do not apply to finally steps
     gridstead_marks='' # what comes last is not what they end
   fi
   ended=0
@@ -200,23 +224,26 @@ at_last() { # command
   return "$code"
 }
 
-# Whether Slurm is ending the job.
+# Returns whether Slurm is ending the job.
 is_ending() {
   local state
-  state=$(timeout 10 squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T </dev/null 2>/dev/null) || return
+  state=$(
+    timeout 10 squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T </dev/null 2>/dev/null
+  ) || return
   [[ $state == COMPLETING ]]
 }
 
-# Learns, after a step, of an end that has been told to others so far, and waits for the end of the telling: what comes
-# last is not told. Slurm tells the tasks of steps and this script, each when it likes, and leaves branches to us.
-heard() {
-  local patience # tenths of a second, for one that tells may be gone
+# Detects, after a step, that the job or the branch is to end, and waits until every sender has sent
+# its signals, because finally steps must not receive them. Slurm signals the tasks of steps and
+# this script in any order, and does not signal branches.
+check_for_end() {
+  local patience # in tenths of a second, because a sender may have been killed
   while ((ended == 0)) && is_marked; do
-    # Told, and nothing heard: bash loses an INT now and then while it starts a process.
+    # The signal was sent and did not arrive: bash may lose an INT while it starts a process.
     if [[ -s $own_branch ]]; then ended=$((ended ? ended : 130)); else sleep 0.1 || :; fi
   done
   if ((ended == 0)) && is_ending; then
-    if [[ $own_branch ]]; then hear 15; fi
+    if [[ $own_branch ]]; then handle_signal 15; fi
     for ((patience = 50; patience && !ended; patience--)); do sleep 0.1 || :; done
     ended=$((ended ? ended : 143))
   fi
@@ -226,51 +253,57 @@ heard() {
   done
 }
 
-# Sets branch to where the files of a process begin, if it is a branch. Its beginning is in their names, as the numbers
-# of processes come again: <branch> is empty until all in it is told of its end, <branch>.end is its mark, and
-# <branch>.<signal> is there from when somebody is about to tell it of that signal.
+# A branch is a background shell that runs steps. Its files have its process id and its start time
+# in their names, because process ids are reused:
+# <branch>           is empty until the signal was sent to everything in the branch
+# <branch>.end       marks that the branch is to end
+# <branch>.<signal>  exists from the moment before this signal is sent
+
+# Sets branch to the path of the branch's files, if the process is a branch.
 branch_of() { # process
   local IFS=' ' line fields
   branch=''
-  { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0 # it is gone
+  { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0 # the process has ended
   # shellcheck disable=SC2206 # numbers
   fields=(${line##*) })
   branch=$storage/.branch-$1-${fields[19]}
 }
 
-# Whether nobody has told a branch of a signal that ends; marks it then. All are first in a full storage, say.
-is_first() { # branch, signal
+# Marks that a branch is to end, and returns whether nobody has sent this signal before. If no file
+# can be created, for example because the storage is full, every caller is the first.
+mark_signal() { # branch, signal
   { : >|"$1.end"; } 2>/dev/null || :
   (set -o noclobber && : >"$1.$2") 2>/dev/null || [[ ! -e $1.$2 ]]
 }
 
-# What a branch does at a signal that ends, whoever sends it.
-hear() { # signal
+# Handles a signal in a branch.
+handle_signal() { # signal
   ended=$((128 + $1))
-  if is_first "$own_branch" "$1"; then { echo told >|"$own_branch"; } 2>/dev/null || :; fi
+  if mark_signal "$own_branch" "$1"; then { echo sent >|"$own_branch"; } 2>/dev/null || :; fi
 }
 
-# Runs a command beside what follows, as a branch; a signal ends it in order.
-beside() { # command
+# Runs a command in the background, as a branch. A signal ends it in an orderly way.
+run_branch() { # command
   (
-    processes=() # those of the shell around are not ours
+    processes=() # the processes of the parent shell do not belong to this one
     branch_of "$BASHPID"
     own_branch=$branch
     gridstead_marks+=$'\n'$own_branch.end
     { : >"$own_branch"; } 2>/dev/null || :
     for each in {1..8} {10..16} {24..27} {29..31}; do
-      # shellcheck disable=SC2064 # this one's number
-      trap "hear $each" "$each"
+      # shellcheck disable=SC2064 # the number is expanded now
+      trap "handle_signal $each" "$each"
     done
-    ! is_marked || exit 143 # a signal may have come before the traps
+    ! is_marked || exit 143 # a signal may have arrived before the traps were set
     "$@"
   ) &
 }
 
-# Goes before the command of a launched step: tells the name that Slurm knows it by.
-say_step='echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$0" && exec "$@"'
+# Goes before the command of a launched step: writes the Slurm step id to a file.
+record_step='echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$0" && exec "$@"'
 
-# Sends a signal to a process and to all that it has started. Slurm takes it to the tasks of a step that has said its
+# Sends a signal to a process and to all its descendants. For a step with a recorded step id, Slurm
+# sends the signal to the tasks: srun forwards only few signals, and kills its tasks at the others.
 # name: srun passes few on and kills its tasks at the others.
 signal_tree() { # signal, process
   local child children='' step='' branch
@@ -284,53 +317,55 @@ signal_tree() { # signal, process
   done
 }
 
-# Sends a signal to a branch. One that ends is sent once, whoever tells of it, or it would end what comes last too; and
-# the mark comes first: then no step begins in the branch any more.
+# Sends a signal to a branch. A terminating signal is sent only once, by the first sender: a second
+# one would end the finally steps too. The mark comes first, so that no further step starts in the
+# branch.
 signal_branch() { # signal, process
   local branch
   case $1 in
   17 | 18 | 19 | 2[0-3] | 28) signal_tree "$@" ;;
   *)
     branch_of "$2"
-    if [[ ! $branch ]] || ! is_first "$branch" "$1"; then return; fi
+    if [[ ! $branch ]] || ! mark_signal "$branch" "$1"; then return; fi
     signal_tree "$@"
-    { echo told >|"$branch"; } 2>/dev/null || :
+    { echo sent >|"$branch"; } 2>/dev/null || :
     ;;
   esac
 }
 
-# Once a signal has come, sends it to processes and to all that was launched, each once.
-told=" "
-tell() { # processes
+# After a signal has arrived, sends it to these processes and to all launched steps, each once.
+already_signalled=" "
+send_end_signal() { # processes
   local each
   ((ended)) || return 0
   for each in "$@" "${processes[@]}"; do
-    if [[ $told != *" $each "* ]]; then
-      told+="$each "
+    if [[ $already_signalled != *" $each "* ]]; then
+      already_signalled+="$each "
       signal_branch "$((ended - 128))" "$each"
     fi
   done
 }
 
-# Waits for the end of a process of this shell and returns its code; a signal that comes meanwhile goes to it too.
-end_of() { # process
+# Waits for the end of a child process and returns its code. A signal that arrives during the wait
+# is sent to the process too.
+wait_for_process() { # process
   local code
   while true; do
-    tell "$1"
+    send_end_signal "$1"
     code=0
-    wait "$1" 2>/dev/null || code=$? # bash tells there of signals
+    wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
     if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
   done
 }
 
-# Waits for processes; the code is that of the first, in their order, that failed. A signal that comes meanwhile goes to
-# all of them and is the code.
-all_of() { # processes
+# Waits for processes and returns the code of the first one that failed, in the order of the
+# arguments. A signal that arrives during the wait is sent to all of them and is the code.
+wait_for_all() { # processes
   local code result=0
   while (($#)); do
-    tell "$@"
+    send_end_signal "$@"
     code=0
-    wait "$1" 2>/dev/null || code=$? # bash tells there of signals
+    wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
     if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then
       result=$((result ? result : code))
       shift
@@ -340,32 +375,34 @@ all_of() { # processes
 }
 
 # --- Steps ---
-# Step 1: measure all at once
+# Step 1: measure in parallel
 
 # Step 1.1: measure
 step_1_1() (
   new_step
   job_environment "${error[@]}" item="$value_1"
-  start --job-name=measure --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=measure --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$(printf "%s" "$item" | wc -c) $item" >"$item.txt"'
 )
 
 step_1() {
-  local value_1 items_1=(north south west) rounds=()
+  local value_1 items_1=(north south west) iterations=()
   for value_1 in "${items_1[@]}"; do
-    beside in_order step_1_1
-    rounds+=("$!")
+    run_branch in_order step_1_1
+    iterations+=("$!")
   done
-  all_of "${rounds[@]}"
+  wait_for_all "${iterations[@]}"
 }
 
-# Step 2: look at them in turn
+# Step 2: print one after the other
 
 # Step 2.1
 step_2_1() (
   new_step
   job_environment "${error[@]}" index="$value_2"
-  start --job-name=step-2.1 --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-2.1 --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "$index. $(cat ./*.txt | sort -k 2 | sed -n "${index}p")"'
 )
 
@@ -380,7 +417,8 @@ step_2() {
 step_3_body() (
   new_step
   job_environment "${error[@]}"
-  start --job-name='may fail' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='may fail' --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'cat east.txt'
 )
 
@@ -388,7 +426,8 @@ step_3_body() (
 step_3_catch_1() (
   new_step
   job_environment "${error[@]}"
-  start --job-name=step-3.catch.1 --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-3.catch.1 --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "east was not measured (code $DEEPSQUARE_ERROR_CODE)"'
 )
 
@@ -396,28 +435,30 @@ step_3_catch_1() (
 step_3_finally_1() (
   new_step
   job_environment "${error[@]}"
-  start --job-name=step-3.finally.1 --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=step-3.finally.1 --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'rm -- *.txt'
 )
 
 step_3() {
   local code=0
   step_3_body || code=$?
-  heard
+  check_for_end
   error=(DEEPSQUARE_ERROR_CODE="$code")
   if ((code && !ended)); then
     code=0
     in_order step_3_catch_1 || code=$?
   fi
-  at_last in_order step_3_finally_1 || code=$((code ? code : $?))
+  run_last in_order step_3_finally_1 || code=$((code ? code : $?))
   return "$code"
 }
 
-# Step 4: only if nothing is left
+# Step 4: only if no file is left
 step_4_unguarded() (
   new_step
   job_environment "${error[@]}"
-  start --job-name='only if nothing is left' --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='only if no file is left' --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "all tidy"'
 )
 step_4_if() (
@@ -425,8 +466,9 @@ step_4_if() (
   exec /bin/bash -c '[[ -z $(ls -- *.txt 2>/dev/null) ]] && exit 10; exit 11'
 )
 step_4() {
-  when 4 step_4_if step_4_unguarded
+  run_if 4 step_4_if step_4_unguarded
 }
 
 # --- The job ---
 in_order step_1 step_2 step_3 step_4 || exit
+

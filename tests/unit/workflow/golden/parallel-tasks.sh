@@ -1,20 +1,32 @@
 #!/bin/bash -l
-# A job of the grid, made from its customer's workflow. The steps stand at the end.
-# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141 # quoted text, and variables, of the customer
+# A job of the grid, rendered from the customer's workflow. The steps are at the end.
+# The disabled checks concern quoted text and variables of the customer.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141
 set -euo pipefail
 
 # --- Secrets ---
-# They come in the environment. The script starts again without them, reads them from a pipe, and writes them to files
-# that nobody else can read, once it is sure to remove them. Nothing of the customer's runs until then: the profile has
-# been read, BASH_ENV waits.
+# Secrets are passed in the environment. The script starts again without them, reads them from a
+# pipe, and writes them to private files after it has set a trap that removes the files. No code of
+# the customer runs before that: the profile was read by the first shell, and BASH_ENV is set again
+# at the end.
 if [ $# -eq 0 ]; then
-  exec env -u GRIDSTEAD_LOGGER_URL -u GRIDSTEAD_LOGGER_CA -u GRIDSTEAD_LOG_OWNER -u GRIDSTEAD_LOG_NAME -u GRIDSTEAD_LOG_TOKEN -u BASH_ENV \
-    /bin/bash "$0" "${BASH_ENV-}" 3< <(
-      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' "${GRIDSTEAD_LOGGER_URL:-}" "${GRIDSTEAD_LOGGER_CA:-}" "${GRIDSTEAD_LOG_OWNER:-}" "${GRIDSTEAD_LOG_NAME:-}" "${GRIDSTEAD_LOG_TOKEN:-}"
+  exec env \
+    -u GRIDSTEAD_LOGGER_URL \
+    -u GRIDSTEAD_LOGGER_CA \
+    -u GRIDSTEAD_LOG_OWNER \
+    -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN \
+    -u BASH_ENV /bin/bash "$0" "${BASH_ENV-}" 3< <(
+      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' \
+        "${GRIDSTEAD_LOGGER_URL:-}" \
+        "${GRIDSTEAD_LOGGER_CA:-}" \
+        "${GRIDSTEAD_LOG_OWNER:-}" \
+        "${GRIDSTEAD_LOG_NAME:-}" \
+        "${GRIDSTEAD_LOG_TOKEN:-}"
     )
 fi
 private='' writer=''
-trap 'rm -rf -- "$private"' EXIT # until there is more to clean up
+trap 'rm -rf -- "$private"' EXIT # a later trap replaces this one
 private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
 (
   umask 077
@@ -26,32 +38,32 @@ private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
 exec 3<&-
 if [ -n "$1" ]; then export BASH_ENV="$1"; fi
 
-# --- The end, however it comes ---
+# --- Cleanup ---
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
-  set +e # nothing here changes how the job ends
+  set +e # no failure here changes the exit code of the job
   cd /
-  if ! rm -rf -- "$storage" 2>/dev/null; then # folders that the customer may not write to
+  if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
     chmod -R u+rwX -- "$storage"
     rm -rf -- "$storage"
   fi
-  exec >/dev/null 2>&1 # the writer sees the end, sends what it has and goes
+  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
   wait "$writer"
   rm -rf -- "$private"
   exit "$status"
 }
 trap finish EXIT
-ended=0 # the code of the job once a signal came: the step that runs is the last
+ended=0 # the code of the job after a signal: no step starts after the running one
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
-# --- Output: to Slurm's file and to the grid's logger, stdout and stderr by a pipe each ---
-# A writer that is killed goes on; without one the file is enough.
+# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
+# A writer that was killed is started again. Without a writer the output is only in the file.
 mkfifo -- "$private/stderr"
-exec 3<>"$private/stderr" # both ends, so that neither waits for the other
+exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
 exec > >(
-  trap '' INT TERM # it ends when the output does
+  trap '' INT TERM # the writer ends at the end of the output
   exec 3<"$private/stderr"
   for _ in {1..50}; do
     /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
@@ -70,7 +82,8 @@ export CPUS=4 MEM=256
 
 # --- Storage ---
 export STORAGE_PATH="$storage"
-export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output" DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output"
+export DEEPSQUARE_ENV="$storage/env"
 export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
 export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
 export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
@@ -80,11 +93,12 @@ export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
 : >"$storage/env"
 cd -- "$storage"
 
-# --- Environment: of the job, then what earlier steps wrote to DEEPSQUARE_ENV ---
+# --- Environment ---
+# Exports the variables of the job, then what earlier steps wrote to DEEPSQUARE_ENV.
 job_environment() {
   local gridstead_line gridstead_lines=()
   if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
-  set +e # what cannot be set is named and ends nothing
+  set +e # an invalid variable is reported and does not end the job
   for gridstead_line in "${gridstead_lines[@]}"; do
     if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
       echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
@@ -93,8 +107,8 @@ job_environment() {
   set -e
 }
 
-# --- How steps run ---
-# Runs steps one after the other until one fails or the job is to end.
+# --- Functions that run steps ---
+# Runs steps one after the other until a step fails or a signal has arrived.
 in_order() { # functions
   local each
   for each in "$@"; do
@@ -104,9 +118,10 @@ in_order() { # functions
   return "$ended"
 }
 
-# Whether somebody ends what runs here. Who does makes its mark before he looks for processes: what begins after that
-# look, and would never hear of the signal, finds the mark.
-gridstead_marks='' # paths, a line before each: of the branches that this shell is in
+# Returns whether somebody ends this shell. The sender writes the mark before it looks for
+# processes. A process that starts after that look does not receive the signal, and finds the mark.
+# The paths of the marks of this shell's branch and of outer branches, each after a newline.
+gridstead_marks=''
 is_marked() {
   local gridstead_left=$gridstead_marks
   while [[ $gridstead_left ]]; do
@@ -116,49 +131,55 @@ is_marked() {
   return 1
 }
 
-# Goes before words that are not to begin then. A shell of its own: one that has handled signals may hold one and lose it
-# when it becomes another program.
+# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
+# handled signals may lose a pending signal when it executes another program.
 unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
 
-# Sets gridstead_unmade to a program that removes itself. srun runs it when Slurm has made a step, before it starts tasks:
-# as long as it is there, none has run.
+# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
+# created a step and before srun starts tasks. While the program exists, no task has started.
 new_step() {
   gridstead_unmade=$storage/.unmade-$BASHPID
-  install -m 700 /dev/stdin "$gridstead_unmade" <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' 2>/dev/null ||
-    gridstead_unmade='' # a full storage, say
+  install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
+    <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
+    gridstead_unmade='' # for example because the storage is full
 }
 
-# Whether slurmctld is away, or began after some moment or a little before.
-is_slurmctld_new() { # that moment, in seconds since 1970
-  local gridstead_told
-  gridstead_told=$(SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null) || return 0
-  [[ $gridstead_told =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+# Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
+has_slurmctld_restarted() { # the time, in seconds since 1970
+  local gridstead_config
+  gridstead_config=$(
+    SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null
+  ) || return 0
+  [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
 }
 
-# Starts the tasks of a step. Where slurmctld ends or begins, srun is cut off or waits in vain: then a step that was not
-# made is asked for again, and so is one that waits for what it needs.
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
+# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
 start() { # options of srun, words
-  local gridstead_code=143 gridstead_asked gridstead_first=$EPOCHSECONDS gridstead_ended='' gridstead_said=''
-  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then # srun tells it of them all and has no room for more
+  local gridstead_code=143 gridstead_ended='' gridstead_reported=''
+  local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
+  # srun passes all words to its prolog and has no room for more than about 1,000.
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
     set -- srun --immediate=60 "$@"
-  else # no array: with a customer's IFS of \001 bash takes its words apart, quoted or not
+  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
     set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
-  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # whoever signals this shell signals srun
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
   while [[ ! $gridstead_ended ]]; do
-    gridstead_code=0 gridstead_asked=$EPOCHSECONDS
+    gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
     "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
-      ((EPOCHSECONDS >= gridstead_first + 180)); then
+      ((EPOCHSECONDS >= gridstead_started_at + 180)); then
       break
     fi
-    if ((EPOCHSECONDS < gridstead_asked + 5 || EPOCHSECONDS >= gridstead_first + 60)); then
-      is_slurmctld_new "$gridstead_first" || break
+    if ((EPOCHSECONDS < gridstead_tried_at + 5 ||
+      EPOCHSECONDS >= gridstead_started_at + 60)); then
+      has_slurmctld_restarted "$gridstead_started_at" || break
     fi
-    [[ $gridstead_said ]] || echo "gridstead: Slurm did not make this step; asking again" >&2
-    gridstead_said=yes
+    [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    gridstead_reported=yes
     [[ $gridstead_ended ]] || sleep 2 || break
   done
   return "$gridstead_code"
@@ -169,7 +190,8 @@ start() { # options of srun, words
 step_1() (
   new_step
   job_environment
-  start --job-name='count to four' --export=ALL --nodes=1-4 --ntasks=4 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name='count to four' --export=ALL \
+    --nodes=1-4 --ntasks=4 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "task $SLURM_PROCID of $SLURM_NTASKS on $(hostname)"'
 )
 
@@ -177,9 +199,11 @@ step_1() (
 step_2() (
   new_step
   job_environment
-  start --job-name=once --export=ALL --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+  start --job-name=once --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
     /bin/sh -c 'echo "the job has $NTASKS tasks and $MEM MB of memory"'
 )
 
 # --- The job ---
 in_order step_1 step_2 || exit
+

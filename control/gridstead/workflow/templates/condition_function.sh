@@ -1,4 +1,4 @@
 %%{function}_if() (
-  job_environment%%{surroundings}
+  job_environment%%{outer_variables}
   exec /bin/bash -c %%{script}
 )

@@ -1,0 +1,392 @@
+#!/bin/bash -l
+# A job of the grid, rendered from the customer's workflow. The steps are at the end.
+# The disabled checks concern quoted text and variables of the customer.
+# shellcheck disable=SC1003,SC2016,SC2030,SC2031,SC2034,SC2054,SC2088,SC2141
+set -euo pipefail
+
+# --- Secrets ---
+# Secrets are passed in the environment. The script starts again without them, reads them from a
+# pipe, and writes them to private files after it has set a trap that removes the files. No code of
+# the customer runs before that: the profile was read by the first shell, and BASH_ENV is set again
+# at the end.
+if [ $# -eq 0 ]; then
+  exec env \
+    -u GRIDSTEAD_LOGGER_URL \
+    -u GRIDSTEAD_LOGGER_CA \
+    -u GRIDSTEAD_LOG_OWNER \
+    -u GRIDSTEAD_LOG_NAME \
+    -u GRIDSTEAD_LOG_TOKEN \
+    -u BASH_ENV /bin/bash "$0" "${BASH_ENV-}" 3< <(
+      printf 'logger\0%s\n%s\n%s\n%s\n%s\n\0' \
+        "${GRIDSTEAD_LOGGER_URL:-}" \
+        "${GRIDSTEAD_LOGGER_CA:-}" \
+        "${GRIDSTEAD_LOG_OWNER:-}" \
+        "${GRIDSTEAD_LOG_NAME:-}" \
+        "${GRIDSTEAD_LOG_TOKEN:-}"
+    )
+fi
+private='' writer=''
+trap 'rm -rf -- "$private"' EXIT # a later trap replaces this one
+private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")
+(
+  umask 077
+  while IFS= read -r -d '' file; do
+    IFS= read -r -d '' text
+    printf '%s' "$text" >"$private/$file"
+  done
+) <&3
+exec 3<&-
+if [ -n "$1" ]; then export BASH_ENV="$1"; fi
+
+# --- Cleanup ---
+storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
+finish() {
+  local status=$?
+  set +e # no failure here changes the exit code of the job
+  cd /
+  if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
+    chmod -R u+rwX -- "$storage"
+    rm -rf -- "$storage"
+  fi
+  exec >/dev/null 2>&1 # the writer reads the end of its input, sends the rest and exits
+  wait "$writer"
+  rm -rf -- "$private"
+  exit "$status"
+}
+trap finish EXIT
+ended=0 # the code of the job after a signal: no step starts after the running one
+trap 'ended=130' INT
+trap 'ended=143' TERM
+
+# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
+# A writer that was killed is started again. Without a writer the output is only in the file.
+mkfifo -- "$private/stderr"
+exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
+exec > >(
+  trap '' INT TERM # the writer ends at the end of the output
+  exec 3<"$private/stderr"
+  for _ in {1..50}; do
+    /opt/gridstead/venv/bin/gridstead-log-writer "$private/logger" 3 && exit
+    [ $? -gt 128 ] || break
+  done
+  cat <&3 &
+  cat
+  wait
+)
+writer=$!
+exec 2>"$private/stderr" 3>&-
+
+# --- Resources ---
+export NTASKS=3 CPUS_PER_TASK=1 MEM_PER_CPU=64 GPUS=0
+export CPUS=3 MEM=192
+
+# --- Storage ---
+export STORAGE_PATH="$storage"
+export DEEPSQUARE_INPUT="$storage/input" DEEPSQUARE_OUTPUT="$storage/output"
+export DEEPSQUARE_ENV="$storage/env"
+export DEEPSQUARE_TMP="/opt/cache/persistent/user-$UID"
+export DEEPSQUARE_SHARED_TMP="$DEEPSQUARE_TMP"
+export DEEPSQUARE_SHARED_WORLD_TMP="/opt/cache/world-tmp"
+export DEEPSQUARE_DISK_TMP="/opt/cache/disk/tmp/user-$UID"
+export DEEPSQUARE_DISK_WORLD_TMP="/opt/cache/disk/world-tmp"
+(umask 077 && mkdir -p -- "$storage/input" "$storage/output")
+: >"$storage/env"
+cd -- "$storage"
+
+# --- Environment ---
+# Exports the variables of the job, then what earlier steps wrote to DEEPSQUARE_ENV.
+# Exports its arguments last.
+job_environment() { # NAME=value of enclosing steps
+  local gridstead_line gridstead_lines=()
+  if [ -f "$storage/env" ]; then mapfile -t gridstead_lines <"$storage/env"; fi
+  set +e # an invalid variable is reported and does not end the job
+  for gridstead_line in "${gridstead_lines[@]}"; do
+    if [[ ! $gridstead_line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || ! export "${gridstead_line?}"; then
+      echo "ignored in DEEPSQUARE_ENV: $gridstead_line" >&2
+    fi
+  done
+  if (($#)); then declare -gx -- "$@"; fi
+  set -e
+}
+
+# --- Functions that run steps ---
+# Runs steps one after the other until a step fails or a signal has arrived.
+in_order() { # functions
+  local each
+  for each in "$@"; do
+    ((ended == 0)) || return "$ended"
+    "$each" || return
+  done
+  return "$ended"
+}
+
+# Returns whether somebody ends this shell. The sender writes the mark before it looks for
+# processes. A process that starts after that look does not receive the signal, and finds the mark.
+# The paths of the marks of this shell's branch and of outer branches, each after a newline.
+gridstead_marks=''
+is_marked() {
+  local gridstead_left=$gridstead_marks
+  while [[ $gridstead_left ]]; do
+    if [[ -e ${gridstead_left##*$'\n'} ]]; then return 0; fi
+    gridstead_left=${gridstead_left%$'\n'*}
+  done
+  return 1
+}
+
+# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
+# handled signals may lose a pending signal when it executes another program.
+unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
+
+# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
+# created a step and before srun starts tasks. While the program exists, no task has started.
+new_step() {
+  gridstead_unmade=$storage/.unmade-$BASHPID
+  install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
+    <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
+    gridstead_unmade='' # for example because the storage is full
+}
+
+# Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
+has_slurmctld_restarted() { # the time, in seconds since 1970
+  local gridstead_config
+  gridstead_config=$(
+    SLURM_TIME_FORMAT=%s timeout 10 scontrol show config </dev/null 2>/dev/null
+  ) || return 0
+  [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
+}
+
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
+# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
+start() { # options of srun, words
+  local gridstead_code=143 gridstead_ended='' gridstead_reported=''
+  local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
+  # srun passes all words to its prolog and has no room for more than about 1,000.
+  if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
+    gridstead_unmade=''
+    set -- srun --immediate=60 "$@"
+  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
+    set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
+  fi
+  [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
+  trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
+  while [[ ! $gridstead_ended ]]; do
+    gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
+    "$@" || gridstead_code=$?
+    if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
+      ((EPOCHSECONDS >= gridstead_started_at + 180)); then
+      break
+    fi
+    if ((EPOCHSECONDS < gridstead_tried_at + 5 ||
+      EPOCHSECONDS >= gridstead_started_at + 60)); then
+      has_slurmctld_restarted "$gridstead_started_at" || break
+    fi
+    [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2
+    gridstead_reported=yes
+    [[ $gridstead_ended ]] || sleep 2 || break
+  done
+  return "$gridstead_code"
+}
+
+# A branch is a background shell that runs steps. Its files have its process id and its start time
+# in their names, because process ids are reused:
+# <branch>           is empty until the signal was sent to everything in the branch
+# <branch>.end       marks that the branch is to end
+# <branch>.<signal>  exists from the moment before this signal is sent
+
+# Sets branch to the path of the branch's files, if the process is a branch.
+branch_of() { # process
+  local IFS=' ' line fields
+  branch=''
+  { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0 # the process has ended
+  # shellcheck disable=SC2206 # numbers
+  fields=(${line##*) })
+  branch=$storage/.branch-$1-${fields[19]}
+}
+
+# Marks that a branch is to end, and returns whether nobody has sent this signal before. If no file
+# can be created, for example because the storage is full, every caller is the first.
+mark_signal() { # branch, signal
+  { : >|"$1.end"; } 2>/dev/null || :
+  (set -o noclobber && : >"$1.$2") 2>/dev/null || [[ ! -e $1.$2 ]]
+}
+
+# Handles a signal in a branch.
+handle_signal() { # signal
+  ended=$((128 + $1))
+  if mark_signal "$own_branch" "$1"; then { echo sent >|"$own_branch"; } 2>/dev/null || :; fi
+}
+
+# Runs a command in the background, as a branch. A signal ends it in an orderly way.
+run_branch() { # command
+  (
+    processes=() # the processes of the parent shell do not belong to this one
+    branch_of "$BASHPID"
+    own_branch=$branch
+    gridstead_marks+=$'\n'$own_branch.end
+    { : >"$own_branch"; } 2>/dev/null || :
+    for each in {1..8} {10..16} {24..27} {29..31}; do
+      # shellcheck disable=SC2064 # the number is expanded now
+      trap "handle_signal $each" "$each"
+    done
+    ! is_marked || exit 143 # a signal may have arrived before the traps were set
+    "$@"
+  ) &
+}
+
+# Goes before the command of a launched step: writes the Slurm step id to a file.
+record_step='echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$0" && exec "$@"'
+
+# Sends a signal to a process and to all its descendants. For a step with a recorded step id, Slurm
+# sends the signal to the tasks: srun forwards only few signals, and kills its tasks at the others.
+# name: srun passes few on and kills its tasks at the others.
+signal_tree() { # signal, process
+  local child children='' step='' branch
+  { read -r step <"$storage/.step-$2"; } 2>/dev/null
+  if [[ $step ]] && scancel --signal="$1" "$step" 2>/dev/null; then return; fi
+  { read -r children <"/proc/$2/task/$2/children"; } 2>/dev/null
+  kill -s "$1" -- "$2" 2>/dev/null
+  for child in $children; do
+    branch_of "$child"
+    if [[ -e $branch ]]; then signal_branch "$1" "$child"; else signal_tree "$1" "$child"; fi
+  done
+}
+
+# Sends a signal to a branch. A terminating signal is sent only once, by the first sender: a second
+# one would end the finally steps too. The mark comes first, so that no further step starts in the
+# branch.
+signal_branch() { # signal, process
+  local branch
+  case $1 in
+  17 | 18 | 19 | 2[0-3] | 28) signal_tree "$@" ;;
+  *)
+    branch_of "$2"
+    if [[ ! $branch ]] || ! mark_signal "$branch" "$1"; then return; fi
+    signal_tree "$@"
+    { echo sent >|"$branch"; } 2>/dev/null || :
+    ;;
+  esac
+}
+
+# After a signal has arrived, sends it to these processes and to all launched steps, each once.
+already_signalled=" "
+send_end_signal() { # processes
+  local each
+  ((ended)) || return 0
+  for each in "$@" "${processes[@]}"; do
+    if [[ $already_signalled != *" $each "* ]]; then
+      already_signalled+="$each "
+      signal_branch "$((ended - 128))" "$each"
+    fi
+  done
+}
+
+# Waits for the end of a child process and returns its code. A signal that arrives during the wait
+# is sent to the process too.
+wait_for_process() { # process
+  local code
+  while true; do
+    send_end_signal "$1"
+    code=0
+    wait "$1" 2>/dev/null || code=$? # bash prints messages about signals there
+    if ((code <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$code"; fi
+  done
+}
+
+# Starts a step in the background.
+declare -A processes=() codes=() # of launched steps, by their numbers
+launch() { # number, function
+  run_branch "$2"
+  processes[$1]=$!
+}
+
+# Waits for a launched step and returns its code, on every call. A skipped step has not failed.
+await() { # number
+  local code=0
+  if [[ -v processes[$1] ]]; then
+    wait_for_process "${processes[$1]}" || code=$?
+    unset "processes[$1]"
+    codes[$1]=$code
+  fi
+  return "${codes[$1]:-0}"
+}
+
+# Runs steps in order, then ends the launched steps among them. A launched step that fails by itself
+# fails the list. If a signal ended the steps, it is forwarded to the launched steps instead of
+# their own signals.
+in_order_with_launches() { # numbers with the signals that end them, functions
+  local each number code signal signalled=" " result=0
+  in_order "${@:2}" || result=$?
+  {
+    for each in $1; do
+      number=${each%:*} signal=${each#*:}
+      if ((!ended && signal)) && [[ -v processes[$number] ]] &&
+        kill -0 "${processes[$number]}"; then
+        signal_branch "$signal" "${processes[$number]}"
+        signalled+="$number "
+      fi
+    done
+    for each in $1; do
+      number=${each%:*} code=0
+      await "$number" || code=$?
+      if [[ $signalled != *" $number "* ]]; then result=$((result ? result : code)); fi
+      unset "codes[$number]"
+    done
+  } 2>/dev/null # bash prints the source of processes that a signal ended
+  return "$result"
+}
+
+# --- Steps ---
+# Step 1: prepare
+
+# Step 1.1
+step_1_1() (
+  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"
+  new_step
+  job_environment
+  start --job-name=step-1.1 --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    "$@" /bin/sh -c 'sleep 1; echo 42 >answer'
+)
+
+step_1_launched() {
+  in_order step_1_1
+}
+step_1() {
+  launch 1 step_1_launched
+}
+
+# Step 2: serve
+
+# Step 2.1
+step_2_1() (
+  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"
+  new_step
+  job_environment
+  start --job-name=step-2.1 --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    "$@" /bin/sh -c 'while [ ! -e question ]; do sleep 0.1; done; cat answer; sleep 1000'
+)
+
+step_2_launched() {
+  in_order step_2_1
+}
+step_2() {
+  launch 2 step_2_launched
+}
+
+# Step 3: ask
+step_3_unguarded() (
+  new_step
+  job_environment
+  start --job-name=ask --export=ALL \
+    --nodes=1-1 --ntasks=1 --cpus-per-task=1 --mem-per-cpu=64M \
+    /bin/sh -c 'touch question; sleep 1'
+)
+step_3() {
+  await 1 || return
+  step_3_unguarded
+}
+
+# --- The job ---
+in_order_with_launches '1:15 2:15' step_1 step_2 step_3 || exit
+
