@@ -65,11 +65,12 @@ class _Check:
 
     def networks(self) -> None:
         """Check that the names of the virtual networks are unique."""
-        names = [network.name for network in self.workflow.virtual_networks]
-        for number, name in enumerate(names):
-            if name in names[:number]:
+        names: set[str] = set()
+        for number, network in enumerate(self.workflow.virtual_networks):
+            if network.name in names:
                 path = ("virtualNetworks", number, "name")
                 self.problems.append((path, "is already the name of another network"))
+            names.add(network.name)
 
     def list_of_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
         """Return the peak of the resources that a list of steps needs at the same time."""

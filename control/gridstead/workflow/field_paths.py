@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from gridstead.workflow.document import Path
 from gridstead.workflow.schema import Workflow, model_in
@@ -28,9 +29,16 @@ def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | N
     for part in loc:
         if isinstance(part, int) or model is None:
             continue
-        field = next((field for field in model.model_fields.values() if field.alias == part), None)
+        field = _field(model, part)
         model = model_in(field.annotation) if field else None
     return model
+
+
+def _field(model: type[BaseModel], alias: str) -> FieldInfo | None:
+    for field in model.model_fields.values():
+        if field.alias == alias:
+            return field
+    return None
 
 
 def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
@@ -39,8 +47,8 @@ def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
     model = model_at(tuple(names[:-1]), root)
     if model is None:
         return False
-    name = names[-1] if names else None
-    return any(field.alias == name and not field.repr for field in model.model_fields.values())
+    field = _field(model, names[-1]) if names else None
+    return field is not None and not field.repr
 
 
 def valid_places(field: str) -> tuple[str, ...]:

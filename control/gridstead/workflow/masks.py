@@ -33,12 +33,10 @@ class Masks:
     def mask(self, model: M) -> M:
         """Return a model in which each secret is replaced by a mask."""
         with_inner_masks = _rebuilt(model, lambda inner, _: self.mask(inner), ())
-        secret_names = [
-            name
-            for name, info in type(model).model_fields.items()
-            if not info.repr and getattr(model, name)
-        ]
-        masks = {name: self._new_mask(number) for number, name in enumerate(secret_names)}
+        masks: dict[str, str] = {}
+        for name, info in type(model).model_fields.items():
+            if not info.repr and getattr(model, name):
+                masks[name] = self._new_mask(len(masks))
         masked = with_inner_masks.model_copy(update=masks)
         self._origins |= dict.fromkeys(masks.values(), (masked, model))
         return masked

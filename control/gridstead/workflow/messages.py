@@ -89,9 +89,11 @@ def _without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
     for detail in details:
         loc = detail["loc"]
         places.update(loc[:length] for length in range(len(loc)))
-    return [
-        detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in places
-    ]
+
+    def is_new(detail: ErrorDetails) -> bool:
+        return detail["type"] != "too_short" or detail["loc"] not in places
+
+    return list(filter(is_new, details))
 
 
 def _problem(

@@ -49,15 +49,28 @@ def check_workflow(
     if not (isinstance(value, dict) and "job" in value):
         return _check(value, (), document, strict=strict, modules=modules)
     prefix: Path = ("job",)
-    other_keys = [key for key in value if key != "job"]
-    warnings = [misplaced((key,), prefix, document) for key in other_keys if valid_places(key)]
-    errors = [next_to_job(key, document) for key in other_keys if not valid_places(key)]
+    warnings, errors = _problems_next_to_job(value, document)
     if strict:
         errors += warnings
     document = replace(document, problems=(*document.problems, *errors))
     checked = _check(value["job"], prefix, document, strict=strict, modules=modules)
     all_warnings = sorted((*warnings, *checked.warnings), key=lambda warning: warning.line or 0)
     return replace(checked, warnings=tuple(all_warnings))
+
+
+def _problems_next_to_job(
+    value: Mapping[str, object], document: Document
+) -> tuple[list[Problem], list[Problem]]:
+    """Return the warnings and the errors for the keys next to ``job``."""
+    warnings, errors = [], []
+    for key in value:
+        if key == "job":
+            continue
+        if valid_places(key):
+            warnings.append(misplaced((key,), ("job",), document))
+        else:
+            errors.append(next_to_job(key, document))
+    return warnings, errors
 
 
 def parse_workflow(text: str) -> Workflow:

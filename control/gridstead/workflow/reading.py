@@ -53,8 +53,11 @@ def read(
     """
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
-    places = [detail["loc"] for detail in details if is_misplaced(detail)]
-    warnings = [misplaced((*prefix, *place), prefix, document) for place in places]
+    places: list[Path] = []
+    warnings: list[Problem] = []
+    for detail in filter(is_misplaced, details):
+        places.append(detail["loc"])
+        warnings.append(misplaced((*prefix, *detail["loc"]), prefix, document))
     if places:
         mapping, details = _validate(_without(value, places), model)
     problems = [*document.problems, *problems_of(details, prefix, document, model)]
@@ -62,17 +65,21 @@ def read(
         problems += warnings
     if mapping is None or problems:
         raise invalid(problems)
-    warnings.sort(key=lambda warning: warning.line or 0)
+    warnings.sort(key=_line)
     return ReadWorkflow(model=mapping, warnings=tuple(warnings))
 
 
 def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
     """Return the error for one or more problems, in the order of the file and limited in number."""
-    ordered = sorted(problems, key=lambda problem: problem.line or 0)
+    ordered = sorted(problems, key=_line)
     shown, more = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
     if more > 0:
         shown.append(Problem(path="", reason=f"breaks {more} more rules"))
     return InvalidWorkflow(*shown)
+
+
+def _line(problem: Problem) -> int:
+    return problem.line or 0
 
 
 def _validate(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetails]]:

@@ -146,7 +146,8 @@ _TYPES = {bool: "true or false", int: "whole number", str: "text"}
 def markdown() -> str:
     """Return the content of docs/reference/workflow.md."""
     seen: set[type[BaseModel]] = set()
-    sections = [_section(model) for root in (Workflow, Module) for model in _models(root, seen)]
+    models = [*_models(Workflow, seen), *_models(Module, seen)]
+    sections = map(_section, models)
     variables = _table(("variable", "meaning"), _VARIABLES)
     nodes = _table(("for", "on the nodes"), _NODES)
     texts = [_VARIABLES_TEXT, variables, _NODES_TEXT, nodes, _TESTS_TEXT]

@@ -92,7 +92,7 @@ def _quoted(value: Value) -> str:
 
 
 def _squote(*values: Value) -> str:
-    return " ".join(f"'{to_text(value)}'" for value in values)
+    return " ".join(map("'{}'".format, map(to_text, values)))
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -81,13 +81,12 @@ def enter(run: StepRun, place: RenderContext) -> str:
     ids = ("", "") if run.container else (run.map_uid, run.map_gid)
     words = [run.network, *(quote("" if number is None else str(number)) for number in ids)]
     words += [quote(" ".join(run.dns)), "none"]
+    files = []
     for interface in run.interfaces:
         words += _options(interface)
-    files = [
-        f'"$private/{place.tunnels[interface]}"'
-        for interface in run.interfaces
-        if interface in place.tunnels
-    ]
+        file = place.tunnels.get(interface)
+        if file:
+            files.append(f'"$private/{file}"')
     standard_input = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
     return f'{standard_input}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
 

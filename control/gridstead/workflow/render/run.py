@@ -9,7 +9,7 @@ from gridstead.workflow.render.container import prepare, task_words
 from gridstead.workflow.render.context import RenderContext
 from gridstead.workflow.render.network import enter
 from gridstead.workflow.render.shell_text import exports, fill, quote
-from gridstead.workflow.schema import StepRun
+from gridstead.workflow.schema import ContainerRun, StepRun
 from gridstead.workflow.schema.run import HOST
 
 SIGINT = 2
@@ -34,14 +34,8 @@ def run_function(function: str, name: str, run: StepRun, place: RenderContext) -
         "record": record,
     }
     if run.container:
-        return fill(
-            "run_container.sh",
-            prepare=prepare(run.container, place),
-            cache=quote(place.cache),
-            env_file='"${env_file##*/}"' if place.in_module else "env",
-            words=task_words(run, place),
-            **common,
-        )
+        container = _container_arguments(run, run.container, place)
+        return fill("run_container.sh", **container, **common)
     prefix = "" if in_namespace else _map_user(run)
     if run.work_dir:
         prefix += _enter(run.work_dir)
@@ -53,6 +47,17 @@ def run_function(function: str, name: str, run: StepRun, place: RenderContext) -
         command=quote(run.command),
         **common,
     )
+
+
+def _container_arguments(
+    run: StepRun, container: ContainerRun, place: RenderContext
+) -> dict[str, str]:
+    return {
+        "prepare": prepare(container, place),
+        "cache": quote(place.cache),
+        "env_file": '"${env_file##*/}"' if place.in_module else "env",
+        "words": task_words(run, place),
+    }
 
 
 def _options(run: StepRun, place: RenderContext) -> Iterable[str]:

@@ -27,6 +27,22 @@ from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, Step
 #     still holds the resources, reports it a minute later.
 RETRY_S = {"patience": 60, "wait": 5, "most": 180}
 
+# The templates of shell functions, in the order of the script.
+HELPERS = (
+    "control.sh",
+    "start.sh",
+    "condition.sh",
+    "handlers.sh",
+    "branch.sh",
+    "parallel.sh",
+    "launch.sh",
+    "module.sh",
+    "forward_signals.sh",
+    "container.sh",
+    "container_task.sh",
+    "network.sh",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
@@ -57,29 +73,43 @@ def render_steps(workflow: Workflow, *, cache: str) -> Steps:
 
 def helpers(workflow: Workflow, *, bore: str) -> str:
     """Return the shell functions that the steps of this workflow need."""
-    every_step = list(all_steps(workflow.steps))
-    launches = any(step.launch for step in every_step)
-    parallel = any(step.for_ and step.for_.parallel for step in every_step)
-    in_containers = any(step.run and step.run.container for step in every_step)
-    in_namespaces = has_namespaces(workflow)
-    has_networks = has_virtual_networks(workflow)
-    has_branches = launches or parallel or workflow.continuous_output_sync or has_networks
-    needed = {
-        "control.sh": True,
-        "start.sh": any(step.run for step in every_step),
-        "condition.sh": any(step.if_ is not None for step in every_step),
-        "handlers.sh": any(step.catch or step.finally_ for step in every_step),
-        "branch.sh": has_branches,
-        "parallel.sh": parallel,
-        "launch.sh": launches,
-        "module.sh": any(step.use for step in every_step),
-        "forward_signals.sh": in_containers or in_namespaces,
-        "container.sh": in_containers,
-        "container_task.sh": in_containers,
-        "network.sh": in_namespaces,
-    }
-    names = [name for name, is_needed in needed.items() if is_needed]
-    return "".join(fill(name, bore=quote(bore), **RETRY_S) for name in names)
+    needed = _needed_templates(workflow)
+    text = ""
+    for name in HELPERS:
+        if name in needed:
+            text += fill(name, bore=quote(bore), **RETRY_S)
+    return text
+
+
+def _needed_templates(workflow: Workflow) -> set[str]:
+    needed = {"control.sh"}
+    for step in all_steps(workflow.steps):
+        needed |= _needed_by_step(step)
+    if workflow.continuous_output_sync or has_virtual_networks(workflow):
+        needed.add("branch.sh")
+    if has_namespaces(workflow):
+        needed |= {"forward_signals.sh", "network.sh"}
+    return needed
+
+
+def _needed_by_step(step: Step) -> set[str]:
+    """Return the templates that a step needs, without those of its nested steps."""
+    needed = set()
+    if step.run:
+        needed.add("start.sh")
+        if step.run.container:
+            needed |= {"forward_signals.sh", "container.sh", "container_task.sh"}
+    if step.if_ is not None:
+        needed.add("condition.sh")
+    if step.catch or step.finally_:
+        needed.add("handlers.sh")
+    if step.for_ and step.for_.parallel:
+        needed |= {"branch.sh", "parallel.sh"}
+    if step.launch:
+        needed |= {"branch.sh", "launch.sh"}
+    if step.use:
+        needed.add("module.sh")
+    return needed
 
 
 def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:

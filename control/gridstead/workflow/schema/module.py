@@ -62,7 +62,8 @@ class ResolvedUse(StepUse):
     def inputs(self) -> dict[str, str]:
         """Return the values of the module's inputs, in the order of the module."""
         values = {argument.key: argument.value for argument in self.args}
-        return {
-            module_input.key: values.get(module_input.key, module_input.default or "")
-            for module_input in self.module.inputs
-        }
+        inputs = {}
+        for module_input in self.module.inputs:
+            default = module_input.default or ""
+            inputs[module_input.key] = values.get(module_input.key, default)
+        return inputs
