@@ -110,8 +110,8 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# Held while a file is written. A child that another thread forks has the file open until it executes
-# its program, and meanwhile the file cannot be executed.
+# Held while a file is written. A child that another thread forks has the file open until it
+# executes its program, and meanwhile the file cannot be executed.
 STARTING = threading.Lock()
 
 
