@@ -285,7 +285,7 @@ def test_nodes_drain_and_resume(daemons, jobs, new_node):
     )
     drained = play("playbooks/drain.yml", "-e", f"nodes={NEW} reason='new disks'", wait_s=60)
 
-    assert "Slurm has no compute9. Its nodes are compute1, compute2, compute3." in " ".join(
+    assert "Slurm has no node compute9. Its nodes are compute1, compute2, compute3." in " ".join(
         refused.split()
     )
     assert "changed=1" in drained

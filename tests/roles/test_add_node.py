@@ -39,7 +39,7 @@ def test_no_play_of_it_names_the_nodes_that_are_there():
 
     assert named.isdisjoint({"slurm_compute", "slurm", "storage_clients", "sssd_clients"})
     assert [play["name"] for play in plays(ADD_NODE) if play["hosts"].startswith("all")] == [
-        "Make sure that no host is left out",
+        "Refuse --limit and --tags",
         "Check the inventory",
         "Build the control plane",
     ]
@@ -109,4 +109,4 @@ def test_who_is_needed_is_not_left_out(given, tmp_path):
     code, said, reached = find(tmp_path, **given)
 
     assert (code, reached) == (2, set())
-    assert f"without is {given['without']}: only compute and login hosts can be left out" in said
+    assert f"without is {given['without']}: only compute and login hosts can be skipped" in said

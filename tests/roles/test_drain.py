@@ -145,7 +145,7 @@ def test_words_that_no_variable_has_are_refused(cluster):
 
     assert code == 2
     assert 'reason "new"' in said
-    assert 'no variable has "disks"' in " ".join(said.split())
+    assert '"disks" belongs to no variable' in " ".join(said.split())
 
 
 def test_a_time_that_is_no_number_is_refused(cluster):

@@ -122,5 +122,5 @@ def test_no_host_is_touched_before_all_have_been_looked_at():
 
     assert kinds[:9] == ["import", "check", "import", *["vacant"] * 5, "secrets"]
     # What is on storage is seen when that is mounted.
-    mounted = [play["name"] for play in PLAYS].index("Share the storage")
+    mounted = [play["name"] for play in PLAYS].index("Run the shared storage")
     assert [place for place, kind in enumerate(kinds) if kind == "vacant"][5:] == [mounted + 1]

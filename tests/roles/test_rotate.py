@@ -33,7 +33,7 @@ def test_what_is_not_known_or_left_out_is_refused_before_there_is_a_new_secret(t
 
     said = " ".join(done.stdout.split())
     assert done.returncode != 0
-    assert "--tags is mung; known are all, tls, renew, directory, database, jwt, munge." in said
+    assert "--tags is mung; allowed are all, tls, renew, directory, database, jwt, munge." in said
     assert '--skip-tags is "munge"; ' in said
     assert list(secrets.iterdir()) == []
 
@@ -55,7 +55,7 @@ def test_each_secret_has_a_play_that_brings_it_to_hosts():
 def test_the_directory_knows_new_passwords_before_any_host_has_them():
     """Not even new certificates come first: they restart who reads a password."""
     knows = next(
-        number for number, play in enumerate(ROTATE) if "beside the old" in str(play.get("tasks"))
+        number for number, play in enumerate(ROTATE) if "retain the old" in str(play.get("tasks"))
     )
     others = {"sssd", "control_plane"}
     has = [

@@ -234,6 +234,6 @@ def test_a_site_is_taken_off_by_its_name_alone(said, code, tmp_path):
     )
 
     assert done.returncode == code, done.stdout
-    assert ("Say so with -e gridstead_teardown=example." in " ".join(done.stdout.split())) is (
+    assert ("To confirm, set -e gridstead_teardown=example." in " ".join(done.stdout.split())) is (
         code != 0
     )

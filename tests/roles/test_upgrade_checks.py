@@ -16,7 +16,7 @@ from tests.roles.catalogue import ROOT
 PLAYBOOKS = ROOT / "playbooks"
 WELL = "compute1|idle|\ncompute2|mixed|\n"
 HEARD = "DBD Agent queue size: 0\n"
-REFUSED = "slurmdbd has not heard all that slurmctld had to tell, or one of them does not answer"
+REFUSED = "slurmctld has records that it has not sent to slurmdbd yet"
 
 
 class Cluster:
@@ -82,7 +82,7 @@ def batch():
     play = upgrade()["Upgrade the compute hosts"]
     tasks = yaml.safe_load((PLAYBOOKS / "tasks/upgrade_host.yml").read_text())
     end = next(
-        number for number, task in enumerate(tasks) if task["name"] == "Ensure no node is lost"
+        number for number, task in enumerate(tasks) if task["name"] == "Check that no node was lost"
     )
     before = {"compute1": "idle", "compute2": "mixed"}
     known = play["vars"] | {"__upgrade_before": before}
@@ -112,7 +112,7 @@ def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(
     cluster.says(program, text, code)
     plays = upgrade()
 
-    code, told = cluster.run([plays["Look how the cluster is"], plays["Decide"]])
+    code, told = cluster.run([plays["Check the state of the cluster"], plays["Choose the hosts to upgrade"]])
 
     assert code == 2
     assert "nothing was changed: ash does not answer" in told
@@ -126,7 +126,7 @@ def test_a_node_that_stopped_answering_ends_the_upgrade(cluster):
 
     assert code == 2
     assert (
-        "Since the upgrade began compute2 stopped answering. Later hosts were left alone." in told
+        "Since the start of the upgrade compute2 stopped answering. Later hosts were not changed." in told
     )
 
 
@@ -136,14 +136,14 @@ def test_a_slurmctld_that_does_not_answer_ends_the_upgrade(cluster):
     code, told = cluster.run([batch()])
 
     assert code == 2
-    assert "Since the upgrade began slurmctld does not answer" in told
+    assert "Since the start of the upgrade slurmctld does not answer" in told
 
 
 def test_a_host_that_failed_ends_the_upgrade_where_no_node_is_lost(cluster):
     code, told = cluster.run([batch() | {"vars": batch()["vars"] | {"failing": "birch"}}])
 
     assert code == 2
-    assert "birch failed. Later hosts were left alone." in told
+    assert "birch failed. Later hosts were not changed." in told
 
 
 @pytest.fixture
@@ -184,12 +184,12 @@ def test_an_upgrade_makes_an_archive_first_if_slurm_or_the_control_plane_is_newe
     turns = {"hosts": "localhost", "gather_facts": False, "tasks": [turn | {"loop": newer}]}
     plays = upgrade()
 
-    looks = [turns, plays["Look which control plane the hosts have"], plays["Back the site up"]]
+    looks = [turns, plays["Compare the release of the control plane"], plays["Back up the site"]]
     code, told = cluster.run(looks, f"--extra-vars={json.dumps(given)}", *words)
 
     assert code == 0, told
     assert ("the site is backed up" in told) is is_backed_up
-    assert ("The control plane of ash is not the release of this checkout" in told) is (
+    assert ("The control plane of ash has another release than this checkout" in told) is (
         used != "own"
     )
     assert set(re.findall(r"changed=(\d+)", told)) == {"0"}
