@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``upstream_version``: what of a Debian version its program says of itself.
+"""Filter ``upstream_version``: the part of a Debian version that the program itself prints.
 
 Example: ``{{ '1:24.11.5-4+deb13u1' | upstream_version }}`` is ``24.11.5``.
 """
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 
-UPSTREAM = re.compile(r"(?:[0-9]+:)?([0-9.]+)")  # between the epoch and what Debian added
+UPSTREAM = re.compile(r"(?:[0-9]+:)?([0-9.]+)")  # without epoch and Debian revision
 
 
 def upstream_version(version: str) -> str:
-    """Return a version without epoch and revision. What is no version stays as it is, so that it
-    equals none.
+    """Return a version without epoch and revision.
+
+    Other text is returned unchanged, so it equals no version.
     """
     match = UPSTREAM.match(version)
     return match[1] if match else version
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look at several things of a host at once, change none of them, and say of each whether it is as
-it must be.
+"""Checks units, files and the output of commands on a host. Changes nothing.
 
-A role's entry point ``verify`` is one call of this module: a site has a dozen roles on each of many
-hosts, and one round trip for each is what its verification may cost. Every look is made, also after
-one that found something wrong.
+The entry point ``verify`` of a role is one call of this module, because a site has a dozen roles on
+each of many hosts, and each call costs a round trip. All checks run, also after a failed one.
 """
 
 from __future__ import annotations
@@ -21,30 +19,44 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: inspection
-short_description: Look at units, files and what commands say
+short_description: Check units, files and the output of commands
 description:
-  - Changes nothing. Fails at its end if anything is wrong, and names all of it.
+  - Changes nothing. Runs all checks, and fails at the end if any of them failed. The message lists
+    the failed checks.
 options:
-  units: {type: list, elements: str, default: [], description: Units that must run, now and after a boot.}
-  files: {type: list, elements: dict, default: [], description: Path, owner, group and mode of files that must exist.}
+  units:
+    type: list
+    elements: str
+    default: []
+    description: Units that must run now and after a boot.
+  files:
+    type: list
+    elements: dict
+    default: []
+    description: Path, owner, group and mode of files that must exist.
   commands:
     type: list
     elements: dict
     default: []
     description:
-      - Commands that must succeed. What they print must hold every pattern of C(expect) and none of C(refuse).
-      - C(what) says what must be so, C(who) must act if it is not (C(operator) of the provider, or whoever runs the
-        C(grid)), C(hint) what they can do. Within C(wait_s) seconds a command may fail.
+      - Commands that must succeed. The output must match every pattern of C(expect) and no pattern
+        of C(refuse).
+      - C(what) is what the command checks, C(who) must act if the check fails (C(operator) of the
+        provider, or the operator of the C(grid)), C(hint) is what they can do. The command is
+        repeated for C(wait_s) seconds until the check succeeds.
 """
 EXAMPLES = """
-- name: Ensure the key is everybody's
+- name: Check munged and its key
   inspection:
     units: [munge.service]
     files: [{path: /etc/munge/munge.key, owner: munge, group: munge, mode: "0400"}]
-    commands: [{what: munged seals, argv: [munge, --no-input]}]
+    commands: [{what: munged creates credentials, argv: [munge, --no-input]}]
 """
 RETURN = """
-looks: {type: list, returned: always, description: What was looked at, and who must act on what is wrong.}
+looks:
+  type: list
+  returned: always
+  description: The checks, with what was wrong and who must act.
 """
 
 STARTS_NOT = {"disabled", "masked"}
@@ -56,15 +68,15 @@ SEEN_MAX = 500
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "SubState", "UnitFileState")
 
 
-class Look(NamedTuple):
-    """One thing that was looked at.
+class Check(NamedTuple):
+    """The result of one check.
 
     Attributes:
-        what: What must be so.
-        ok: Whether it is.
-        seen: What is there instead; empty if it is as it must be.
-        who: Who must act if it is not: ``operator`` or ``grid``.
-        hint: What they can do; empty if it is as it must be or nobody knows.
+        what: What was checked, as a clause.
+        ok: Whether the check succeeded.
+        seen: What was wrong; empty if the check succeeded.
+        who: Who must act if the check failed: ``operator`` or ``grid``.
+        hint: What they can do; empty if the check succeeded or there is no hint.
     """
 
     what: str
@@ -74,62 +86,70 @@ class Look(NamedTuple):
     hint: str = ""
 
 
-def units(names: list[str]) -> list[Look]:
-    """Return a look at each unit, in the same order. What is just starting gets a moment to do so."""
+def units(names: list[str]) -> list[Check]:
+    """Return a check of each unit, in the same order.
+
+    Waits up to 10 s for units that are starting.
+    """
     end = time.monotonic() + STARTING_S
     while True:
-        told = properties(names)
-        if all(one.get("ActiveState") != "activating" for one in told) or time.monotonic() >= end:
-            return [unit(name, one) for name, one in zip(names, told, strict=True)]
+        states = properties(names)
+        is_starting = any(state.get("ActiveState") == "activating" for state in states)
+        if not is_starting or time.monotonic() >= end:
+            return [unit(name, state) for name, state in zip(names, states, strict=True)]
         time.sleep(PAUSE_S)
 
 
 def properties(names: list[str]) -> list[dict[str, str]]:
-    """Return what systemd tells of each unit, in the same order; its complaint as LoadState if it
-    tells nothing.
+    """Return the properties of each unit, in the same order.
+
+    If systemctl fails, LoadState is its output.
     """
     if not names:
         return []
     code, text = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *names])
     if code != 0:
         return [{"LoadState": text}] * len(names)
-    return [
-        dict(line.split("=", 1) for line in block.splitlines())
-        for block in text.strip().split("\n\n")
-    ]
+    blocks = text.strip().split("\n\n")
+    return [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
 
 
-def unit(name: str, told: dict[str, str]) -> Look:
-    """Return a look at a unit, given what systemd tells of it."""
-    hint = f"Read `journalctl --unit={name}` on this host. `gridstead provider apply` starts what should run."
+def unit(name: str, state: dict[str, str]) -> Check:
+    """Return a check of a unit, from its properties."""
+    hint = (
+        f"Read `journalctl --unit={name}` on this host."
+        " `gridstead provider apply` starts what should run."
+    )
     what = f"{name} runs, now and after a boot"
-    if told.get("LoadState") != "loaded":
-        return Look(what, ok=False, seen=f"it is {told.get('LoadState')}", hint=hint)
-    state = told.get("ActiveState", "")
-    if state not in RUNS:
-        return Look(what, ok=False, seen=f"it is {state} ({told.get('SubState')})", hint=hint)
-    if told.get("UnitFileState") in STARTS_NOT:
-        return Look(what, ok=False, seen=f"it is {told['UnitFileState']}", hint=hint)
-    return Look(what, ok=True)
+    active_state = state.get("ActiveState", "")
+    if state.get("LoadState") != "loaded":
+        seen = f"it is {state.get('LoadState')}"
+    elif active_state not in RUNS:
+        seen = f"it is {active_state} ({state.get('SubState')})"
+    elif state.get("UnitFileState") in STARTS_NOT:
+        seen = f"it is {state['UnitFileState']}"
+    else:
+        return Check(what, ok=True)
+    return Check(what, ok=False, seen=seen, hint=hint)
 
 
-def file(wanted: dict[str, Any]) -> Look:
-    """Return a look at a file: that it exists, whose it is, who may read it."""
-    path = wanted["path"]
-    asked = {key: wanted[key] for key in ("owner", "group", "mode") if wanted.get(key)}
-    what = " ".join([path, "is there", *(f"{key} {value}" for key, value in asked.items())])
-    hint = "`gridstead provider apply` writes it anew."
+def file(expected: dict[str, Any]) -> Check:
+    """Return a check of a file: that it exists and has the owner, group and mode."""
+    path = expected["path"]
+    asked = {key: expected[key] for key in ("owner", "group", "mode") if expected.get(key)}
+    what = " ".join([path, "exists", *(f"{key} {value}" for key, value in asked.items())])
+    hint = "`gridstead provider apply` writes the file again."
     try:
         status = os.stat(path)  # noqa: PTH116 - one call, and no object for each file
     except OSError as err:
-        return Look(what, ok=False, seen=str(err.strerror), hint=hint)
-    found = {
+        return Check(what, ok=False, seen=str(err.strerror), hint=hint)
+    present = {
         "owner": name_of(pwd.getpwuid, status.st_uid),
         "group": name_of(grp.getgrgid, status.st_gid),
         "mode": f"{status.st_mode & 0o7777:04o}",
     }
-    other = [f"{key} is {found[key]}" for key, value in asked.items() if found[key] != value]
-    return Look(what, ok=not other, seen=", ".join(other), hint=hint if other else "")
+    wrong = [f"{key} is {present[key]}" for key, value in asked.items() if present[key] != value]
+    return Check(what, ok=not wrong, seen=", ".join(wrong), hint=hint if wrong else "")
 
 
 def name_of(ask: Any, number: int) -> str:  # noqa: ANN401 - two functions of the standard library
@@ -140,43 +160,47 @@ def name_of(ask: Any, number: int) -> str:  # noqa: ANN401 - two functions of th
         return str(number)
 
 
-def command(wanted: dict[str, Any]) -> Look:
-    """Return a look at what a command says, repeated for a while as long as it is wrong."""
-    end = time.monotonic() + (wanted.get("wait_s") or 0)
+def command(expected: dict[str, Any]) -> Check:
+    """Return a check of a command's output.
+
+    Repeats the command for ``wait_s`` seconds until the check succeeds.
+    """
+    what = expected["what"]
+    end = time.monotonic() + (expected.get("wait_s") or 0)
     while True:
-        seen = objection(wanted)
+        seen = objection(expected)
         if not seen:
-            return Look(wanted["what"], ok=True)
+            return Check(what, ok=True)
         if time.monotonic() >= end:
-            return Look(wanted["what"], ok=False, seen=seen, who=wanted["who"], hint=wanted["hint"])
+            who, hint = expected["who"], expected["hint"]
+            return Check(what, ok=False, seen=seen, who=who, hint=hint)
         time.sleep(PAUSE_S)
 
 
-def objection(wanted: dict[str, Any]) -> str:
-    """Run a command and return what is wrong, or an empty text."""
-    code, text = run(wanted["argv"])
-    said = f'"{text.strip()[-SEEN_MAX:]}"'
+def objection(expected: dict[str, Any]) -> str:
+    """Run a command and return what is wrong with its output; empty if nothing is."""
+    program = expected["argv"][0]
+    code, text = run(expected["argv"])
+    output = f'"{text.strip()[-SEEN_MAX:]}"'
     if code != 0:
-        return f"{wanted['argv'][0]} exited {code}: {said}"
-    missing = [
-        pattern for pattern in wanted["expect"] if not re.search(pattern, text, re.MULTILINE)
-    ]
+        return f"{program} exited {code}: {output}"
+    patterns = expected["expect"]
+    missing = [pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
     if missing:
-        return f"{wanted['argv'][0]} does not say {', '.join(missing)}: {said}"
-    unwanted = [
-        match[0]
-        for pattern in wanted["refuse"]
-        for match in re.finditer(pattern, text, re.MULTILINE)
-    ]
-    return f"{wanted['argv'][0]} says {', '.join(unwanted)}" if unwanted else ""
+        return f"{program} does not print {', '.join(missing)}: {output}"
+    refused: list[str] = []
+    for pattern in expected["refuse"]:
+        refused += [match[0] for match in re.finditer(pattern, text, re.MULTILINE)]
+    return f"{program} prints {', '.join(refused)}" if refused else ""
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    """Return a command's exit code and what it prints; 127 if it is not there, 124 if it takes too
-    long.
+    """Return a command's exit code and output.
+
+    The code is 127 if the program does not exist, and 124 if it takes more than 30 s.
     """
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
             capture_output=True,
             text=True,
@@ -190,18 +214,22 @@ def run(argv: list[str]) -> tuple[int, str]:
         return 127, str(err.strerror)
     except subprocess.TimeoutExpired:
         return 124, f"no end within {COMMAND_TIMEOUT_S} s"
-    return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
+    if result.returncode == 0:
+        return 0, result.stdout
+    return result.returncode, result.stdout + result.stderr
 
 
-def sentence(looks: list[Look]) -> str:
-    """Return all that is wrong on one line; empty if nothing is."""
-    wrong = [look for look in looks if not look.ok]
-    told = "; ".join(f"{look.what}: {look.seen}" for look in wrong)
-    return f"{len(wrong)} of {len(looks)} things are wrong: {told}" if wrong else ""
+def sentence(checks: list[Check]) -> str:
+    """Return the failed checks on one line; empty if none failed."""
+    wrong = [check for check in checks if not check.ok]
+    if not wrong:
+        return ""
+    listed = "; ".join(f"{check.what}: {check.seen}" for check in wrong)
+    return f"{len(wrong)} of {len(checks)} checks failed: {listed}"
 
 
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     texts = {"type": "list", "elements": "str", "default": []}
     files = {"path": {"type": "path", "required": True}, "owner": {}, "group": {}, "mode": {}}
     commands = {
@@ -221,13 +249,15 @@ def main() -> None:
             "commands": {"type": "list", "elements": "dict", "default": [], "options": commands},
         },
     )
-    asked = module.params
-    looks = [*units(asked["units"]), *map(file, asked["files"]), *map(command, asked["commands"])]
-    told = [look._asdict() for look in looks]
-    wrong = sentence(looks)
-    if wrong:
-        module.fail_json(msg=wrong, looks=told)
-    module.exit_json(changed=False, looks=told)
+    params = module.params
+    checks = units(params["units"])
+    checks += map(file, params["files"])
+    checks += map(command, params["commands"])
+    looks = [check._asdict() for check in checks]
+    message = sentence(checks)
+    if message:
+        module.fail_json(msg=message, looks=looks)
+    module.exit_json(changed=False, looks=looks)
 
 
 if __name__ == "__main__":

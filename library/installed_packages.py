@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packages are on a host, and how old apt's lists are, in a tenth of a second.
+"""Reads which packages a host has, and how old apt's lists are, in a tenth of a second.
 
-ansible.builtin.package_facts opens apt's whole cache for it, through a library that a bare Debian
-does not have.
+ansible.builtin.package_facts opens apt's whole cache, with a library that a bare Debian does not
+have.
 """
 
 from __future__ import annotations
@@ -17,46 +17,51 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: installed_packages
-short_description: Which packages are on a host, and how old apt's lists are
+short_description: Read the installed packages and the age of apt's lists
 description:
-  - Asks dpkg and changes nothing.
-  - The fact is flatter than that of ansible.builtin.package_facts, because Ansible copies it whole for each task.
+  - Runs dpkg-query and changes nothing.
+  - The fact is flatter than that of ansible.builtin.package_facts, because Ansible copies it for
+    each task.
 options: {}
 """
 EXAMPLES = """
-- name: Learn which packages are here
+- name: List the installed packages
   installed_packages:
 """
 RETURN = """
 ansible_facts:
   returned: always
   type: dict
-  description: What is known of the host from now on.
+  description: Facts of the host.
   contains:
-    packages: {type: dict, description: The version of each package that is installed.}
-    package_lists_age: {type: int, description: Seconds since apt last asked its mirrors; since 1970 if never.}
+    packages: {type: dict, description: The version of each installed package.}
+    package_lists_age:
+      type: int
+      description: Seconds since apt last updated its lists; since 1970 if never.
 """
 
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n")
-# The first is touched by an update, the second by apt-get alone.
+# apt changes the first on every update; apt-get changes only the second.
 UPDATES = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
 
 
 def packages_of(states: str) -> dict[str, str]:
-    """Return the version of what is installed, from dpkg-query's lines."""
-    rows = (line.split(" ") for line in states.splitlines())
-    return {name: version for state, name, version in rows if state == "installed"}
+    """Return the version of each installed package, from the output of dpkg-query."""
+    packages = {}
+    for line in states.splitlines():
+        state, name, version = line.split(" ")
+        if state == "installed":
+            packages[name] = version
+    return packages
 
 
 def newest(places: tuple[Path, ...]) -> int:
-    """Return when the newest of the places that are there was changed, in seconds since 1970; 0 if
-    there is none.
-    """
+    """Return the latest time of change of the paths, in seconds since 1970; 0 if none exists."""
     return max((int(place.stat().st_mtime) for place in places if place.exists()), default=0)
 
 
 def main() -> None:
-    """Tell of this host."""
+    """Run the module."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     states = subprocess.run(
         STATES, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put new secrets in place of old ones, where Ansible runs, so that an exchange that was cut short
-can be gone on with.
+"""Replaces secrets on the machine that runs Ansible. An interrupted exchange can be continued.
 
-Each secret is a file. While hosts may still have the old one it is kept beside the new one, as
-``NAME.old``, and says that an exchange is under way: asked again, the module leaves the new one as
-it is.
+Each secret is a file. While hosts may still have the old secret, the file ``NAME.old`` retains it
+and shows that an exchange is in progress: the module then does not create another new secret.
 """
 
 from __future__ import annotations
@@ -18,22 +16,28 @@ from ansible.module_utils.durable_file import write_whole
 
 DOCUMENTATION = """
 module: secret_exchange
-short_description: Exchange secrets that are kept in files
+short_description: Replace secrets that are files
 description:
-  - C(begun) keeps the old secret as C(NAME.old) and puts a new one of the same length in its place, letters and digits.
-  - C(ended) removes the old one.
-  - A secret without a file is kept elsewhere, such as in a vault, and left alone.
+  - C(begun) moves the old secret to C(NAME.old) and creates a new one of the same length, of
+    letters and digits.
+  - C(ended) removes the old secret.
+  - A secret without a file is stored elsewhere, for example in Ansible Vault. The module does not
+    change it.
 options:
-  folder: {type: path, required: true, description: Where the files are.}
+  folder: {type: path, required: true, description: Folder of the files.}
   names: {type: list, elements: str, required: true, description: Names of the files.}
-  state: {choices: [begun, ended], required: true, description: Where the exchange is.}
+  state: {choices: [begun, ended], required: true, description: State of the exchange.}
 """
 EXAMPLES = """
-- name: Have a new key
+- name: Create a new MUNGE key
   secret_exchange: {folder: /safe/place, names: [munge_key], state: begun}
 """
 RETURN = """
-new: {type: list, returned: always, description: Names of the secrets that became new, or whose old ones went.}
+new:
+  type: list
+  returned: always
+  description: Secrets that were replaced
+  or whose old value was removed.: None
 elsewhere: {type: list, returned: always, description: Names of the secrets that have no file.}
 """
 
@@ -41,12 +45,12 @@ ALPHABET = string.ascii_letters + string.digits
 
 
 def old(path: Path) -> Path:
-    """Return where the old secret is kept."""
+    """Return the path of the old secret."""
     return path.with_name(f"{path.name}.old")
 
 
 def begin(path: Path, *, check: bool) -> bool:
-    """The file holds a new secret, unless ``check``; return whether it did not before."""
+    """Replace the secret, unless ``check``; return whether this call starts the exchange."""
     if old(path).exists() and path.read_bytes() != old(path).read_bytes():
         return False
     if not check:
@@ -58,7 +62,7 @@ def begin(path: Path, *, check: bool) -> bool:
 
 
 def end(path: Path, *, check: bool) -> bool:
-    """The old secret is gone, unless ``check``; return whether it was not before."""
+    """Remove the old secret, unless ``check``; return whether there was one."""
     is_left = old(path).exists()
     if not check:
         old(path).unlink(missing_ok=True)
@@ -66,7 +70,7 @@ def end(path: Path, *, check: bool) -> bool:
 
 
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     module = AnsibleModule(
         supports_check_mode=True,
         argument_spec={
@@ -77,10 +81,10 @@ def main() -> None:
     )
     paths = [Path(module.params["folder"], name) for name in module.params["names"]]
     act = begin if module.params["state"] == "begun" else end
-    new = [path.name for path in paths if path.exists() and act(path, check=module.check_mode)]
-    module.exit_json(
-        changed=bool(new), new=new, elsewhere=[path.name for path in paths if not path.exists()]
-    )
+    existing = [path for path in paths if path.exists()]
+    new = [path.name for path in existing if act(path, check=module.check_mode)]
+    elsewhere = [path.name for path in paths if path not in existing]
+    module.exit_json(changed=bool(new), new=new, elsewhere=elsewhere)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template, as ``ansible.builtin.template`` renders it, without a copy of every variable that the
-host has.
-"""
+"""Renders a template as ``ansible.builtin.template`` does, without copying all variables."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ from ansible.plugins.lookup import LookupBase
 DOCUMENTATION = """
 name: rendered
 author: Gridstead contributors
-short_description: A template, without a copy of every variable
+short_description: Render a template without copying all variables
 description:
-  - Renders as P(ansible.builtin.template#lookup) does, which first copies each variable of the host in all its depth;
-    that takes longer than most templates.
+  - Renders as P(ansible.builtin.template#lookup) does, which first makes a deep copy of every
+    variable of the host. The copy takes longer than most templates.
 options:
   _terms: {description: Templates to render.}
 """
@@ -28,25 +26,26 @@ RETURN = """
 _raw:
   type: list
   elements: str
-  description: The texts.
+  description: The rendered texts.
 """
 
 
 class Uncopied(dict[str, Any]):
-    """Variables of which a deep copy is a shallow one: to render adds names, and changes nothing
-    that is there.
+    """Variables whose deep copy is a shallow copy.
+
+    Rendering only adds names, so the values do not change.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
-        """Return what the names are added to."""
+        """Return a shallow copy."""
         return dict(self)
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """Named as Ansible looks it up."""
+    """The lookup, under the name that Ansible looks up."""
 
     def run(self, terms: list[str], variables: dict[str, Any], **options: object) -> list[str]:
-        """Return the texts of the templates."""
+        """Return the rendered texts."""
         template = lookup_loader.get(
             "ansible.builtin.template", loader=self._loader, templar=self._templar
         )

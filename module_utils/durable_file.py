@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are whole at every moment, for modules that write them."""
+"""Atomic and durable writes of files, for modules."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 def write_whole(
     path: Path, content: bytes, *, mode: int = 0o600, owner: int = -1, group: int = -1
 ) -> None:
-    """The file has the content, the mode, and the owner and group if they are given; folders above
-    it are made.
+    """Replace a file's content, mode and, if given, owner and group. Creates parent folders.
 
-    Whoever reads it, also after the power failed, finds all that was in it before or all that is in
-    it now, and nobody who may not read it ever could. What is written stands beside it meanwhile,
-    as ``.NAME.new``: no program that reads the files of a folder by their suffix takes it for one
-    of its own.
+    A reader sees either the whole old file or the whole new file, also after a power failure, and
+    only users with access to the file can ever read its content. The content is first written to
+    ``.NAME.new`` in the same folder. Programs that read the files of a folder by
+    suffix ignore that name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action ``inventory_check``: fails with everything that is wrong with the inventory.
+"""Action ``inventory_check``: fails with all mistakes of the inventory.
 
-With ``exchanges_authority: true`` the authority may have ended, as the run exchanges it.
+With ``exchanges_authority: true`` an expired authority is accepted, because the run replaces it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inventory_check.machine import today
 
 
 class ActionModule(ActionBase):
-    """Compares the inventory with what the roles and services need."""
+    """Compares the inventory with the requirements of the roles and services."""
 
     _VALID_ARGS = frozenset({"exchanges_authority"})
     _requires_connection = False
@@ -35,13 +35,14 @@ class ActionModule(ActionBase):
             name: {**hostvars.raw_get(name), "hostvars": hostvars} for name in groups["all"]
         }
         exchanges = boolean(self._task.args.get("exchanges_authority", False))
-        problems = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
-        found = [str(one) for one in problems]
-        if found:
-            what = "1 mistake" if len(found) == 1 else f"{len(found)} mistakes"
-            lines = "\n".join(f"{number}. {line}" for number, line in enumerate(found, start=1))
-            return result | {
-                "failed": True,
-                "msg": f"The inventory has {what}; nothing was touched.\n{lines}",
-            }
-        return result | {"changed": False, "msg": f"{len(groups['all'])} hosts, nothing wrong"}
+        diagnostics = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
+        if diagnostics:
+            return result | {"failed": True, "msg": _message([str(each) for each in diagnostics])}
+        return result | {"changed": False, "msg": f"{len(groups['all'])} hosts, no mistakes"}
+
+
+def _message(mistakes: list[str]) -> str:
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    lines = [f"The inventory has {count}; no host was changed."]
+    lines += [f"{number}. {mistake}" for number, mistake in enumerate(mistakes, start=1)]
+    return "\n".join(lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's nodes by their states, as sinfo prints them."""
+"""Filters for the states of Slurm nodes, as sinfo prints them."""
 
 from __future__ import annotations
 
@@ -7,48 +7,53 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-STATE = re.compile("[a-z_]+")  # what else stands there, as in ``down*``, is a mark
+STATE = re.compile("[a-z_]+")  # other characters, as in ``down*``, are flags
 SILENT = ("down", "not_responding", "unknown")
 
 
 def node_states(lines: Iterable[str]) -> dict[str, str]:
-    """Return each node's state, from lines of ``node|state|...`` in which columns are as wide as sinfo likes.
+    """Return the state of each node.
 
-    A node stands there once for each of its partitions, with one state.
+    Args:
+        lines: Lines ``node|state|...`` of sinfo, with columns of any width. sinfo prints a node
+            once for each of its partitions, always with the same state.
     """
-    columns = ([column.strip() for column in line.split("|")] for line in lines)
-    return {name: state for name, state, *_ in columns}
+    states = {}
+    for line in lines:
+        name, state, *_ = line.split("|")
+        states[name.strip()] = state.strip()
+    return states
 
 
 def nodes_with_state(states: Mapping[str, str], *words: str) -> list[str]:
     """Return the nodes that have one of the states, sorted: ``mixed+drain*`` has ``drain``.
 
-    A state is a whole word: a node that is ``powered_down`` to save energy is not ``down``.
+    Only whole words match: a node that is ``powered_down`` to save energy is not ``down``.
     """
     return sorted(name for name, state in states.items() if set(words) & set(STATE.findall(state)))
 
 
-def loss_of_nodes(looked: Mapping[str, Any], before: Mapping[str, str]) -> str:
-    """Return which nodes answered before and do not now, in words; empty if all do.
+def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
+    """Return a clause that names the nodes which answered before and do not now; empty if all do.
 
-    A node that is no longer listed is lost, and where sinfo failed nothing is known of any: that is
-    a loss too.
+    A node that sinfo no longer lists counts as lost. If sinfo failed, the state of every node is
+    unknown, and the clause says so.
 
     Args:
-        looked: What came of the task that asked sinfo.
-        before: The nodes' states before.
+        result: The result of the task that ran sinfo.
+        before: The states of the nodes before.
     """
-    if looked.get("rc") != 0:
-        words = looked.get("stderr") or looked.get("msg") or "it says nothing"
-        return f'slurmctld does not answer ("{" ".join(words.split())}")'
-    unlisted = dict.fromkeys(before, "unknown")
-    after = unlisted | node_states(looked["stdout_lines"])
-    lost = sorted(set(nodes_with_state(after, *SILENT)) - set(nodes_with_state(before, *SILENT)))
+    if result.get("rc") != 0:
+        output = result.get("stderr") or result.get("msg") or "no output"
+        return f'slurmctld does not answer ("{" ".join(output.split())}")'
+    after = dict.fromkeys(before, "unknown") | node_states(result["stdout_lines"])
+    silent_before = set(nodes_with_state(before, *SILENT))
+    lost = [name for name in nodes_with_state(after, *SILENT) if name not in silent_before]
     return f"{', '.join(lost)} stopped answering" if lost else ""
 
 
 class FilterModule:
-    """Ansible's way to find the filters of this file."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

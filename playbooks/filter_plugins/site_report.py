@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verification of a site found, gathered from what its hosts know after the roles' entry
-points ``verify``.
+"""Filters for the report of verify.yml.
+
+They read the results that the entry points ``verify`` of the roles registered on each host.
 """
 
 from __future__ import annotations
@@ -14,83 +15,84 @@ OPERATOR = "operator"
 
 
 def looks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a role's verification looked at; one that tells no looks, or broke off, is one
-    look itself.
+    """Return the checks of a role.
+
+    A role whose result has no ``looks``, or that stopped early, counts as one check.
     """
     if "looks" in result:
         return list(result["looks"])
     what = f"what role {role} verifies"
-    return (
-        [wrong(what, str(result.get("msg", "")))]
-        if result.get("failed")
-        else [{"what": what, "ok": True}]
-    )
+    if result.get("failed"):
+        return [wrong(what, str(result.get("msg", "")))]
+    return [{"what": what, "ok": True}]
 
 
 def wrong(what: str, seen: str) -> dict[str, Any]:
-    """Return a look of ours that found something wrong."""
+    """Return a failed check."""
     return {"what": what, "ok": False, "seen": seen, "who": OPERATOR, "hint": ""}
 
 
 def roles_of(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return a host's looks by role, sorted by role; none for a role that was not asked.
+    """Return the checks of a host by role, sorted by role; skipped roles are left out.
 
-    A host that could not be reached has one look beside those, under ``host``.
+    A host that could not be reached has one more check, under ``host``.
     """
-    names = sorted(match["role"] for match in map(RESULT.fullmatch, variables) if match)
-    results = {name: variables[f"__{name}_verify_result"] for name in names}
-    told = next(
-        (str(result["msg"]) for result in results.values() if result.get("unreachable")), ""
-    )
-    looks = {
-        name: looks_of(name, result)
-        for name, result in results.items()
-        if not (result.get("skipped") or result.get("unreachable"))
-    }
-    return looks | ({"host": [wrong("it is reached", told)]} if told else {})
+    matches = filter(None, map(RESULT.fullmatch, variables))
+    names = {match["role"]: match[0] for match in matches}
+    checks, unreachable = {}, ""
+    for role in sorted(names):
+        result = variables[names[role]]
+        if result.get("unreachable"):
+            unreachable = unreachable or str(result["msg"])
+        elif not result.get("skipped"):
+            checks[role] = looks_of(role, result)
+    if unreachable:
+        checks["host"] = [wrong("it is reached", unreachable)]
+    return checks
 
 
 def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what was looked at on each host that was asked, and apart from it all that is wrong.
+    """Return the checks of each host, and separately the checks that failed.
 
     Args:
-        hostvars: Ansible's. A host was asked if it knows ``__site_asked``.
+        hostvars: Ansible's variable of this name. Only hosts with ``__site_asked`` are included.
 
     Returns:
-        ``hosts``: looks by host and role. ``findings``: the looks that found something wrong, each
-        with its host and role, in the order of the hosts. ``looked_at``: how many looks there were.
+        ``hosts``: checks by host and role. ``findings``: the checks that failed, each with its host
+        and role, in the order of the hosts. ``looked_at``: the number of checks.
     """
-    asked = [name for name in hostvars if hostvars[name].get("__site_asked")]
-    hosts = {name: roles_of(hostvars[name]) for name in asked}
-    looks = [
-        {"host": host, "role": role, **look}
-        for host, roles in hosts.items()
-        for role, found in roles.items()
-        for look in found
-    ]
-    findings = [
-        {key: value for key, value in look.items() if key != "ok"}
-        for look in looks
-        if not look["ok"]
-    ]
-    return {"looked_at": len(looks), "findings": findings, "hosts": hosts}
+    hosts = {}
+    for name in hostvars:
+        if hostvars[name].get("__site_asked"):
+            hosts[name] = roles_of(hostvars[name])
+    findings, count = [], 0
+    for host, roles in hosts.items():
+        for role, checks in roles.items():
+            count += len(checks)
+            findings += [_finding(host, role, check) for check in checks if not check["ok"]]
+    return {"looked_at": count, "findings": findings, "hosts": hosts}
+
+
+def _finding(host: str, role: str, check: Mapping[str, Any]) -> dict[str, Any]:
+    finding = {"host": host, "role": role, **check}
+    del finding["ok"]
+    return finding
 
 
 def site_findings(report: Mapping[str, Any]) -> str:
-    """Return a report's findings as lines for people; empty without any."""
-    lines = (
-        [f"{len(report['findings'])} of {report['looked_at']} things are wrong:"]
-        if report["findings"]
-        else []
-    )
-    for one in report["findings"]:
-        lines.append(f"{one['host']}, {one['role']}: {one['what']}: {one['seen']}")
-        lines.append(f"  {one['who']} must act. {one['hint']}".rstrip())
+    """Return the failed checks of a report as text; empty if none failed."""
+    findings = report["findings"]
+    if not findings:
+        return ""
+    lines = [f"{len(findings)} of {report['looked_at']} checks failed:"]
+    for finding in findings:
+        lines.append("{host}, {role}: {what}: {seen}".format_map(finding))
+        lines.append("  {who} must act. {hint}".format_map(finding).rstrip())
     return "\n".join(lines)
 
 
 class FilterModule:
-    """Ansible's way to find the filters of this file."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an upgrade of Slurm would do to a cluster, and why it cannot, from what module slurm_release
-says of its hosts.
+"""Filters for upgrade.yml: the changes of an upgrade of Slurm, and the reasons against it.
 
-Slurm's rules: slurmdbd may be newer than slurmctld and that newer than slurmd and the commands,
-never the other way round, and none speaks with one of a series too far away. A series is a year and
-a month, ``24.11``; two come a year.
+They read the results of module slurm_release.
+
+Slurm's rules: slurmdbd may be newer than slurmctld, and slurmctld may be newer than slurmd and the
+commands; the reverse is not allowed. Two components also cannot communicate if their series are too
+far apart. A series is a year and a month, for example ``24.11``. Slurm releases two series a year.
 """
 
 from __future__ import annotations
@@ -14,22 +15,17 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-STAGES = (
-    "accounting",
-    "controller",
-    "backup_controller",
-    "compute",
-    "login",
-)  # the order of the upgrade
+# The order of the upgrade.
+STAGES = ("accounting", "controller", "backup_controller", "compute", "login")
 DAEMONS = {
     "accounting": "slurmdbd",
     "controller": "slurmctld",
-    "backup_controller": "the second slurmctld",
+    "backup_controller": "the backup slurmctld",
     "compute": "slurmd",
     "login": "the commands",
 }
-ASKED = ("accounting", "controller")  # whom all later ones ask
-SAME = ("controller", "backup_controller")  # who read each other's state
+ASKED = ("accounting", "controller")  # all later stages send requests to these
+SAME = ("controller", "backup_controller")  # they read each other's state files
 SERIES_MAX = 2
 MONTH_OF_SECOND_SERIES = 9
 UPSTREAM = re.compile(r"(?:\d+:)?(\d+)\.(\d+)\.(\d+)")
@@ -39,10 +35,14 @@ Cluster = Mapping[str, Iterable[str]]
 
 
 def upstream(version: str) -> tuple[int, int, int]:
-    """Return year, month and number of a release: ``24.11.5-4+deb13u1`` is (24, 11, 5)."""
+    """Return year, month and number of a release: ``24.11.5-4+deb13u1`` is (24, 11, 5).
+
+    Raises:
+        ValueError: If the text is not a version of Slurm.
+    """
     match = UPSTREAM.match(version)
     if match is None:
-        message = f"{version!r} is no version of Slurm"
+        message = f"{version!r} is not a version of Slurm"
         raise ValueError(message)
     year, month, number = map(int, match.groups())
     return year, month, number
@@ -54,125 +54,139 @@ def series(version: str) -> str:
 
 
 def place(version: str) -> int:
-    """Return the place of a version's series among all: neighbours differ by one."""
+    """Return the number of a version's series; consecutive series differ by one."""
     year, month, _ = upstream(version)
-    return 2 * year + (month >= MONTH_OF_SECOND_SERIES)
+    return 2 * year + (1 if month >= MONTH_OF_SECOND_SERIES else 0)
 
 
-def upgrade_told(releases: Releases) -> list[str]:
-    """Return what is newer, a line for each package and step, with its hosts. Sorted; empty if
-    nothing is.
-    """
+def upgrade_changes(releases: Releases) -> list[str]:
+    """Return one line for each change that the upgrade makes, with its hosts; sorted."""
     steps: dict[str, list[str]] = {}
     for host, release in releases.items():
         for package in release.get("newer", []):
-            was = package["from"] or "nothing"
-            steps.setdefault(f"{package['name']} {was} -> {package['to']}", []).append(host)
-        for key, what in (
-            ("unfinished", "is not configured"),
-            ("stale", "runs a program that was replaced"),
-        ):
-            for name in release.get(key, []):
-                steps.setdefault(f"{name} {what}", []).append(host)
+            before = package["from"] or "nothing"
+            steps.setdefault(f"{package['name']} {before} -> {package['to']}", []).append(host)
+        for name in release.get("unfinished", []):
+            steps.setdefault(f"{name} is not configured", []).append(host)
+        for name in release.get("stale", []):
+            steps.setdefault(f"{name} runs a program that was replaced", []).append(host)
     return [f"{step}: {', '.join(sorted(hosts))}" for step, hosts in sorted(steps.items())]
 
 
 def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]:
-    """Return the hosts of each stage on which there is something to do.
+    """Return the hosts that each stage must upgrade.
 
-    A host with several components has its turn once, with the first of them: they share one set of
-    packages.
+    A host with several components is upgraded once, with the first of them, because its components
+    share one set of packages.
     """
-    left = {
-        host
-        for host, one in releases.items()
-        if any(one.get(key) for key in ("newer", "unfinished", "stale"))
-    }
+    remaining = {host for host, release in releases.items() if _needs_upgrade(release)}
     stages = {}
     for stage in STAGES:
-        stages[stage] = [host for host in cluster[stage] if host in left]
-        left -= set(stages[stage])
+        stages[stage] = [host for host in cluster[stage] if host in remaining]
+        remaining -= set(stages[stage])
     return stages
 
 
+def _needs_upgrade(release: Mapping[str, Any]) -> bool:
+    return any(release.get(key) for key in ("newer", "unfinished", "stale"))
+
+
 def changes_series(release: Mapping[str, Any]) -> bool:
-    """Return whether a host would get another series of Slurm."""
+    """Return whether the upgrade gives the host another series of Slurm."""
     return bool(series(release["version"]) != series(release["target"]))
 
 
 def upgrade_refusals(releases: Releases, cluster: Cluster) -> list[str]:
-    """Return each reason why the upgrade cannot begin; empty if it can.
+    """Return each reason why the upgrade cannot start; empty if it can.
 
     Args:
-        releases: What module slurm_release says, by host. One that did not answer has no version.
-        cluster: The hosts that take part, by stage.
+        releases: Result of module slurm_release by host. A host that did not answer has no version.
+        cluster: The hosts to upgrade, by stage.
     """
     hosts = dict.fromkeys(host for stage in STAGES for host in cluster[stage])
-    silent = [host for host in hosts if not releases.get(host, {}).get("version")]
-    found = [f"{host} {why(releases.get(host, {}))}" for host in silent]
-    known = {host: releases[host] for host in hosts if host not in silent}
+    reasons, known = [], {}
+    for host in hosts:
+        release = releases.get(host, {})
+        if release.get("version"):
+            known[host] = release
+        else:
+            reasons.append(f"{host} {why(release)}")
     for host, release in known.items():
-        found += alone(host, release)
+        reasons += alone(host, release)
     targets = {stage: by_target(known, cluster[stage]) for stage in STAGES}
     for upper, lower in combinations(STAGES, 2):
         if upper in ASKED:
-            found += together(upper, targets[upper], lower, targets[lower])
-    return found
+            reasons += together(upper, targets[upper], lower, targets[lower])
+    return reasons
 
 
 def by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
-    """Return the hosts that would have each version, as words."""
-    found: dict[str, list[str]] = {}
+    """Return for each target version the hosts that get it, joined by commas."""
+    by_version: dict[str, list[str]] = {}
     for host in hosts:
         if host in releases:
-            found.setdefault(releases[host]["target"], []).append(host)
-    return {version: ", ".join(names) for version, names in found.items()}
+            by_version.setdefault(releases[host]["target"], []).append(host)
+    return {version: ", ".join(names) for version, names in by_version.items()}
 
 
 def why(release: Mapping[str, Any]) -> str:
-    """Return why nothing is known of a host."""
+    """Return why the version of a host is not known."""
     if release.get("unreachable") or "problem" not in release:
-        return "does not answer; -e without=HOST leaves out a compute or login host"
+        return "does not answer; use -e without=HOST to skip a compute or login host"
     return "has no package of Slurm from Debian"
 
 
 def alone(host: str, release: Mapping[str, Any]) -> list[str]:
-    """Return why a host cannot be upgraded, whatever the others have."""
-    found = []
+    """Return the reasons against an upgrade that concern only this host."""
+    reasons = []
     if release["problem"]:
-        found.append(f"{host}: apt says: {' '.join(release['problem'].split())}")
+        reasons.append(f"{host}: apt says: {' '.join(release['problem'].split())}")
     if release["removed"]:
-        found.append(f"{host}: apt would remove {', '.join(release['removed'])}")
+        reasons.append(f"{host}: apt would remove {', '.join(release['removed'])}")
     version, target = release["version"], release["target"]
     if upstream(target) < upstream(version):
-        found.append(f"{host}: Slurm would go back from {version} to {target}")
+        reasons.append(f"{host}: Slurm would go back from {version} to {target}")
     if place(target) - place(version) > SERIES_MAX:
         steps = f"from {series(version)} to {series(target)} are more than {SERIES_MAX} series"
-        found.append(f"{host}: {steps}; go by one between them")
-    return found
+        reasons.append(f"{host}: {steps}; upgrade to a series between them first")
+    return reasons
 
 
 def together(
     upper: str, above: Mapping[str, str], lower: str, below: Mapping[str, str]
 ) -> list[str]:
-    """Return which hosts of a stage would not work with those of an earlier one. Hosts are by
-    version.
+    """Return why the hosts of a stage would not work with those of an earlier stage.
+
+    Args:
+        upper: The earlier stage.
+        above: The hosts of the earlier stage by target version.
+        lower: The later stage.
+        below: The hosts of the later stage by target version.
     """
-    found = []
+    reasons = []
     for version, hosts in below.items():
         for over, others in above.items():
-            pair = f"{DAEMONS[lower]} {version} on {hosts} would be {{}} than {DAEMONS[upper]} {over} on {others}"
-            if upstream(version) > upstream(over):
-                found.append(pair.format("newer"))
-            elif (upper, lower) == SAME and upstream(version) < upstream(over):
-                found.append(pair.format("older"))
-            elif place(over) - place(version) > SERIES_MAX:
-                found.append(pair.format(f"more than {SERIES_MAX} series older"))
-    return found
+            relation = _conflict(version, over, same=(upper, lower) == SAME)
+            if relation:
+                reasons.append(
+                    f"{DAEMONS[lower]} {version} on {hosts} would be {relation} than"
+                    f" {DAEMONS[upper]} {over} on {others}"
+                )
+    return reasons
+
+
+def _conflict(version: str, over: str, *, same: bool) -> str:
+    if upstream(version) > upstream(over):
+        return "newer"
+    if same and upstream(version) < upstream(over):
+        return "older"
+    if place(over) - place(version) > SERIES_MAX:
+        return f"more than {SERIES_MAX} series older"
+    return ""
 
 
 class FilterModule:
-    """Ansible's way to find the filters of this file."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""
@@ -180,5 +194,5 @@ class FilterModule:
             "changes_series": changes_series,
             "upgrade_refusals": upgrade_refusals,
             "upgrade_stages": upgrade_stages,
-            "upgrade_told": upgrade_told,
+            "upgrade_changes": upgrade_changes,
         }

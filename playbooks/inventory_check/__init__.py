@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is wrong with an inventory, at once. Reaches no host and changes nothing."""
+"""Finds all mistakes of an inventory. Connects to no host and changes nothing."""

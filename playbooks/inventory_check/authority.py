@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site's authority on this machine, whoever made it: whether it can sign, and how long."""
+"""Checks whether the site's certificate authority on this machine can sign and has not expired.
+
+The authority may also be one that the site brings itself.
+"""
 
 from __future__ import annotations
 
@@ -14,48 +17,46 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from inventory_check.problem import MACHINE, Problem
-from inventory_check.site import Host, Site
+from inventory_check.diagnostic import MACHINE, Diagnostic
+from inventory_check.inventory import Host, Inventory
 
 Fault = tuple[Path, str, str]
 
 
-def authority(site: Site, now: datetime, *, exchanged: bool) -> Iterator[Problem]:
-    """Find times of certificates that contradict each other, and an authority that cannot sign or
-    has ended.
+def authority(inventory: Inventory, now: datetime, *, exchanged: bool) -> Iterator[Diagnostic]:
+    """Find contradictory validity periods, and an authority that cannot sign or has expired.
 
     Args:
-        site: The inventory.
+        inventory: The inventory.
         now: The time.
-        exchanged: Whether the run exchanges the authority, which may have ended then.
+        exchanged: Whether the run replaces the authority. It may then have expired.
     """
-    host = site.first()
-    yield from _times(host)
+    host = inventory.first()
+    yield from _periods(host)
     folder = host.value("pki_authority_dir")
     if isinstance(folder, str) and folder.startswith("/"):
-        # The secrets are looked at through links.
+        # The check sees the secrets through links.
+        real = Path(folder).resolve()
         until = now + timedelta(days=host.number("pki_renew_before_days") or 0)
-        for where, found, allowed in faults(
-            Path(folder).resolve(), now, until, exchanged=exchanged
-        ):
-            yield Problem(where=str(where), found=found, allowed=allowed, acts=MACHINE)
+        for where, fault, allowed in faults(real, now, until, exchanged=exchanged):
+            yield Diagnostic(where=str(where), seen=fault, allowed=allowed, acts=MACHINE)
 
 
-def _times(host: Host) -> Iterator[Problem]:
+def _periods(host: Host) -> Iterator[Diagnostic]:
     valid, own = host.number("pki_valid_days"), host.number("pki_authority_valid_days")
     renew = host.number("pki_renew_before_days")
     if valid and own and valid > own:
-        yield Problem(
+        yield Diagnostic(
             where="pki_valid_days",
-            found=f"{valid}, and the authority's own certificate ends after pki_authority_valid_days, {own}",
+            seen=f"{valid}, but the authority expires after pki_authority_valid_days, {own}",
             allowed="no certificate outlives its authority",
             about=frozenset({"pki_valid_days"}),
         )
     if valid and renew and renew >= valid:
-        yield Problem(
+        yield Diagnostic(
             where="pki_renew_before_days",
-            found=f"{renew}, and a certificate is valid for pki_valid_days, {valid}",
-            allowed="less than that, or every run renews everything",
+            seen=f"{renew}, but a certificate is valid for pki_valid_days, {valid}",
+            allowed="less than pki_valid_days, otherwise every run renews every certificate",
             about=frozenset({"pki_renew_before_days"}),
         )
 
@@ -63,33 +64,38 @@ def _times(host: Host) -> Iterator[Problem]:
 def faults(
     folder: Path, now: datetime, until: datetime, *, exchanged: bool = False
 ) -> Iterator[Fault]:
-    """Find what is wrong with the authority in a folder and with the next one beside it: one thing
-    of each at most.
+    """Find what is wrong with the current and the next authority, at most one fault each.
 
     Args:
-        folder: Where they are, if there are any.
+        folder: The folder of the authorities, if there are any.
         now: The time.
-        until: The next one must be valid until then. The one that signs may end before, which
-            verify.yml tells of; refused for that, no run could exchange it.
-        exchanged: Whether it is about to be exchanged, so that it may have ended.
+        until: The next authority must be valid until then. The current authority may expire
+            earlier, which verify.yml reports; if the check refused it, no run could replace it.
+        exchanged: Whether the run replaces the current authority. It may then have expired.
 
     Yields:
-        The file, what is wrong with it, and what may be there.
+        The file, what is wrong with it, and what is allowed.
     """
-    following = (folder / "next.crt", folder / "next.key", until)
-    pairs = [(folder / "ca.crt", folder / "ca.key", None if exchanged else now), following]
-    if (
+    is_interrupted = (
         (folder / "old.crt").is_file()
         and (folder / "next.crt").is_file()
         and not (folder / "next.key").is_file()
-    ):
-        # change-authority.sh was cut: the next key is in its place already, its certificate comes
+    )
+    if is_interrupted:
+        # change-authority.sh was interrupted: it has moved the next key, and moves the certificate
         # last.
         pairs = [(folder / "next.crt", folder / "ca.key", until)]
+    else:
+        current_until = None if exchanged else now
+        pairs = [
+            (folder / "ca.crt", folder / "ca.key", current_until),
+            (folder / "next.crt", folder / "next.key", until),
+        ]
     for certificate, key, end in pairs:
         if certificate.is_file():
-            found = next(_faults(certificate, key, now, end), None)
-            yield from [found] if found else []
+            first_fault = next(_faults(certificate, key, now, end), None)
+            if first_fault:
+                yield first_fault
 
 
 def _faults(certificate: Path, key: Path, now: datetime, until: datetime | None) -> Iterator[Fault]:
@@ -99,38 +105,32 @@ def _faults(certificate: Path, key: Path, now: datetime, until: datetime | None)
         yield certificate, f"no certificate: {error}", "PEM"
         return
     yield from _key_faults(chain[0], certificate, key)
-    yield from _rights(chain[0], certificate)
-    yield from _dates(chain, certificate, now, until)
-    yield from _signatures(chain, certificate)
+    yield from _usage_faults(chain[0], certificate)
+    yield from _validity_faults(chain, certificate, now, until)
+    yield from _signature_faults(chain, certificate)
 
 
 def _key_faults(own: x509.Certificate, certificate: Path, key: Path) -> Iterator[Fault]:
     if not key.is_file():
-        yield key, f"missing, and {certificate.name} is there", "the key of that certificate"
+        yield key, f"missing, but {certificate.name} exists", "the key of that certificate"
         return
     try:
         private = load_pem_private_key(key.read_bytes(), password=None)
     except TypeError:
-        yield (
-            key,
-            "it is encrypted",
-            "a key without a passphrase, as every run signs with it: openssl pkey -in OLD -out NEW",
-        )
+        allowed = "a key without a passphrase, since every run signs: openssl pkey -in OLD -out NEW"
+        yield key, "it is encrypted", allowed
         return
     except (ValueError, UnsupportedAlgorithm) as error:
         yield key, f"no private key: {error}", "PEM"
         return
     if not isinstance(private, RSAPrivateKey | EllipticCurvePrivateKey):
-        yield key, "neither an RSA nor an EC key", "one of these, which all services know"
+        yield key, "neither an RSA nor an EC key", "one of these, which all services support"
     if private.public_key() != own.public_key():
-        yield (
-            key,
-            f"it is not the key of {certificate.name}",
-            f"the key that {certificate.name}'s first certificate is for",
-        )
+        allowed = f"the key of the first certificate in {certificate.name}"
+        yield key, f"it is not the key of {certificate.name}", allowed
 
 
-def _rights(own: x509.Certificate, file: Path) -> Iterator[Fault]:
+def _usage_faults(own: x509.Certificate, file: Path) -> Iterator[Fault]:
     extensions = own.extensions
     try:
         is_authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
@@ -139,42 +139,49 @@ def _rights(own: x509.Certificate, file: Path) -> Iterator[Fault]:
     try:
         may_sign = extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
     except x509.ExtensionNotFound:
-        may_sign = True  # nothing says for what it is not
+        may_sign = True  # without the extension every usage is allowed
     if not (is_authority and may_sign):
-        allowed = "an authority's certificate: basic constraint CA:TRUE, and keyCertSign if it names key usages"
+        allowed = (
+            "an authority's certificate: basic constraint CA:TRUE, and keyCertSign if it has key"
+            " usages"
+        )
         yield file, "it may not sign certificates", allowed
 
 
-def _dates(
+def _validity_faults(
     chain: list[x509.Certificate], file: Path, now: datetime, until: datetime | None
 ) -> Iterator[Fault]:
-    ends, begins = (
-        min(one.not_valid_after_utc for one in chain),
-        max(one.not_valid_before_utc for one in chain),
-    )
+    ends = min(certificate.not_valid_after_utc for certificate in chain)
+    begins = max(certificate.not_valid_before_utc for certificate in chain)
     if begins > now:
-        yield (
-            file,
-            f"it is valid from {begins:%Y-%m-%d} on",
-            "one that is valid now; look at this machine's clock",
-        )
+        allowed = "a certificate that is valid now; check the clock of this machine"
+        yield file, f"it is valid from {begins:%Y-%m-%d} on", allowed
     if until and ends < now:
-        allowed = "one that has not; playbooks/authority.yml exchanges it, docs/howto/secrets.md tells how"
-        yield file, f"the authority ended on {ends:%Y-%m-%d}", allowed
+        allowed = (
+            "an authority that has not expired; playbooks/authority.yml replaces it,"
+            " docs/howto/secrets.md explains how"
+        )
+        yield file, f"the authority expired on {ends:%Y-%m-%d}", allowed
     elif until and ends < until:
-        found = f"the authority ends on {ends:%Y-%m-%d}, and pki_renew_before_days asks for {until:%Y-%m-%d}"
-        yield file, found, "one that is worth the exchange"
+        fault = (
+            f"the authority expires on {ends:%Y-%m-%d}, but pki_renew_before_days requires"
+            f" {until:%Y-%m-%d}"
+        )
+        yield file, fault, "an authority that expires later than the renewal of its certificates"
 
 
-def _signatures(chain: list[x509.Certificate], file: Path) -> Iterator[Fault]:
+def _signature_faults(chain: list[x509.Certificate], file: Path) -> Iterator[Fault]:
     for number, (lower, upper) in enumerate(pairwise(chain), start=1):
         if not _signed(lower, upper):
-            allowed = "first the authority's own certificate, then who signed it, and so on up to the root"
+            allowed = (
+                "first the authority's own certificate, then the certificate that signed it, and"
+                " so on up to the root"
+            )
             yield file, f"number {number + 1} did not sign number {number}", allowed
     if not _signed(chain[-1], chain[-1]):
         issuer = chain[-1].issuer.rfc4514_string()
-        allowed = "also those above it, up to the root, or programs on the hosts do not believe it"
-        yield file, f'"{issuer}", which signed the last certificate, is not there', allowed
+        allowed = "all certificates up to the root, otherwise programs on the hosts do not trust it"
+        yield file, f'"{issuer}", which signed the last certificate, is missing', allowed
 
 
 def _signed(lower: x509.Certificate, upper: x509.Certificate) -> bool:

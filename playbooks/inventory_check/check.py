@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole check, in its order: what is wrong is told once, and not again by what follows from it."""
+"""Runs all checks in order.
+
+A mistake is reported once, and errors that only follow from it are not reported.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ from inventory_check import (
     settings,
     vaulted,
 )
-from inventory_check.problem import Problem
-from inventory_check.site import Host, Site
+from inventory_check.diagnostic import Diagnostic
+from inventory_check.inventory import Host, Inventory
 
 
 def check(
@@ -36,80 +39,89 @@ def check(
     now: datetime,
     *,
     exchanges_authority: bool = False,
-) -> list[Problem]:
-    """Return all that is wrong with an inventory; nothing if it is good.
+) -> list[Diagnostic]:
+    """Return all mistakes of an inventory; empty if it is correct.
 
     Args:
         groups: Hosts by group, as Ansible's ``groups``.
-        variables: The variables of each host as they are written, ``hostvars`` among them.
-        loader: What reads the files of templates.
+        variables: The variables of each host as they are written, including ``hostvars``.
+        loader: The loader that reads files for templates.
         now: The time.
-        exchanges_authority: Whether the run exchanges the authority, which may have ended then.
+        exchanges_authority: Whether the run replaces the authority. It may then have expired.
     """
-    wanted = roles.of_site(loader)
-    defaults = {name: value for role in wanted for name, value in role.defaults.items()}
-    options = {name: option for role in wanted for name, option in role.options.items()}
+    used_roles = roles.of_site(loader)
+    defaults, options = {}, {}
+    for role in used_roles:
+        defaults |= role.defaults
+        options |= role.options
+    hosts = {}
+    for name in groups["all"]:
+        hosts[name] = Host(name, {**defaults, **variables[name]}, loader, options)
+    first = next(iter(hosts.values()), None)
+    secrets_dir = first.value("gridstead_secrets_dir") if first else None
+    inventory = Inventory(groups, hosts, secrets_dir)
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
-        hosts = {
-            name: Host(name, {**defaults, **variables[name]}, loader, options)
-            for name in groups["all"]
-        }
-        site = Site(
-            groups,
-            hosts,
-            next((host.value("gridstead_secrets_dir") for host in hosts.values()), None),
-        )
-        return _problems(
-            _apart(site, Path(folder)), wanted, now, exchanges_authority=exchanges_authority
-        )
+        isolated = _isolated(inventory, Path(folder))
+        return _diagnostics(isolated, used_roles, now, exchanges_authority=exchanges_authority)
 
 
-def _apart(site: Site, folder: Path) -> Site:
-    """Return the site with its secrets in a folder: those it has, by links, and later those that it
-    lacks.
+def _isolated(inventory: Inventory, folder: Path) -> Inventory:
+    """Return the inventory with its secrets in a temporary folder.
+
+    The folder has links to the existing secrets. Secrets that templates create go into the folder.
     """
-    own = Path(str(site.secrets_dir))
-    for secret in own.iterdir() if own.is_absolute() and own.is_dir() else []:
-        (folder / secret.name).symlink_to(secret)
-    hosts = {
-        name: grid.with_unborn_contract(
-            host.with_variables({"gridstead_secrets_dir": str(folder)}), site
+    own = Path(str(inventory.secrets_dir))
+    if own.is_absolute() and own.is_dir():
+        for secret in own.iterdir():
+            (folder / secret.name).symlink_to(secret)
+    hosts = {}
+    for name, host in inventory.hosts.items():
+        isolated = host.with_variables({"gridstead_secrets_dir": str(folder)})
+        hosts[name] = grid.with_unborn_contract(isolated, inventory)
+    return Inventory(inventory.groups, hosts, inventory.secrets_dir)
+
+
+def _diagnostics(
+    inventory: Inventory, used_roles: list[roles.Role], now: datetime, *, exchanges_authority: bool
+) -> list[Diagnostic]:
+    if not inventory.hosts:
+        missing = Diagnostic(
+            where="the inventory", seen="no hosts", allowed="see inventory/README.md"
         )
-        for name, host in site.hosts.items()
-    }
-    return Site(site.groups, hosts, site.secrets_dir)
-
-
-def _problems(
-    site: Site, wanted: list[roles.Role], now: datetime, *, exchanges_authority: bool
-) -> list[Problem]:
-    if not site.hosts:
-        return [Problem(where="the inventory", found="no hosts", allowed="see inventory/README.md")]
-    found = [*layout.wiring(site)]
-    if found:
-        return found
-    found += [
-        *layout.groups(site),
-        *layout.memberships(site),
-        *layout.names(site),
-        *layout.addresses(site),
+        return [missing]
+    diagnostics = [*layout.wiring(inventory)]
+    if diagnostics:
+        return diagnostics
+    diagnostics += [
+        *layout.groups(inventory),
+        *layout.memberships(inventory),
+        *layout.names(inventory),
+        *layout.addresses(inventory),
     ]
-    found += [
-        *cluster.nodes(site),
-        *keys.files(site),
-        *cluster.state(site),
-        *cluster.devices(site),
-        *cluster.partitions(site),
-        *cluster.accounts(site),
-        *limits.limits(site),
+    diagnostics += [
+        *cluster.nodes(inventory),
+        *keys.files(inventory),
+        *cluster.state(inventory),
+        *cluster.devices(inventory),
+        *cluster.partitions(inventory),
+        *cluster.accounts(inventory),
+        *limits.limits(inventory),
     ]
-    found += [*grid.grid(site), *grid.trust(site, now), *grid.local_chain(site)]
-    found += [*machine.secrets(site), *machine.among_hosts(site), *example.values(site)]
-    found += authority.authority(site, now, exchanged=exchanges_authority)
-    found += vaulted.secrets(site, wanted[0].wiring)
-    found += roles.variables(site, wanted)
-    reported = frozenset[str]().union(*(one.about for one in found))
-    found += flows.flows(site, reported)
-    read = settings.read(site, reported)
-    found += [*read.problems, *settings.ports(site, read)]
-    return found + list(roles.demands(site, wanted, reported))
+    diagnostics += [
+        *grid.grid(inventory),
+        *grid.trust(inventory, now),
+        *grid.local_chain(inventory),
+    ]
+    diagnostics += [
+        *machine.secrets(inventory),
+        *machine.among_hosts(inventory),
+        *example.values(inventory),
+    ]
+    diagnostics += authority.authority(inventory, now, exchanged=exchanges_authority)
+    diagnostics += vaulted.secrets(inventory, used_roles[0].wiring)
+    diagnostics += roles.variables(inventory, used_roles)
+    reported = frozenset[str]().union(*(each.about for each in diagnostics))
+    diagnostics += flows.flows(inventory, reported)
+    read = settings.read(inventory, reported)
+    diagnostics += [*read.diagnostics, *settings.ports(inventory, read)]
+    return diagnostics + list(roles.demands(inventory, used_roles, reported))

@@ -1,240 +1,244 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Slurm is told of nodes, their devices and partitions, and which accounts are wallets'."""
+"""Checks Slurm's nodes, devices and partitions, and the range of uids for wallets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 from inventory_check import keys
-from inventory_check.problem import Problem
-from inventory_check.site import Host, Site, whole
+from inventory_check.diagnostic import Diagnostic
+from inventory_check.inventory import Host, Inventory, whole
 
-OWN_DISK = "/var/lib/slurm/slurmctld"  # where Debian's slurmctld keeps its state
-FIRST_FREE_ID = 65536  # below are the system's own
+OWN_DISK = "/var/lib/slurm/slurmctld"  # the default StateSaveLocation of Debian's slurmctld
+FIRST_FREE_ID = 65536  # the system reserves lower ids
 
 _RANGE = re.compile(r"\[([0-9,-]+)\]")
 _GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)
+_REQUIRED = (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi"))
 
 
-def nodes(site: Site) -> Iterator[Problem]:
-    """Find compute hosts that do not say what they have, or say it in words that Slurm does not
-    know.
-    """
-    for host in site.members("slurm_compute"):
-        said = host.value("slurm_node")
-        where, about = f"host {host.name}, slurm_node", frozenset({"slurm_node", "slurm_nodes"})
-        if not isinstance(said, Mapping):
-            found = "missing" if said is None else f"{said!r}"
-            yield Problem(
+def nodes(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find compute hosts whose ``slurm_node`` is missing, incomplete or unknown to Slurm."""
+    for host in inventory.members("slurm_compute"):
+        node = host.value("slurm_node")
+        where = f"host {host.name}, slurm_node"
+        about = frozenset({"slurm_node", "slurm_nodes"})
+        if not isinstance(node, Mapping):
+            yield Diagnostic(
                 where=where,
-                found=found,
+                seen="missing" if node is None else f"{node!r}",
                 allowed="a table with CPUs and RealMemory (MB)",
                 about=about,
             )
             continue
-        for key, unit, told_by in (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi")):
-            if (whole(said.get(key)) or 0) <= 0:
-                yield Problem(
+        for key, unit, command in _REQUIRED:
+            if (whole(node.get(key)) or 0) <= 0:
+                yield Diagnostic(
                     where=f"{where}.{key}",
-                    found=f'"{said[key]}"' if key in said else "missing",
-                    allowed=f"a whole number{unit} above 0, as {told_by} tells on the host, later slurmd -C",
+                    seen=f'"{node[key]}"' if key in node else "missing",
+                    allowed=f"an integer{unit} above 0, as {command} prints it on the host,"
+                    " later slurmd -C",
                     about=about,
                 )
-        yield from keys.unknown(where, said, keys.NODE)
-        yield from _cores(where, said)
+        yield from keys.unknown(where, node, keys.NODE)
+        yield from _cores(where, node)
 
 
-def _cores(where: str, said: Mapping[str, Any]) -> Iterator[Problem]:
-    shape = [whole(said.get(key)) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
-    cpus = whole(said.get("CPUs"))
+def _cores(where: str, node: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    shape = [whole(node.get(key)) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
+    cpus = whole(node.get("CPUs"))
     if cpus and all(shape):
         sockets, cores, threads = shape
         if cpus not in {sockets * cores, sockets * cores * threads}:
-            yield Problem(
+            yield Diagnostic(
                 where=f"{where}.CPUs",
-                found=f"{cpus} with {sockets} sockets of {cores} cores of {threads} threads",
-                allowed=f"{sockets * cores * threads}, or {sockets * cores} for one CPU each core",
+                seen=f"{cpus} with {sockets} sockets of {cores} cores of {threads} threads",
+                allowed=f"{sockets * cores * threads}, or {sockets * cores} for one CPU per core",
             )
 
 
-def state(site: Site) -> Iterator[Problem]:
-    """Find two controllers that do not keep slurmctld's state in one place."""
-    if not site.members("slurm_backup_controller"):
+def state(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find two controllers that do not share one StateSaveLocation."""
+    if not inventory.members("slurm_backup_controller"):
         return
-    places = {
-        host.name: host.value("slurm_config", {}).get("StateSaveLocation")
-        or host.value("slurm_state_directory")
-        for host in site.members("slurm_controller", "slurm_backup_controller")
-    }
+    places = {}
+    for host in inventory.members("slurm_controller", "slurm_backup_controller"):
+        configured = host.value("slurm_config", {}).get("StateSaveLocation")
+        places[host.name] = configured or host.value("slurm_state_directory")
     if len(set(places.values())) > 1 or OWN_DISK in places.values():
-        yield Problem(
+        yield Diagnostic(
             where="slurm_state_directory",
-            found=", ".join(f'"{place}" on {name}' for name, place in places.items()),
-            allowed="with a host in slurm_backup_controller, one folder below what both controllers mount",
+            seen=", ".join(f'"{place}" on {name}' for name, place in places.items()),
+            allowed="with a host in slurm_backup_controller, one folder on storage that both"
+            " controllers mount",
             about=frozenset({"slurm_state_directory"}),
         )
 
 
-def devices(site: Site) -> Iterator[Problem]:
-    """Find devices (Gres) that one part of the settings declares and another does not know."""
-    controllers = site.members("slurm_controller")
+def devices(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find devices (Gres) that one variable declares and another does not have."""
+    controllers = inventory.members("slurm_controller")
     if not controllers:
         return
-    config = {
-        **controllers[0].value("slurm_config_default", {}),
-        **controllers[0].value("slurm_config", {}),
-    }
-    types = str(config.get("GresTypes", ""))
-    lines = controllers[0].value("slurm_gres", [])
+    controller = controllers[0]
+    config = controller.value("slurm_config_default", {}) | controller.value("slurm_config", {})
+    lines = controller.value("slurm_gres", [])
     described = {str(line.get("Name", "gpu" if "AutoDetect" in line else "")) for line in lines}
-    for host in site.members("slurm_compute"):
-        for name in sorted(gres(host)):
-            where = f"host {host.name}, slurm_node.Gres"
-            if name not in re.split(r"[, \[\]']+", types):
-                allowed = f"one of GresTypes in slurm_config_site, which are {types}"
-                yield Problem(where=where, found=f'unknown device "{name}"', allowed=allowed)
-            elif name not in described:
-                allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
-                yield Problem(
-                    where=where, found=f'no line of slurm_gres describes "{name}"', allowed=allowed
-                )
-    known = {host.name for host in site.members("slurm_compute")}
+    hosts = inventory.members("slurm_compute")
+    types = str(config.get("GresTypes", ""))
+    for host in hosts:
+        yield from _undescribed(host, types, described)
+    yield from _unknown_nodes(lines, {host.name for host in hosts})
+    declared = set[str]().union(*map(gres, hosts))
+    for name in sorted(described - declared):
+        yield Diagnostic(
+            where="slurm_gres",
+            seen=f'a line for "{name}", which no compute host declares',
+            allowed=f"Gres: {name}:COUNT in slurm_node of a compute host, or no such line",
+        )
+
+
+def _undescribed(host: Host, types: str, described: set[str]) -> Iterator[Diagnostic]:
+    where = f"host {host.name}, slurm_node.Gres"
+    for name in sorted(gres(host)):
+        if name not in re.split(r"[, \[\]']+", types):
+            allowed = f"one of GresTypes in slurm_config_site, which are {types}"
+            yield Diagnostic(where=where, seen=f'unknown device "{name}"', allowed=allowed)
+        elif name not in described:
+            allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
+            fault = f'no line of slurm_gres describes "{name}"'
+            yield Diagnostic(where=where, seen=fault, allowed=allowed)
+
+
+def _unknown_nodes(lines: list[Mapping[str, Any]], known: set[str]) -> Iterator[Diagnostic]:
     for line in lines:
-        unknown = [
-            node for node in expanded(str(line.get("NodeName") or "")) if node not in {"", *known}
-        ]
+        nodes_of_line = expanded(str(line.get("NodeName") or ""))
+        unknown = [node for node in nodes_of_line if node not in {"", *known}]
         if unknown:
-            yield Problem(
+            yield Diagnostic(
                 where="slurm_gres",
-                found=f"NodeName {line['NodeName']}: {', '.join(unknown)} is no compute host",
+                seen=f"NodeName {line['NodeName']}: {', '.join(unknown)} is not a compute host",
                 allowed=f"some of {', '.join(sorted(known))}, as in gpu[1-2]",
             )
-    declared = set(chain.from_iterable(gres(host) for host in site.members("slurm_compute")))
-    for name in sorted(described - declared):
-        allowed = f"Gres: {name}:COUNT in slurm_node of a compute host, or no such line"
-        yield Problem(
-            where="slurm_gres",
-            found=f'a line for "{name}", which no compute host declares',
-            allowed=allowed,
-        )
 
 
 def gres(host: Host) -> set[str]:
     """Return the names of the devices that a compute host declares."""
-    said = host.value("slurm_node")
-    listed = str(said.get("Gres", "")) if isinstance(said, Mapping) else ""
-    return {one.split(":")[0].strip() for one in listed.split(",") if one.strip()}
+    node = host.value("slurm_node")
+    listed = str(node.get("Gres", "")) if isinstance(node, Mapping) else ""
+    names = {device.split(":")[0].strip() for device in listed.split(",")}
+    return names - {""}
 
 
-def partitions(site: Site) -> Iterator[Problem]:
-    """Find partitions of nodes or devices that are not there, and a wrong number of default ones."""
-    controllers = site.members("slurm_controller")
+def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find partitions with unknown nodes or devices, and more than one default partition."""
+    controllers = inventory.members("slurm_controller")
     table = controllers[0].value("slurm_partitions") if controllers else None
     if not isinstance(table, Mapping):
         return
-    by_name = {host.name: host for host in site.members("slurm_compute")}
+    hosts = {host.name: host for host in inventory.members("slurm_compute")}
     defaults: list[str] = []
-    for name, said in table.items():
+    for name, partition in table.items():
         where = f"slurm_partitions.{name}"
-        if not isinstance(said, Mapping):
-            yield Problem(
-                where=where, found=f'"{said}"', allowed="parameters by name, such as {Nodes: ALL}"
-            )
+        if not isinstance(partition, Mapping):
+            allowed = "parameters by name, such as {Nodes: ALL}"
+            yield Diagnostic(where=where, seen=f'"{partition}"', allowed=allowed)
             continue
-        listed = [node for node in expanded(str(said.get("Nodes", "ALL"))) if node != "ALL"]
-        for node in listed:
-            if node not in by_name:
-                allowed = f"ALL, or some of {', '.join(by_name)}"
-                yield Problem(
-                    where=f"{where}.Nodes", found=f"{node} is no compute host", allowed=allowed
-                )
-        has = set(
-            chain.from_iterable(
-                gres(by_name[node]) for node in (listed or by_name) if node in by_name
-            )
-        )
-        for device in sorted(_devices(said) - has):
-            allowed = f"Gres: {device}:COUNT in slurm_node of one of its hosts"
-            yield Problem(
-                where=where,
-                found=f'speaks of "{device}", which no node of it declares',
-                allowed=allowed,
-            )
-        yield from keys.unknown(where, said, keys.PARTITION)
-        if str(said.get("Default", "NO")).upper() in {"YES", "TRUE"}:
+        yield from _partition(where, partition, hosts)
+        if str(partition.get("Default", "NO")).upper() in {"YES", "TRUE"}:
             defaults.append(name)
     if len(defaults) > 1:
-        yield Problem(
+        yield Diagnostic(
             where="slurm_partitions",
-            found=f"Default in {', '.join(defaults)}",
+            seen=f"Default in {', '.join(defaults)}",
             allowed="Default in one",
         )
     wallets = controllers[0].value("slurm_wallets")
-    wanted = wallets.get("partition") if isinstance(wallets, Mapping) else None
-    if wanted and wanted not in table:
-        yield Problem(
+    used = wallets.get("partition") if isinstance(wallets, Mapping) else None
+    if used and used not in table:
+        yield Diagnostic(
             where="slurm_wallets.partition",
-            found=f'"{wanted}", where the jobs of wallets go, is no partition',
+            seen=f'"{used}", the partition of the wallets\' jobs, is not a partition',
             allowed=f"one of slurm_partitions: {', '.join(table)}",
         )
 
 
+def _partition(
+    where: str, partition: Mapping[str, Any], hosts: Mapping[str, Host]
+) -> Iterator[Diagnostic]:
+    listed = [node for node in expanded(str(partition.get("Nodes", "ALL"))) if node != "ALL"]
+    for node in listed:
+        if node not in hosts:
+            fault, allowed = f"{node} is not a compute host", f"ALL, or some of {', '.join(hosts)}"
+            yield Diagnostic(where=f"{where}.Nodes", seen=fault, allowed=allowed)
+    members = [hosts[node] for node in listed or hosts if node in hosts]
+    declared = set[str]().union(*map(gres, members))
+    for device in sorted(_devices(partition) - declared):
+        yield Diagnostic(
+            where=where,
+            seen=f'names device "{device}", which none of its nodes declares',
+            allowed=f"Gres: {device}:COUNT in slurm_node of one of its hosts",
+        )
+    yield from keys.unknown(where, partition, keys.PARTITION)
+
+
 def expanded(hosts: str) -> list[str]:
-    """Return the names of a Slurm host list: ``gpu[1-3,7],login`` are five."""
+    """Return the names of a Slurm host list: ``gpu[1-3,7],login`` has five."""
     names: list[str] = []
     for part in re.split(r",(?![^\[]*\])", hosts):
         pieces = _RANGE.split(part)
         spans = [_numbers(piece) if index % 2 else [piece] for index, piece in enumerate(pieces)]
-        names += ["".join(found) for found in product(*spans)]
+        names += ["".join(texts) for texts in product(*spans)]
     return names
 
 
 def _numbers(listed: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for span in listed.split(","):
         first, _, last = span.partition("-")
-        found += [
-            str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1)
-        ]
-    return found
+        span_numbers = range(int(first), int(last or first) + 1)
+        numbers += [str(number).zfill(len(first)) for number in span_numbers]
+    return numbers
 
 
 def _devices(partition: Mapping[str, Any]) -> set[str]:
     words = " ".join(f"{key}={value}" for key, value in partition.items())
-    return {name.lower() for name in _GRES.findall(words)} | (
-        {"gpu"} if re.search("PerGPU", words, re.IGNORECASE) else set()
-    )
+    devices_named = {name.lower() for name in _GRES.findall(words)}
+    if re.search("PerGPU", words, re.IGNORECASE):
+        devices_named.add("gpu")
+    return devices_named
 
 
-def accounts(site: Site) -> Iterator[Problem]:
-    """Find numbers of wallets' accounts that are the system's, or overlap."""
-    first = site.first()
+def accounts(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find uids and gids of wallets that the system reserves, or that overlap."""
+    host = inventory.first()
     names = ("gridstead_wallet_gid", "gridstead_wallet_uid_min", "gridstead_wallet_uid_max")
-    numbers = [first.number(name) for name in names]
+    about = frozenset(names)
+    numbers = [host.number(name) for name in names]
     for name, number in zip(names, numbers, strict=True):
         if number is None or number < FIRST_FREE_ID:
-            yield Problem(
+            yield Diagnostic(
                 where=name,
-                found=f'"{first.value(name)}"',
-                allowed=f"a whole number of at least {FIRST_FREE_ID}; those below are the system's",
-                about=frozenset(names),
+                seen=f'"{host.value(name)}"',
+                allowed=f"an integer of at least {FIRST_FREE_ID}; the system reserves lower ids",
+                about=about,
             )
             return
     gid, lowest, highest = numbers
     if lowest >= highest:
-        yield Problem(
+        yield Diagnostic(
             where="gridstead_wallet_uid_min",
-            found=f"{lowest}, and gridstead_wallet_uid_max is {highest}",
-            allowed="the first below the second",
-            about=frozenset(names),
+            seen=f"{lowest}, but gridstead_wallet_uid_max is {highest}",
+            allowed="a minimum below the maximum",
+            about=about,
         )
     elif gid >= lowest:
-        yield Problem(
+        yield Diagnostic(
             where="gridstead_wallet_gid",
-            found=f"{gid}, and wallets' uids go from {lowest} to {highest}",
-            allowed=f"a number below {lowest}: no wallet may have the number of their group",
-            about=frozenset(names),
+            seen=f"{gid}, but the uids of wallets are from {lowest} to {highest}",
+            allowed=f"a number below {lowest}: no uid of a wallet may equal the gid of their group",
+            about=about,
         )

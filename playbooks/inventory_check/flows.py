@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may reach what: flows that are not well written, which would keep role base from making a
-firewall.
+"""Checks the flows, which define who may connect to what.
+
+Role base cannot write a firewall from an invalid flow.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleFilterError
 
+from inventory_check.diagnostic import Diagnostic
+from inventory_check.inventory import CHECKOUT, Host, Inventory, address
 from inventory_check.layout import GROUPS
-from inventory_check.problem import Problem
 from inventory_check.roles import uncomputed
-from inventory_check.site import CHECKOUT, Host, Site, address
 
 spec = importlib.util.spec_from_file_location(
     "flows", CHECKOUT / "roles/base/filter_plugins/flows.py"
@@ -24,93 +25,95 @@ _flows = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(_flows)
 
 _ABOUT = frozenset({"base_flows", "gridstead_extra_flows"})
-_PAGE = "docs/reference/flows.md tells the form of a flow"
+_PAGE = "docs/reference/flows.md describes the form of a flow"
 
 
-def flows(site: Site, reported: frozenset[str]) -> Iterator[Problem]:
-    """Find flows that are not well written.
+def flows(inventory: Inventory, reported: frozenset[str]) -> Iterator[Diagnostic]:
+    """Find invalid flows.
 
     Args:
-        site: The inventory.
-        reported: What is known to be wrong; a flow that needs it is not looked at.
+        inventory: The inventory.
+        reported: Variables with a reported mistake; a flow that needs one of them is skipped.
     """
-    host = site.first()
+    host = inventory.first()
     if not host.value("base_firewall", default=True):
         return
-    # A group that is missing is told elsewhere.
-    networks, groups = (
-        host.value("gridstead_networks") or {},
-        dict.fromkeys(GROUPS, ()) | host.value("base_groups", {}),
-    )
-    wrong = [*_networks(site, networks, groups)]
-    yield from wrong
-    addresses = [{"name": name, "address": str(_address(one))} for name, one in site.hosts.items()]
-    for where in ("gridstead_flows", "gridstead_extra_flows"):
-        table = host.variables.get(where) or []
+    networks = host.value("gridstead_networks") or {}
+    # Another check reports a missing group.
+    groups = dict.fromkeys(GROUPS, ()) | host.value("base_groups", {})
+    wrong_networks = [*_networks(inventory, networks, groups)]
+    yield from wrong_networks
+    addresses = [
+        {"name": name, "address": str(_address(each))} for name, each in inventory.hosts.items()
+    ]
+    context = (groups, addresses, {} if wrong_networks else networks)
+    for variable in ("gridstead_flows", "gridstead_extra_flows"):
+        table = host.variables.get(variable) or []
         if not isinstance(table, list):
-            yield Problem(where=where, found=f'"{table}"', allowed=_PAGE, about=_ABOUT)
+            yield Diagnostic(where=variable, seen=f'"{table}"', allowed=_PAGE, about=_ABOUT)
             continue
         for number, written in enumerate(table, start=1):
-            if not reported & host.mentions(written):
-                for found in _refused(
-                    host, written, (groups, addresses, {} if wrong else networks)
-                ):
-                    yield Problem(
-                        where=f"{where}, number {number}", found=found, allowed=_PAGE, about=_ABOUT
-                    )
+            if reported & host.mentions(written):
+                continue
+            where = f"{variable}, number {number}"
+            for fault in _refused(host, written, context):
+                yield Diagnostic(where=where, seen=fault, allowed=_PAGE, about=_ABOUT)
 
 
-def _networks(site: Site, networks: Any, groups: Mapping[str, list[str]]) -> Iterator[Problem]:
+def _networks(
+    inventory: Inventory, by_group: Any, groups: Mapping[str, list[str]]
+) -> Iterator[Diagnostic]:
     about = frozenset({"gridstead_networks"})
-    if not isinstance(networks, Mapping):
-        yield Problem(
+    if not isinstance(by_group, Mapping):
+        yield Diagnostic(
             where="gridstead_networks",
-            found=f'"{networks}"',
+            seen=f'"{by_group}"',
             allowed="lists of networks by group",
             about=about,
         )
         return
-    for name, given in networks.items():
-        where, known = f"gridstead_networks.{name}", []
-        if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-            yield Problem(
-                where=where,
-                found=f'"{given}"',
-                allowed="a list such as [192.0.2.0/24]",
-                about=about,
-            )
+    for group, networks in by_group.items():
+        where = f"gridstead_networks.{group}"
+        if not isinstance(networks, list) or not all(isinstance(text, str) for text in networks):
+            allowed = "a list such as [192.0.2.0/24]"
+            yield Diagnostic(where=where, seen=f'"{networks}"', allowed=allowed, about=about)
             continue
-        if name not in groups:
-            yield Problem(where=where, found="no such group", about=about)
-        for one in given:
+        if group not in groups:
+            yield Diagnostic(where=where, seen="no such group", about=about)
+        parsed = []
+        for text in networks:
             try:
-                known.append(ipaddress.ip_network(one))
+                parsed.append(ipaddress.ip_network(text))
             except ValueError as error:
-                yield Problem(
-                    where=where,
-                    found=str(error),
-                    allowed="networks such as 192.0.2.0/24",
-                    about=about,
-                )
-        for host in site.members(name) if len(known) == len(given) else ():
-            at = address(host.value("gridstead_address"))
-            if at and not any(at in one for one in known):
-                found = f"none of {', '.join(given)} holds {at}, which is {host.name}"
-                yield Problem(where=where, found=found, about=about)
+                allowed = "networks such as 192.0.2.0/24"
+                yield Diagnostic(where=where, seen=str(error), allowed=allowed, about=about)
+        if len(parsed) == len(networks):
+            yield from _outside(inventory.members(group), parsed, where, about)
+
+
+def _outside(
+    hosts: list[Host], networks: list[Any], where: str, about: frozenset[str]
+) -> Iterator[Diagnostic]:
+    for host in hosts:
+        host_address = address(host.value("gridstead_address"))
+        if host_address and not any(host_address in network for network in networks):
+            listed = ", ".join(map(str, networks))
+            fault = f"{host_address} of host {host.name} is in none of {listed}"
+            yield Diagnostic(where=where, seen=fault, about=about)
 
 
 def _address(host: Host) -> object:
-    """Return a host's address; any where it has none, which is told elsewhere."""
+    """Return a host's address. A missing address, which another check reports, gives 0.0.0.0."""
     return address(host.value("gridstead_address")) or "0.0.0.0"  # noqa: S104 - nothing listens there
 
 
-def _refused(host: Host, written: Any, place: tuple[Any, Any, Any]) -> list[str]:
-    """Return what is wrong with a flow as it is written, at most one thing."""
+def _refused(host: Host, written: Any, context: tuple[Any, Any, Any]) -> list[str]:
+    """Return what is wrong with a written flow; at most one fault."""
     try:
         flow = host.templar.template(written)
         if not isinstance(flow, Mapping):
-            return [f'"{flow}" is no flow']
-        _flows.input_rules([flow], host.name, *place)
+            return [f'"{flow}" is not a flow']
+        _flows.input_rules([flow], host.name, *context)
     except AnsibleFilterError as error:
         return [error.message]
     except AnsibleError as error:

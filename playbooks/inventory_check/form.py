@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a value has the form that a role's specification names, before Ansible converts it.
+"""Checks whether a value has the type of a role's specification, before Ansible converts the value.
 
-Ansible takes text for a table and a list for text, and a role then stumbles over what it was given.
+Ansible accepts text as a table and a list as text, and the role then fails on the converted value.
 """
 
 from __future__ import annotations
@@ -13,49 +13,53 @@ _TEXTS = frozenset({"str", "path"})
 
 
 def misfit(option: Mapping[str, Any], value: Any) -> str | None:
-    """Return what is wrong with the form of a value, nothing if that is right or of no concern
-    here.
+    """Return what is wrong with the type of a value; None if it is right or not checked here.
 
     Args:
-        option: What ``argument_specs.yml`` says of the variable.
-        value: Its value. Nothing is right where there is no default for it to replace.
+        option: The specification of the variable in ``argument_specs.yml``.
+        value: The value. An empty value is right if the variable has no default.
     """
     if value is None:
-        return (
-            "is empty; without the line it is as the role has it"
-            if option.get("default") is not None
-            else None
-        )
+        if option.get("default") is None:
+            return None
+        return "is empty; remove the line to use the default of the role"
     if option.get("type") == "dict":
-        if not isinstance(value, Mapping):
-            return f"is {_form(value)}, and a table is wanted"
-        unnamed = [key for key in value if "options" in option and not isinstance(key, str)]
-        return f'has "{unnamed[0]}" for a name, and text is wanted' if unnamed else None
-    if option.get("type") != "list":
-        return _no_text(option.get("type"), value)
+        return _table_misfit(option, value)
+    if option.get("type") == "list":
+        return _list_misfit(option, value)
+    return _text_misfit(option.get("type"), value)
+
+
+def _table_misfit(option: Mapping[str, Any], value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return f"is {_form(value)}, but must be a table"
+    for key in value:
+        if "options" in option and not isinstance(key, str):
+            return f'has the key "{key}", but a key must be text'
+    return None
+
+
+def _list_misfit(option: Mapping[str, Any], value: Any) -> str | None:
     if not isinstance(value, list | tuple):
-        return f"is {_form(value)}, and a list is wanted"
-    for number, one in enumerate(value, start=1):
-        if option.get("elements") == "dict" and not isinstance(one, Mapping):
-            return f"number {number} is {_form(one)}, and a table is wanted"
-        if wrong := _no_text(option.get("elements"), one):
+        return f"is {_form(value)}, but must be a list"
+    for number, item in enumerate(value, start=1):
+        if option.get("elements") == "dict" and not isinstance(item, Mapping):
+            return f"number {number} is {_form(item)}, but must be a table"
+        wrong = _text_misfit(option.get("elements"), item)
+        if wrong:
             return f"number {number} {wrong}"
     return None
 
 
-def _no_text(kind: str | None, value: Any) -> str | None:
-    return (
-        f"is {_form(value)}, and text is wanted"
-        if kind in _TEXTS and isinstance(value, Mapping | list)
-        else None
-    )
+def _text_misfit(kind: str | None, value: Any) -> str | None:
+    if kind in _TEXTS and isinstance(value, Mapping | list):
+        return f"is {_form(value)}, but must be text"
+    return None
 
 
 def _form(value: Any) -> str:
-    return (
-        "a table"
-        if isinstance(value, Mapping)
-        else "a list"
-        if isinstance(value, list | tuple)
-        else "no more than text"
-    )
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "text"

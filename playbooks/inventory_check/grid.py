@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid that the site works for: where its chain, its contracts and its services are."""
+"""Checks the description of the site's grid: its chain, contracts and services."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from eth_utils import is_checksum_address, is_hex_address
 from pydantic import TypeAdapter, ValidationError
 
 from gridstead.config import Chain, Endpoint, problems, without_secret
-from inventory_check.problem import GRID, Problem
-from inventory_check.site import Host, Site, address
+from inventory_check.diagnostic import GRID, Diagnostic
+from inventory_check.inventory import Host, Inventory, address
 
-# Stands for the contract of a local chain, which is there when the chain is.
+# Placeholder for the contract of a local chain, which exists only once the chain runs.
 UNBORN = "0x" + 20 * "b0"
 ABOUT = frozenset({"gridstead_grid"})
 
@@ -28,139 +28,148 @@ _TRUST = ("ca_certificates", "ca_file")
 _KEYS = frozenset({*_CHAIN, *_PLACES, *_TRUST})
 
 
-def with_unborn_contract(host: Host, site: Site) -> Host:
-    """Return the host with an address for contracts that this run of site.yml will only deploy."""
+def with_unborn_contract(host: Host, inventory: Inventory) -> Host:
+    """Return the host with a placeholder address if this run of site.yml deploys the contracts."""
     grid = host.variables.get("gridstead_grid")
-    if not site.groups.get("devnet") or not isinstance(grid, Mapping):
+    if not inventory.groups.get("devnet") or not isinstance(grid, Mapping):
         return host
     return host.with_variables({"gridstead_grid": {**grid, "contract": UNBORN}})
 
 
-def grid(site: Site) -> Iterator[Problem]:
-    """Find what is wrong with ``gridstead_grid``."""
-    host = site.first()
+def grid(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find mistakes in ``gridstead_grid``."""
+    host = inventory.first()
     try:
-        said = host.templar.template(host.variables.get("gridstead_grid"))
+        table = host.templar.template(host.variables.get("gridstead_grid"))
     except AnsibleError as error:
-        yield Problem(
-            where="gridstead_grid", found=f"cannot be computed: {error.message}", about=ABOUT
-        )
+        fault = f"cannot be computed: {error.message}"
+        yield Diagnostic(where="gridstead_grid", seen=fault, about=ABOUT)
         return
-    if not isinstance(said, Mapping):
-        found = "missing" if said is None else "no table"
-        yield Problem(
+    if not isinstance(table, Mapping):
+        yield Diagnostic(
             where="gridstead_grid",
-            found=found,
+            seen="missing" if table is None else "not a table",
             allowed=f"a table of {', '.join(sorted(_KEYS))}",
             about=ABOUT,
         )
         return
-    for key in sorted(map(str, said.keys() - _KEYS)):
+    yield from _unknown_keys(table)
+    chain = {key: table[key] for key in _CHAIN if key in table}
+    for key, fault in problems(Chain, chain):
+        yield _wrong(key, fault, str(_CHAIN[key].description))
+    for key, service in _PLACES.items():
+        fault = _endpoint_fault(table.get(key))
+        if fault:
+            yield _wrong(key, fault, f"host:port of {service}, without a scheme")
+    yield from _mistyped(str(table.get("contract", "")))
+
+
+def _unknown_keys(table: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    for key in sorted(map(str, table.keys() - _KEYS)):
         near = difflib.get_close_matches(key, _KEYS, n=1)
-        meant = f"did you mean {near[0]}?" if near else ", ".join(sorted(_KEYS))
-        yield Problem(
-            where=f"gridstead_grid.{key}", found="nothing reads it", allowed=meant, about=ABOUT
+        yield Diagnostic(
+            where=f"gridstead_grid.{key}",
+            seen="nothing reads it",
+            allowed=f"did you mean {near[0]}?" if near else ", ".join(sorted(_KEYS)),
+            about=ABOUT,
         )
-    for key, why in problems(Chain, {key: said[key] for key in _CHAIN if key in said}):
-        yield _wrong(key, why, str(_CHAIN[key].description))
-    for key, what in _PLACES.items():
-        if why := _endpoint(said.get(key)):
-            yield _wrong(key, why, f"host:port of {what}, without a scheme")
-    yield from _mistyped(str(said.get("contract", "")))
 
 
-def _wrong(key: str, found: str, allowed: str) -> Problem:
+def _wrong(key: str, fault: str, allowed: str) -> Diagnostic:
     where = f"gridstead_grid.{key}"
-    return Problem(
-        where=where, found=found, allowed=allowed.removesuffix("."), acts=GRID, about=ABOUT
+    return Diagnostic(
+        where=where, seen=fault, allowed=allowed.removesuffix("."), acts=GRID, about=ABOUT
     )
 
 
-def _endpoint(said: Any) -> str:
-    if said is None:
+def _endpoint_fault(endpoint: Any) -> str:
+    if endpoint is None:
         return "missing"
     try:
-        TypeAdapter(Endpoint).validate_python(said)
+        TypeAdapter(Endpoint).validate_python(endpoint)
     except ValidationError as error:
-        return f"{error.errors()[0]['msg'].removeprefix('Value error, ')}, found {said!r}"
+        return f"{error.errors()[0]['msg'].removeprefix('Value error, ')}, found {endpoint!r}"
     return ""
 
 
-def trust(site: Site, now: datetime) -> Iterator[Problem]:
-    """Find that nothing, or two things, say who vouches for the grid's services, and certificates
-    that are none.
-    """
-    said = site.first().value("gridstead_grid")
-    if not isinstance(said, Mapping):
+def trust(inventory: Inventory, now: datetime) -> Iterator[Diagnostic]:
+    """Find a missing or ambiguous authority for the grid's services, and invalid certificates."""
+    table = inventory.first().value("gridstead_grid")
+    if not isinstance(table, Mapping):
         return
-    given = [key for key in _TRUST if key in said]
+    given = [key for key in _TRUST if key in table]
     if len(given) == len(_TRUST):
-        yield _wrong("ca_certificates", "ca_file is there as well", "one of them")
-    elif not given and not site.groups.get("grid"):
+        yield _wrong("ca_certificates", "ca_file is set as well", "only one of them")
+    elif not given and not inventory.groups.get("grid"):
         yield _wrong(
             "ca_certificates",
-            "missing, and so is ca_file: nobody vouches for the grid's services, which are not this site's",
-            "the certificate of the grid's authority, in PEM; or, for services that it has not signed, "
-            "ca_file: /etc/ssl/certs/ca-certificates.crt",
+            "missing, and ca_file too: the grid's services do not run on this site, so their"
+            " authority is not known",
+            "the certificate of the grid's authority, in PEM; or, for services that another"
+            " authority has signed, ca_file: /etc/ssl/certs/ca-certificates.crt",
         )
     if "ca_certificates" in given:
-        yield from _uncertified(str(said["ca_certificates"]), now)
+        yield from _certificate_faults(str(table["ca_certificates"]), now)
 
 
-def _uncertified(text: str, now: datetime) -> Iterator[Problem]:
+def _certificate_faults(text: str, now: datetime) -> Iterator[Diagnostic]:
     if "PRIVATE KEY" in text:
-        yield _wrong(
-            "ca_certificates",
-            "a private key is in it",
-            "certificates alone; the key is its owner's secret",
-        )
+        allowed = "only certificates; the key is a secret of its owner"
+        yield _wrong("ca_certificates", "it contains a private key", allowed)
         return
     try:
-        ends = min(
-            one.not_valid_after_utc for one in x509.load_pem_x509_certificates(text.encode())
-        )
+        certificates = x509.load_pem_x509_certificates(text.encode())
     except ValueError as error:
-        allowed = (
-            "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives it"
-        )
+        allowed = "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives"
         yield _wrong("ca_certificates", f"no certificate: {error}", allowed)
         return
+    ends = min(certificate.not_valid_after_utc for certificate in certificates)
     if ends < now:
-        yield _wrong(
-            "ca_certificates", f"a certificate ended on {ends:%Y-%m-%d}", "those that are good now"
+        fault = f"a certificate expired on {ends:%Y-%m-%d}"
+        yield _wrong("ca_certificates", fault, "certificates that are valid now")
+
+
+def _mistyped(contract: str) -> Iterator[Diagnostic]:
+    digits = contract.removeprefix("0x")
+    has_both_cases = digits not in {contract[2:].lower(), contract[2:].upper()}
+    if is_hex_address(contract) and has_both_cases and not is_checksum_address(contract):
+        allowed = (
+            "the address as the grid publishes it; its capitals are a checksum and do not match"
+            " its digits"
         )
-
-
-def _mistyped(contract: str) -> Iterator[Problem]:
-    cased = contract.removeprefix("0x") not in {contract[2:].lower(), contract[2:].upper()}
-    if is_hex_address(contract) and cased and not is_checksum_address(contract):
-        allowed = "the address as it was told; its capitals are a checksum, and they do not fit its digits"
         yield _wrong("contract", f"{contract} is mistyped", allowed)
 
 
-def local_chain(site: Site) -> Iterator[Problem]:
-    """Find a local chain that the services would not ask."""
-    devnet = site.members("devnet")
-    said = site.first().value("gridstead_grid")
-    if not devnet or not isinstance(said, Mapping):
+def local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find a local chain that the services would not use."""
+    devnet = inventory.members("devnet")
+    table = inventory.first().value("gridstead_grid")
+    if not devnet or not isinstance(table, Mapping):
         return
-    rpc_url, port = said.get("rpc_url"), devnet[0].number("devnet_port")
-    is_told = any(key == "rpc_url" for key, _ in problems(Chain, {"rpc_url": rpc_url}))
-    url = urlsplit("" if is_told else str(rpc_url))
-    host = address(url.hostname)
-    is_here = url.hostname == "localhost" or (host and host.is_loopback)
-    if not is_told and not (is_here and url.port == port):
-        yield Problem(
+    rpc_url, port = table.get("rpc_url"), devnet[0].number("devnet_port")
+    # Function grid() reports an invalid URL.
+    is_valid = not any(key == "rpc_url" for key, _ in problems(Chain, {"rpc_url": rpc_url}))
+    if is_valid and not _is_local(str(rpc_url), port):
+        url = without_secret(rpc_url)
+        yield Diagnostic(
             where="gridstead_grid.rpc_url",
-            found=f"{without_secret(rpc_url)}, and host {devnet[0].name} in group devnet runs a chain of its own",
+            seen=f"{url}, but host {devnet[0].name} in group devnet runs a local chain",
             allowed=f"http://127.0.0.1:{port}, or no host in devnet",
             about=frozenset({"devnet_port"}),
         )
-    for other in site.members("control_plane", "grid"):
+    for other in inventory.members("control_plane", "grid"):
         if other.name != devnet[0].name:
-            yield Problem(
+            yield Diagnostic(
                 where=f"host {other.name}",
-                found=f"its services ask the local chain, which answers on host {devnet[0].name} alone",
-                allowed="the groups control_plane, grid and devnet are one and the same host",
+                seen="its services use the local chain, which answers only on host"
+                f" {devnet[0].name}",
+                allowed="the groups control_plane, grid and devnet contain the same single host",
                 about=frozenset({"devnet_port"}),
             )
+
+
+def _is_local(rpc_url: str, port: int | None) -> bool:
+    url = urlsplit(rpc_url)
+    host_address = address(url.hostname)
+    is_loopback = url.hostname == "localhost" or bool(host_address and host_address.is_loopback)
+    return is_loopback and url.port == port

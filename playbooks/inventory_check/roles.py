@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the roles themselves demand: types and choices of their specifications, and their own
-assertions.
+"""Checks what the roles require.
+
+These are the types and choices of their specifications, and the assertions of their
+``tasks/validate.yml``.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.dataloader import DataLoader
 
+from inventory_check.diagnostic import Diagnostic
 from inventory_check.form import misfit
-from inventory_check.problem import Problem
-from inventory_check.site import CHECKOUT, LATE, WIRING, Host, Site, alike
+from inventory_check.inventory import CHECKOUT, LATE, WIRING, Host, Inventory, alike
 
 _LIKE = 0.85
-# Names that Ansible itself gives to a template.
+# Names that Ansible itself defines in a template.
 GLOBALS = frozenset(
     {
         "cycler",
@@ -47,9 +49,9 @@ class Role:
 
     Args:
         name: Its name.
-        patterns: The host patterns of the plays that name it.
-        wiring: The variables that every inventory has by its link.
-        loader: What reads its files.
+        patterns: The host patterns of the plays that use it.
+        wiring: The variables that every inventory gets through its link.
+        loader: The loader that reads its files.
     """
 
     name: str
@@ -58,134 +60,129 @@ class Role:
     loader: DataLoader
 
     def read(self, part: str) -> Any:
-        """Return a YAML file of the role; empty if it has none."""
+        """Return a YAML file of the role; an empty table if the role does not have the file."""
         path = CHECKOUT / "roles" / self.name / part
-        return (
-            (self.loader.load_from_file(str(path), trusted_as_template=True) or {})
-            if path.exists()
-            else {}
-        )
+        if not path.exists():
+            return {}
+        return self.loader.load_from_file(str(path), trusted_as_template=True) or {}
 
     @functools.cached_property
     def options(self) -> dict[str, dict[str, Any]]:
-        """Its public variables."""
+        """The specifications of its public variables."""
         return self.read("meta/argument_specs.yml")["argument_specs"]["main"].get("options", {})
 
     @functools.cached_property
     def assertions(self) -> list[dict[str, Any]]:
-        """The tasks of its validation that need nothing but variables."""
+        """The tasks of its validation that need only variables."""
         return [
             task for task in self.read("tasks/validate.yml") if "ansible.builtin.assert" in task
         ]
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """Its variables, which an inventory replaces."""
+        """Its defaults, which an inventory may replace."""
         return self.read("defaults/main.yml")
 
     @functools.cached_property
     def constants(self) -> dict[str, Any]:
-        """Its variables, which nobody replaces."""
+        """Its internal variables, which an inventory must not replace."""
         return {**self.read("vars/main.yml"), "role_path": str(CHECKOUT / "roles" / self.name)}
 
     def is_given(self, host: Host, name: str) -> bool:
-        """Return whether a variable has a value of the site's own: neither the role's default nor
-        the wiring's.
+        """Return whether the inventory sets a variable.
+
+        The role's default and the value of the wiring do not count.
         """
         own = (self.defaults.get(name), self.wiring.get(name))
         return name in host.variables and host.variables[name] not in own
 
-    def hosts(self, site: Site) -> list[Host]:
-        """Return the hosts that the role is run on, as it sees their variables."""
-        wanted = site.members(*(group for pattern in self.patterns for group in pattern.split(":")))
+    def hosts(self, inventory: Inventory) -> list[Host]:
+        """Return the hosts of the role, with the variables that the role sees."""
+        groups = [group for pattern in self.patterns for group in pattern.split(":")]
         return [
             Host(host.name, {**self.defaults, **host.variables, **self.constants}, host.loader)
-            for host in wanted
+            for host in inventory.members(*groups)
         ]
 
 
 def of_site(loader: DataLoader) -> list[Role]:
-    """Return the roles of site.yml, by name."""
+    """Return the roles that site.yml uses, sorted by name."""
     patterns: dict[str, set[str]] = defaultdict(set)
-    wiring = {
-        name: value
-        for path in WIRING.glob("*.yml")
-        for name, value in loader.load_from_file(str(path)).items()
-    }
-    parts = loader.load_from_file(str(CHECKOUT / "playbooks/site.yml"))
-    for part in parts:
-        for play in loader.load_from_file(
-            str(CHECKOUT / "playbooks" / part["ansible.builtin.import_playbook"])
-        ):
-            listed = [
-                entry["role"] if isinstance(entry, dict) else entry
-                for entry in play.get("roles", [])
-            ]
-            imported = [
-                task.get("ansible.builtin.import_role", {}).get("name")
-                for task in play.get("tasks", [])
-            ]
-            for name in filter(None, listed + imported):
+    for part in loader.load_from_file(str(CHECKOUT / "playbooks/site.yml")):
+        playbook = CHECKOUT / "playbooks" / part["ansible.builtin.import_playbook"]
+        for play in loader.load_from_file(str(playbook)):
+            for name in _roles_of(play):
                 patterns[name].add(play["hosts"])
-    return [
-        Role(name, tuple(sorted(found)), wiring, loader) for name, found in sorted(patterns.items())
-    ]
+    wiring: dict[str, Any] = {}
+    for path in WIRING.glob("*.yml"):
+        wiring |= loader.load_from_file(str(path))
+    return [Role(name, tuple(sorted(patterns[name])), wiring, loader) for name in sorted(patterns)]
 
 
-def variables(site: Site, roles: Iterable[Role]) -> Iterator[Problem]:
-    """Find variables that nothing reads and that are nearly named like one that something reads."""
+def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
+    for entry in play.get("roles", []):
+        yield entry["role"] if isinstance(entry, dict) else entry
+    for task in play.get("tasks", []):
+        if "ansible.builtin.import_role" in task:
+            yield task["ansible.builtin.import_role"]["name"]
+
+
+def variables(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
+    """Find variables that nothing reads and whose name is similar to that of a known variable."""
     known = {name for role in roles for name in role.options}
     for path in WIRING.glob("*.yml"):
         known |= set(_WORD.findall(path.read_text()))
-    said = {name: host.name for host in reversed(site.hosts.values()) for name in host.variables}
-    for name in sorted(said.keys() - known):
+    first_host: dict[str, str] = {}
+    for host in inventory.hosts.values():
+        for name in host.variables:
+            first_host.setdefault(name, host.name)
+    for name in sorted(first_host.keys() - known):
         near = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
         if near and not name.startswith(("_", "ansible_", "inventory_")):
-            yield Problem(
-                where=f"variable {name} of {said[name]}",
-                found="nothing reads it",
+            yield Diagnostic(
+                where=f"variable {name} of {first_host[name]}",
+                seen="nothing reads it",
                 allowed=f"did you mean {near[0]}?",
                 about=frozenset(near),
             )
 
 
-def demands(site: Site, roles: Iterable[Role], reported: frozenset[str]) -> Iterator[Problem]:
-    """Find values that a role refuses.
+def demands(
+    inventory: Inventory, roles: Iterable[Role], reported: frozenset[str]
+) -> Iterator[Diagnostic]:
+    """Find values that a role rejects.
 
     Args:
-        site: The inventory.
-        roles: What is asked.
-        reported: What is known to be wrong; what a role says only because of it is left out.
+        inventory: The inventory.
+        roles: The roles to check.
+        reported: Variables with a reported mistake; values that need one of them are skipped.
     """
     for role in roles:
-        hosts, wrong = role.hosts(site), set(reported)
+        hosts, wrong = role.hosts(inventory), set(reported)
         for name in role.options:
-            for some in alike(
-                [host for host in hosts if role.is_given(host, name)], f"{{{{ {name} }}}}"
-            ):
-                for found in _refused(some[0], role, name, frozenset(wrong)):
+            given = [host for host in hosts if role.is_given(host, name)]
+            for group in alike(given, f"{{{{ {name} }}}}"):
+                for fault in _refused(group[0], role, name, frozenset(wrong)):
                     wrong.add(name)
-                    yield Problem(where=f"{_all(some)}, role {role.name}, {name}", found=found)
+                    where = f"{_listed(group)}, role {role.name}, {name}"
+                    yield Diagnostic(where=where, seen=fault)
         for task in role.assertions:
-            needs = [
-                task.get("loop"),
-                *(
-                    f"{{{{ {one} }}}}"
-                    for one in _conditions(task, "when") + _conditions(task, "that")
-                ),
-            ]
-            for some in alike(hosts, needs):
-                for found in _unmet(some[0], task, some[0].mentions(needs), frozenset(wrong)):
-                    yield Problem(where=f"{_all(some)}, role {role.name}", found=found)
+            conditions = _conditions(task, "when") + _conditions(task, "that")
+            needs = [task.get("loop")]
+            needs += [f"{{{{ {condition} }}}}" for condition in conditions]
+            for group in alike(hosts, needs):
+                mentioned = group[0].mentions(needs)
+                for fault in _unmet(group[0], task, mentioned, frozenset(wrong)):
+                    yield Diagnostic(where=f"{_listed(group)}, role {role.name}", seen=fault)
 
 
-def _all(hosts: list[Host]) -> str:
+def _listed(hosts: list[Host]) -> str:
     return f"{'hosts' if len(hosts) > 1 else 'host'} {', '.join(host.name for host in hosts)}"
 
 
 def _conditions(task: dict[str, Any], key: str) -> list[str]:
-    said = task.get(key, task["ansible.builtin.assert"].get(key, []))
-    return said if isinstance(said, list) else [said]
+    conditions = task.get(key, task["ansible.builtin.assert"].get(key, []))
+    return conditions if isinstance(conditions, list) else [conditions]
 
 
 def _refused(host: Host, role: Role, name: str, wrong: frozenset[str]) -> list[str]:
@@ -198,11 +195,9 @@ def _refused(host: Host, role: Role, name: str, wrong: frozenset[str]) -> list[s
     except AnsibleError as error:
         return uncomputed(host, needs, error)
     wrong_form = misfit(role.options[name], value)
-    return (
-        [wrong_form]
-        if wrong_form
-        else ArgumentSpecValidator({name: specification}).validate({name: value}).error_messages
-    )
+    if wrong_form:
+        return [wrong_form]
+    return ArgumentSpecValidator({name: specification}).validate({name: value}).error_messages
 
 
 def _unmet(
@@ -210,31 +205,28 @@ def _unmet(
 ) -> list[str]:
     if wrong & needs:
         return []
-    when, that = _conditions(task, "when"), _conditions(task, "that")
+    loop_variable = task.get("loop_control", {}).get("loop_var", "item")
     try:
         for item in host.templar.template(task.get("loop", [None])):
-            one = host.with_variables({task.get("loop_control", {}).get("loop_var", "item"): item})
-            holds = [one.templar.evaluate_conditional(condition) for condition in when]
-            if all(holds) and not all(
-                one.templar.evaluate_conditional(condition) for condition in that
-            ):
-                return [one.templar.template(task["ansible.builtin.assert"]["fail_msg"])]
+            templar = host.with_variables({loop_variable: item}).templar
+            when = map(templar.evaluate_conditional, _conditions(task, "when"))
+            that = map(templar.evaluate_conditional, _conditions(task, "that"))
+            if all(when) and not all(that):
+                return [templar.template(task["ansible.builtin.assert"]["fail_msg"])]
     except AnsibleError as error:
         return uncomputed(host, needs, error)
     return []
 
 
 def uncomputed(host: Host, needs: frozenset[str], error: AnsibleError) -> list[str]:
-    """Return why something cannot be computed; nothing if it can be when hosts have been reached."""
-    unset = sorted(
-        name
-        for name in needs - GLOBALS
-        if name not in host.variables and not name.startswith("group ")
-    )
+    """Return why a value cannot be rendered.
+
+    Returns an empty list if the value may be available once hosts are contacted.
+    """
     if needs & LATE:
         return []
-    return (
-        [f"needs {', '.join(unset)}, which nothing sets"]
-        if unset
-        else [f"cannot be computed: {error.message}"]
-    )
+    known = GLOBALS | host.variables.keys()
+    unset = sorted(name for name in needs - known if not name.startswith("group "))
+    if unset:
+        return [f"needs {', '.join(unset)}, which nothing sets"]
+    return [f"cannot be computed: {error.message}"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the control plane's services would refuse of their settings, and ports that two programs of
-one host claim.
+"""Checks the settings of the control plane's services, and ports that two programs of a host use.
 
-The settings are made as role control_plane makes them, and the services' own models read them.
+The settings are rendered as role control_plane renders them, and validated by the models of the
+services.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 from ansible.errors import AnsibleError
 
 from gridstead.config import SERVICES, Service, Settings, problems
-from inventory_check.problem import Problem
+from inventory_check.diagnostic import Diagnostic
+from inventory_check.inventory import CHECKOUT, Host, Inventory
 from inventory_check.roles import uncomputed
-from inventory_check.site import CHECKOUT, Host, Site
 
 _VARIABLE = re.compile(r"\s*\{\{ (\w+)\b")
 _UDP = {"report_listen"}
 _PORT = re.compile(r"[0-9]+$")
-# What listens beside the control plane: group, program, first and last port.
+# Other programs that listen on fixed ports: group, program, first and last port.
 PROGRAMS = (
     ("all", "sshd", 22, 22),
     ("slurm_controller", "slurmctld", 6817, 6817),
@@ -36,11 +36,11 @@ PROGRAMS = (
     ("directory", "389ds", 636, 636),
     ("storage", "MooseFS", 9419, 9422),
     ("storage", "NFS", 2049, 2049),
-    # On the directory's host it leaves 636 alone.
+    # Traefik does not use 636 on the host of the directory.
     ("gateway", "Traefik", 80, 80),
     ("gateway", "Traefik", 443, 443),
 )
-# The same, where a variable says the port, alone or after an address.
+# Programs whose port is in a variable, with or without an address: group, program, variable.
 CHOSEN = (
     ("gateway", "Traefik", "traefik_grpc_port"),
     ("gateway", "Traefik", "traefik_api_port"),
@@ -58,83 +58,98 @@ spec.loader.exec_module(_toml)
 
 @dataclass
 class Read:
-    """What came of reading the settings of all services.
+    """The settings of all services.
 
     Args:
-        problems: What their models refuse; one for each value, however many services have it.
-        models: The settings of the others, by host and service.
+        diagnostics: The settings that the models reject; one for each value, even if several
+            services have it.
+        models: The valid settings, by host and service.
     """
 
-    problems: list[Problem] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     models: dict[str, dict[str, Service]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def read(site: Site, reported: frozenset[str]) -> Read:
-    """Return what the services make of their settings.
+def read(inventory: Inventory, reported: frozenset[str]) -> Read:
+    """Return the settings of the services, validated.
 
     Args:
-        site: The inventory.
-        reported: What is known to be wrong; settings that need it are left out.
+        inventory: The inventory.
+        reported: Variables with a reported mistake; settings that need one of them are skipped.
     """
-    done = Read()
-    refused: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for host in site.hosts.values():
-        written = host.variables.get("control_plane_settings", {})
+    result = Read()
+    refused: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for host in inventory.hosts.values():
+        tables = host.variables.get("control_plane_settings", {})
         for service in host.value("control_plane_services", []):
             if service not in SERVICES:
-                allowed = ", ".join(SERVICES)
-                where = f"host {host.name}, control_plane_services"
-                done.problems.append(
-                    Problem(where=where, found=f'unknown service "{service}"', allowed=allowed)
+                result.diagnostics.append(
+                    Diagnostic(
+                        where=f"host {host.name}, control_plane_services",
+                        seen=f'unknown service "{service}"',
+                        allowed=", ".join(SERVICES),
+                    )
                 )
-            elif isinstance(written, Mapping) and not isinstance(written.get(service, {}), Mapping):
-                refused[f"control_plane_settings.{service}", "is no table"].append(service)
-            elif isinstance(written, Mapping) and service in written:
-                for place, why in _load(
-                    host, service, written[service], reported, done.models[host.name]
-                ):
-                    refused[place, why].append(service)
-    for (place, why), services in refused.items():
-        told = f"{why} (says {', '.join(sorted(set(services)))})"
-        done.problems.append(
-            Problem(where=place, found=told, allowed="docs/reference/settings.md has every setting")
+            elif isinstance(tables, Mapping) and service in tables:
+                models = result.models[host.name]
+                for place, fault in _load(host, service, tables[service], reported, models):
+                    refused[place, fault].add(service)
+    for (place, fault), services in refused.items():
+        result.diagnostics.append(
+            Diagnostic(
+                where=place,
+                seen=f"{fault} (reported by {', '.join(sorted(services))})",
+                allowed="docs/reference/settings.md lists every setting",
+            )
         )
-    return done
+    return result
 
 
 def _load(
     host: Host,
     service: str,
-    written: Mapping[str, Any],
+    written: Any,
     reported: frozenset[str],
     models: dict[str, Service],
 ) -> Iterator[tuple[str, str]]:
-    """Yield what a service refuses, and where that stands; or keep its settings."""
-    table, left_out = {}, set()
+    """Yield the place and fault of each setting that a service rejects.
+
+    Adds the settings to ``models`` if all of them are valid.
+    """
+    if not isinstance(written, Mapping):
+        yield f"control_plane_settings.{service}", "is not a table"
+        return
+    table, skipped = {}, set()
     for key, value in written.items():
         needs = host.mentions(value)
+        rendered = None
         try:
-            made = None if needs & reported else host.templar.template(value)
-            table[key] = tomllib.loads(_toml.to_toml({key: made})).get(key)
+            if not needs & reported:
+                rendered = _as_toml_reads(key, host.templar.template(value))
         except AnsibleError as error:
-            yield from (
-                (_origin(service, written, str(key)), why) for why in uncomputed(host, needs, error)
-            )
-        if table.get(key) is None:
-            left_out.add(key)
-    table = {key: value for key, value in table.items() if key not in left_out}
-    found = [
-        one for one in problems(SERVICES[service], table) if one[0].split(".")[0] not in left_out
-    ]
-    yield from ((_origin(service, written, place), why) for place, why in found)
-    if not found and not left_out & {
-        key for key, one in SERVICES[service].model_fields.items() if one.is_required()
-    }:
-        models[service] = SERVICES[service].model_validate(table)
+            for fault in uncomputed(host, needs, error):
+                yield _origin(service, written, str(key)), fault
+        if rendered is None:
+            skipped.add(key)
+        else:
+            table[key] = rendered
+    model = SERVICES[service]
+    is_valid = True
+    for place, fault in problems(model, table):
+        if place.split(".")[0] not in skipped:
+            is_valid = False
+            yield _origin(service, written, place), fault
+    required = {key for key, option in model.model_fields.items() if option.is_required()}
+    if is_valid and not skipped & required:
+        models[service] = model.model_validate(table)
+
+
+def _as_toml_reads(key: Any, value: Any) -> Any:
+    return tomllib.loads(_toml.to_toml({key: value})).get(key)
 
 
 def _origin(service: str, written: Any, place: str) -> str:
-    """Return the variable that a setting comes from, with the rest of its place."""
+    """Return the variable that a setting comes from, with the rest of the setting's path."""
     keys = place.split(".")
     for index, key in enumerate(keys):
         written = written.get(key) if isinstance(written, Mapping) else None
@@ -144,43 +159,45 @@ def _origin(service: str, written: Any, place: str) -> str:
     return f"control_plane_settings.{service}.{place}"
 
 
-def ports(site: Site, read_: Read) -> Iterator[Problem]:
-    """Find ports that two programs of a host would listen on."""
-    for name, host in site.hosts.items():
+def ports(inventory: Inventory, settings: Read) -> Iterator[Diagnostic]:
+    """Find ports on which two programs of a host would listen."""
+    for name, host in inventory.hosts.items():
         claims: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for port, program in _beside(
-            host, {group for group, hosts in site.groups.items() if name in hosts}
-        ):
+        groups = {group for group, hosts in inventory.groups.items() if name in hosts}
+        for port, program in _other_programs(host, groups):
             claims["tcp", port].append(program)
-        for service, model in read_.models[name].items():
-            for kind, endpoint, place in _listening(model, ""):
-                claims[kind, int(endpoint.rpartition(":")[2])].append(f"{service} ({place})")
-        for (kind, port), programs in claims.items():
+        for service, model in settings.models[name].items():
+            for protocol, endpoint, place in _listening(model, ""):
+                port = int(endpoint.rpartition(":")[2])
+                claims[protocol, port].append(f"{service} ({place})")
+        for (protocol, port), programs in claims.items():
             if len(set(programs)) > 1:
-                where = f"host {name}, port {port}/{kind}"
-                yield Problem(
-                    where=where,
-                    found=f"claimed by {' and by '.join(programs)}",
+                yield Diagnostic(
+                    where=f"host {name}, port {port}/{protocol}",
+                    seen=f"used by {' and by '.join(programs)}",
                     allowed="a port for each",
                 )
 
 
-def _beside(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield ports of what listens beside the control plane, and its programs."""
+def _other_programs(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield port and name of each program on a host that is not part of the control plane."""
     for group, program, first, last in PROGRAMS:
         if group in groups:
-            yield from ((port, program) for port in range(first, last + 1))
+            for port in range(first, last + 1):
+                yield port, program
     if "cvmfs_replica" in groups and host.value("cvmfs_provider") == "cern":
         yield 80, "Apache (cvmfs_provider)"
         groups = groups - {"cvmfs_replica"}
     for group, program, variable in CHOSEN:
-        # Another check tells if a variable says no port.
-        if group in groups and (port := _PORT.search(str(host.value(variable)))):
-            yield int(port[0]), f"{program} ({variable})"
+        if group in groups:
+            # Another check reports a variable without a port.
+            port = _PORT.search(str(host.value(variable)))
+            if port:
+                yield int(port[0]), f"{program} ({variable})"
 
 
 def _listening(model: Settings, place: str) -> Iterator[tuple[str, str, str]]:
-    """Yield protocol, host:port and place of each setting that a service listens at."""
+    """Yield protocol, host:port and path of each setting on which a service listens."""
     for name, value in model:
         if isinstance(value, Settings):
             yield from _listening(value, f"{place}{name}.")

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run plays as ``linear`` does, by interpreters that stay on the hosts for as long as the run
-lasts.
-"""
+"""Runs plays as strategy ``linear`` does, with one Python interpreter per host and run."""
 
 from __future__ import annotations
 
@@ -14,34 +12,35 @@ try:
     from ansible_mitogen import affinity
     from ansible_mitogen.strategy import StrategyMixin
 
-    # It would bind its processes, and what a task starts on this machine, each to one processor;
-    # where there are two, nearly all of them to the same one.
+    # By default Mitogen binds each of its processes, and the programs that a task starts on this
+    # machine, to one processor. On two processors nearly all of them get the same one.
     affinity.policy = affinity.Policy()
-except ImportError:  # Ansible from another place, without Mitogen: slower, and nothing else
+except ImportError:  # Mitogen is not installed: runs are slower, nothing else changes
 
     class StrategyMixin:  # type: ignore[no-redef]
-        """Nothing to add."""
+        """Adds nothing."""
 
 
 DOCUMENTATION = """
 name: persistent
 short_description: Linear, with interpreters that persist
 description:
-  - Task by task over all hosts, as P(ansible.builtin.linear#strategy) does it.
-  - Where Mitogen is installed, each host keeps one Python interpreter for the whole run, in place of a new one and
-    a new copy of the module for each task. Without Mitogen it is P(ansible.builtin.linear#strategy).
+  - Runs each task on all hosts before the next one, as P(ansible.builtin.linear#strategy) does.
+  - Where Mitogen is installed, each host keeps one Python interpreter for the whole run. Ansible
+    otherwise starts an interpreter and copies the module for each task. Without Mitogen it behaves
+    as P(ansible.builtin.linear#strategy).
 author: Gridstead contributors
 """
 
 
 class StrategyModule(StrategyMixin, strategy_loader.get("linear", class_only=True)):  # type: ignore[misc]
-    """Named as Ansible looks it up."""
+    """The strategy, under the name that Ansible looks up."""
 
     def run(self, *arguments: Any, **named: Any) -> Any:
-        """Run the play; what is known before it is not searched for garbage again.
+        """Run the play. Exclude existing objects from garbage collection.
 
-        Each task is a fork for each host, and each fork would search, and thereby copy, all that
-        Ansible has loaded.
+        Ansible forks for each task and host. A collection in a fork would write to, and so copy,
+        all objects that Ansible has loaded.
         """
         gc.freeze()
         return super().run(*arguments, **named)

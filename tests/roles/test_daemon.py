@@ -62,7 +62,7 @@ def test_a_daemon_that_is_older_than_a_file_is_restarted(written, state):
 
     assert what_to_do(TOLD | {"ActiveState": state}, reads) == (
         [["restart"]],
-        [f"{reads[1]} is younger"],
+        [f"{reads[1]} is newer"],
     )
 
 
@@ -86,19 +86,19 @@ def test_units_are_read_anew_where_files_of_another_one_came_too(beside, needed)
     of_it, of_another = ("\n".join(f"{name}={text}" for name, text in (TOLD | more).items())
                          for more in ({}, {"ActiveState": "failed", "NeedDaemonReload": beside}))  # fmt: skip
 
-    assert what_to_do(daemon.told_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
+    assert what_to_do(daemon.properties_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
 
 
 def test_a_file_that_it_rereads_is_known_from_a_reload_on(written):
     between, after = written("between", RELOADED - 1), written("after", RELOADED + 1)
     reloaded = TOLD | {"StateChangeTimestampMonotonic": told_at(RELOADED)}
 
-    assert what_to_do(TOLD, rereads=[between]) == ([["reload"]], [f"{between} is younger"])
+    assert what_to_do(TOLD, rereads=[between]) == ([["reload"]], [f"{between} is newer"])
     assert what_to_do(reloaded, rereads=[between]) == ([], [])
-    assert what_to_do(reloaded, rereads=[between, after]) == ([["reload"]], [f"{after} is younger"])
+    assert what_to_do(reloaded, rereads=[between, after]) == ([["reload"]], [f"{after} is newer"])
     assert what_to_do(reloaded, reads=[between], rereads=[after]) == (
         [["restart"]],
-        [f"{between} is younger"],
+        [f"{between} is newer"],
     )
 
 
@@ -108,7 +108,7 @@ def test_what_came_while_it_started_may_be_unknown(written):
 
 @pytest.mark.parametrize(("asked", "command"), [("restart", "restart"), ("reload", "reload")])
 def test_one_that_runs_also_does_what_it_is_asked_to(asked, command):
-    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["something else of it is new"])
+    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["the task requires it"])
     assert what_to_do(TOLD | {"ActiveState": "failed"}, **{asked: True})[0] == [["start"]]
 
 

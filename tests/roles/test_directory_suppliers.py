@@ -33,7 +33,7 @@ def test_a_site_has_one_supplier_or_two(count, told):
 
     problems = [one for one in layout.groups(site) if one.where == "group directory"]
 
-    assert [one.found for one in problems] == ([told] if told else [])
+    assert [one.seen for one in problems] == ([told] if told else [])
     assert all(one.allowed == "one, or two that replicate" for one in problems)
 
 

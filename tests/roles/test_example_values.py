@@ -24,7 +24,7 @@ import pytest
 def test_what_is_nobodys_is_the_example_s(value, is_left, inventory):
     inventory.say("db", some_table={"key": [value]})
 
-    mine = "the inventory: still the example's: some_table.key ({}). Allowed: what your site has."
+    mine = "the inventory: still the example's: some_table.key ({}). Allowed: values of your site."
     told = [line for line in inventory.problems() if line.startswith(mine.format(value))]
 
     assert bool(told) is is_left

@@ -31,7 +31,7 @@ def test_no_file_changes_if_the_program_of_one_refuses_it(ensure, tmp_path):
     )
 
     assert told["failed"]
-    assert told["msg"].startswith(f"grep refuses the new {old}")
+    assert told["msg"].startswith(f"grep rejects the new {old}")
     assert not new.exists()
     assert old.read_text() == "before\n"
 

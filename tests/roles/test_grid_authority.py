@@ -113,12 +113,12 @@ def test_a_certificate_that_is_good_is_not_told_of(inventory):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (certificate(ends=NOW - dt.timedelta(days=1)), "a certificate ended on 2029-12-31"),
+        (certificate(ends=NOW - dt.timedelta(days=1)), "a certificate expired on 2029-12-31"),
         (
             certificate() + certificate(ends=NOW - dt.timedelta(days=2)),
-            "a certificate ended on 2029-12-30",
+            "a certificate expired on 2029-12-30",
         ),
-        (certificate() + "-----BEGIN PRIVATE KEY-----", "a private key is in it"),
+        (certificate() + "-----BEGIN PRIVATE KEY-----", "it contains a private key"),
         ("", "no certificate: "),
     ],
 )
@@ -134,11 +134,12 @@ def test_who_vouches_for_the_grid_is_said_once(inventory):
     inventory.grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
     (both,) = inventory.problems()
 
-    assert neither.startswith("gridstead_grid.ca_certificates: missing, and so is ca_file")
+    assert neither.startswith("gridstead_grid.ca_certificates: missing, and ca_file too")
     assert (
-        "To mend by whoever writes this inventory, with what the grid's operator tells" in neither
+        "To be fixed by the author of this inventory, with values from the grid's operator"
+        in neither
     )
-    assert both.startswith("gridstead_grid.ca_certificates: ca_file is there as well")
+    assert both.startswith("gridstead_grid.ca_certificates: ca_file is set as well")
 
 
 def test_a_whole_grid_signs_for_itself(inventory):

@@ -124,7 +124,7 @@ def test_a_command_that_does_not_end_is_wrong(monkeypatch):
 def test_every_pattern_that_is_missing_is_named():
     assert (
         inspection.command(asked("echo", "b", expect=["^a", "^b", "c$"])).seen
-        == 'echo does not say ^a, c$: "b"'
+        == 'echo does not print ^a, c$: "b"'
     )
 
 
@@ -149,11 +149,11 @@ def test_a_command_reads_nothing_and_speaks_english():
 
 def test_the_sentence_names_all_that_is_wrong_and_nothing_else():
     looks = [
-        inspection.Look("a", ok=True),
-        inspection.Look("b", ok=False, seen="x"),
-        inspection.Look("c", ok=False, seen="y"),
+        inspection.Check("a", ok=True),
+        inspection.Check("b", ok=False, seen="x"),
+        inspection.Check("c", ok=False, seen="y"),
     ]
 
-    assert inspection.sentence(looks) == "2 of 3 things are wrong: b: x; c: y"
+    assert inspection.sentence(looks) == "2 of 3 checks failed: b: x; c: y"
     assert inspection.sentence(looks[:1]) == ""
     assert os.linesep not in inspection.sentence(looks)

@@ -62,7 +62,7 @@ WRONG_EVERYWHERE: Mistakes = {
     ),
     "key-for-nothing": (
         lambda i: i.groups["slurm"].append("control"),
-        ("host control: in group slurm", "cluster's key"),
+        ("host control: in group slurm", "MUNGE key"),
     ),
     "backup-is-controller": (
         lambda i: (
@@ -91,7 +91,7 @@ WRONG_EVERYWHERE: Mistakes = {
         lambda i: i.say(gridstead_domain="site.example"),
         (
             "the inventory: still the example's: gridstead_domain (site.example)",
-            "what your site has",
+            "values of your site",
         ),
     ),
     "grid-scheme": (
@@ -194,7 +194,7 @@ WRONG_CLUSTER: Mistakes = {
                 },
             }
         ),
-        ('slurm_wallets.partition: "main"', "is no partition", "cpu, text, gpu"),
+        ('slurm_wallets.partition: "main"', "is not a partition", "cpu, text, gpu"),
     ),
     "partition-text": (
         lambda i: None,
@@ -206,21 +206,31 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "partition-node": (
         lambda i: None,
-        ("slurm_partitions.cpu.Nodes: compute3 is no compute host", "compute1, compute2, gpu1"),
+        ("slurm_partitions.cpu.Nodes: compute3 is not a compute host", "compute1, compute2, gpu1"),
     ),
     "partition-gres": (
         lambda i: None,
-        ('slurm_partitions.gpu: speaks of "gpu", which no node of it declares', "Gres: gpu:COUNT"),
+        (
+            'slurm_partitions.gpu: names device "gpu", which none of its nodes declares',
+            "Gres: gpu:COUNT",
+        ),
     ),
     "slurm-conf-mistyped": (
         lambda i: i.say(slurm_config_site={"KilWait": 60, "slurmdtimeout": 60}),
-        ("slurm_config_site.KilWait", "no such parameter", "did you mean KillWait? slurm.conf(5)"),
+        (
+            "slurm_config_site.KilWait",
+            "no such parameter",
+            "did you mean KillWait? slurm.conf(5) lists",
+        ),
     ),
     "slurmdbd-conf-mistyped": (
         lambda i: i.say(
             slurm_accounting_config={"PurgeJobsAfter": "30days", "StoragePass": "hunter2"}
         ),
-        ("slurm_accounting_config.PurgeJobsAfter", "did you mean PurgeJobAfter? slurmdbd.conf(5)"),
+        (
+            "slurm_accounting_config.PurgeJobsAfter",
+            "did you mean PurgeJobAfter? slurmdbd.conf(5) lists",
+        ),
     ),
     "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
     "partition-qos": (
@@ -234,7 +244,7 @@ WRONG_CLUSTER: Mistakes = {
         ),
         (
             'slurm_partitions.cpu.AllowQos: there is no QOS "lang"',
-            "bare, long, normal, short, text; one made by hand has",
+            "bare, long, normal, short, text; to use",
         ),
     ),
     "qos-setting": (
@@ -254,7 +264,7 @@ WRONG_CLUSTER: Mistakes = {
     "account-qos": (lambda i: None, ('slurm_accounts "grid".DefaultQOS: there is no QOS "lang"',)),
     "uids-upside-down": (
         lambda i: i.say(gridstead_wallet_uid_max=200000),
-        ("gridstead_wallet_uid_min: 200001, and gridstead_wallet_uid_max is 200000",),
+        ("gridstead_wallet_uid_min: 200001, but gridstead_wallet_uid_max is 200000",),
     ),
     "grid-checksum": (
         lambda i: i.grid(contract="0x5AAeb6053f3E94C9b9A09f33669435E7Ef1BeAed"),
@@ -268,7 +278,7 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "authority-ended": (
         ended_authority,
-        ("pki/ca.crt: the authority ended on 2029-12-12", "playbooks/authority.yml"),
+        ("pki/ca.crt: the authority expired on 2029-12-12", "playbooks/authority.yml"),
     ),
 }
 
@@ -302,7 +312,7 @@ WRONG_CHAIN: Mistakes = {
     ),
     "chain-elsewhere": (
         lambda i: (with_local_chain(i), i.group("grid", "control", "infra")),
-        ("host infra", "answers on host control alone"),
+        ("host infra", "answers only on host control"),
     ),
     "two-chains": (
         lambda i: (i.grid(rpc_url="https://rpc.grid.test/v3/3f9c0ffee"), i.say(devnet_port=8445)),
@@ -344,7 +354,7 @@ AMONG_HOSTS: Mistakes = {
             "archive_dir: Ansible would read",
             "/.archives/old, or",
             "/archives /",
-            "/.archives. To mend",
+            "/.archives. To be fixed",
         ),
     ),
 }
@@ -352,11 +362,11 @@ AMONG_HOSTS: Mistakes = {
 LEFT_AMONG_HOSTS: Mistakes = {
     "secrets-not-renamed": (
         only_variables_renamed,
-        ("gridstead_secrets_dir: ", "/.secrets has nothing, and ", "/secrets has something", "mv "),
+        ("gridstead_secrets_dir: ", "/.secrets is empty, but ", "/secrets is not", "mv "),
     ),
     "backups-not-renamed": (
         lambda i: None,
-        ("archive_dir: ", "/.backups has nothing, and ", "mv "),
+        ("archive_dir: ", "/.backups is empty, but ", "mv "),
     ),
 }
 
@@ -408,7 +418,7 @@ WRONG_GRID: Mistakes = {
     "gres-of-no-node": (
         lambda i: None,
         (
-            "slurm_gres: NodeName gpu[1-3]: gpu2, gpu3 is no compute host",
+            "slurm_gres: NodeName gpu[1-3]: gpu2, gpu3 is not a compute host",
             "compute1, compute2, gpu1",
         ),
     ),
@@ -416,7 +426,7 @@ WRONG_GRID: Mistakes = {
         lambda i: i.say(
             gridstead_extra_flows=[{"what": "x", "to": ["slurm_computes"], "from": ["anyone"]}, 5]
         ),
-        ("gridstead_extra_flows, number 1", '"slurm_computes" is no group'),
+        ("gridstead_extra_flows, number 1", '"slurm_computes" is no'),
     ),
     "flow-is-none": (lambda i: None, ("gridstead_extra_flows, number 2", '"5" is no flow')),
     "ssh-from-nowhere": (
@@ -431,7 +441,7 @@ WRONG_GRID: Mistakes = {
     ),
     "node-outside-its-network": (
         lambda i: None,
-        ("gridstead_networks.slurm_login: none of 10.64.2.64/27 holds 10.64.2.12, which is login",),
+        ("gridstead_networks.slurm_login: 10.64.2.12 of host login is in none of 10.64.2.64/27",),
     ),
     "operator-locked-out": (
         lambda i: i.say(base_ssh_users=["alice", "bob"]),
@@ -458,7 +468,7 @@ NO_WIRING: Mistakes = {
 CHAIN_WITHOUT_GRID: Mistakes = {
     "devnet-without-grid": (
         lambda i: (with_local_chain(i), i.group("grid")),
-        ("host control: in group devnet and not in group grid",),
+        ("host control: in group devnet but not in group grid",),
     ),
 }
 
@@ -492,7 +502,7 @@ def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
     }
     assert {name: lines for name, lines in found.items() if len(lines) != 1} == {}
     assert set(told) - {line for lines in found.values() for line in lines} == set()
-    assert all("To mend by who" in line for line in told)
+    assert all("To be fixed by the " in line for line in told)
 
 
 @pytest.mark.parametrize("name", ["example", "single"])

@@ -10,31 +10,35 @@ from inventory_check import roles
 from inventory_check.form import misfit
 
 WRONG = [
-    ("slurm_config", "", "slurm_config: is no more than text, and a table is wanted"),
-    ("slurm_config", None, "slurm_config: is empty; without the line it is as the role has it"),
+    ("slurm_config", "", "slurm_config: is text, but must be a table"),
+    ("slurm_config", None, "slurm_config: is empty; remove the line to use the default"),
     (
         "slurm_gres",
         ["Name=gpu"],
-        "slurm_gres: number 1 is no more than text, and a table is wanted",
+        "slurm_gres: number 1 is text, but must be a table",
     ),
     ("slurm_partitions", {"main": "Nodes=ALL"}, 'slurm_partitions.main: "Nodes=ALL"'),
     (
         "slurm_plugins_wallets",
         {5: 0},
-        'slurm_plugins_wallets: has "5" for a name, and text is wanted',
+        'slurm_plugins_wallets: has the key "5", but a key must be text',
     ),
-    ("slurm_state_directory", ["/srv"], "slurm_state_directory: is a list, and text is wanted"),
+    ("slurm_state_directory", ["/srv"], "slurm_state_directory: is a list, but must be text"),
     (
         "control_plane_services",
         True,
-        "control_plane_services: is no more than text, and a list is wanted",
+        "control_plane_services: is text, but must be a list",
     ),
     (
         "control_plane_services",
         [{}],
-        "control_plane_services: number 1 is a table, and text is wanted",
+        "control_plane_services: number 1 is a table, but must be text",
     ),
-    ("control_plane_settings", {"supervisor": 5}, "control_plane_settings.supervisor: is no table"),
+    (
+        "control_plane_settings",
+        {"supervisor": 5},
+        "control_plane_settings.supervisor: is not a table",
+    ),
     ("gridstead_networks", ["10.0.0.0/24"], "gridstead_networks: \"['10.0.0.0/24']\""),
     ("gridstead_networks", {"slurm": None}, 'gridstead_networks.slurm: "None"'),
     ("gridstead_extra_flows", {"to": "slurm"}, "gridstead_extra_flows: "),

@@ -232,10 +232,10 @@ MISTAKES = {
     "another-key": (lambda s: s.write(key=s.root_key), "ca.key: it is not the key of ca.crt"),
     "no-authority": (lambda s: s.renew(ca=False), "ca.crt: it may not sign"),
     "may-not-sign": (lambda s: s.renew(may_sign=False), "ca.crt: it may not sign"),
-    "ended": (lambda s: s.renew(ends=NOW - DAY / 2), "ca.crt: the authority ended on"),
+    "ended": (lambda s: s.renew(ends=NOW - DAY / 2), "ca.crt: the authority expired on"),
     "next-ends-soon": (
         lambda s: s.write(s.signed(name("Cluster"), s.key, ends=NOW + 20 * DAY), s.root, file="next"),
-        "next.crt: the authority ends on",
+        "next.crt: the authority expires on",
     ),
     "begins-later": (
         lambda s: s.renew(begins=NOW + DAY),

@@ -8,8 +8,8 @@ import pytest
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copied
 
-from inventory_check.problem import Problem
-from inventory_check.site import Host, Site
+from inventory_check.diagnostic import Diagnostic
+from inventory_check.inventory import Host, Inventory
 from inventory_check.vaulted import secrets
 
 PAGE = (ROOT / "inventory/README.md").read_text()
@@ -22,14 +22,14 @@ WIRING = {
 
 def problems(**said):
     hosts = {name: Host(name, WIRING | said, None) for name in ("ash", "birch")}
-    return list(secrets(Site({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
+    return list(secrets(Inventory({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\n", f" {SECRET}", f"{SECRET}\t"])
 def test_a_secret_with_white_space_at_an_end_is_refused_once_and_not_told(value):
     (problem,) = problems(munge_key=value)
 
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, Diagnostic)
     assert str(problem).startswith("variable munge_key of ash: begins or ends in white space")
     assert SECRET not in str(problem)
 
@@ -93,6 +93,6 @@ def test_the_playbook_refuses_a_vaulted_secret_with_the_end_of_its_line_and_does
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
     assert done.returncode == 2
-    assert "The inventory has 1 mistake; nothing was touched." in done.stdout
+    assert "The inventory has 1 mistake; no host was changed." in done.stdout
     assert "variable munge_key of controller: begins or ends in white space" in done.stdout
     assert SECRET not in done.stdout + done.stderr

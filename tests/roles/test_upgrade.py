@@ -115,7 +115,7 @@ def test_the_controllers_which_read_each_others_state_are_of_one_version():
     both = {"db": found(target=NEXT), "control": found(target=NEXT)}
 
     assert refusals(**both) == [
-        f"the second slurmctld {FIXED} on second would be older than slurmctld {NEXT} on control"
+        f"the backup slurmctld {FIXED} on second would be older than slurmctld {NEXT} on control"
     ]
     assert refusals(**both, second=found(target=NEXT)) == []
 
@@ -163,7 +163,7 @@ def test_it_is_told_what_is_newer_where():
         "login": found(newer=[{"name": "libslurm43", "from": "", "to": NEXT}]),
     }
 
-    assert filters.upgrade_told(releases) == [
+    assert filters.upgrade_changes(releases) == [
         f"libslurm43 nothing -> {NEXT}: login",
         f"slurmd {OLD} -> {FIXED}: compute1, compute2",
         "slurmdbd runs a program that was replaced: db",

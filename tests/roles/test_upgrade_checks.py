@@ -112,7 +112,9 @@ def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(
     cluster.says(program, text, code)
     plays = upgrade()
 
-    code, told = cluster.run([plays["Check the state of the cluster"], plays["Choose the hosts to upgrade"]])
+    code, told = cluster.run(
+        [plays["Check the state of the cluster"], plays["Choose the hosts to upgrade"]]
+    )
 
     assert code == 2
     assert "nothing was changed: ash does not answer" in told
@@ -126,7 +128,8 @@ def test_a_node_that_stopped_answering_ends_the_upgrade(cluster):
 
     assert code == 2
     assert (
-        "Since the start of the upgrade compute2 stopped answering. Later hosts were not changed." in told
+        "Since the start of the upgrade compute2 stopped answering. Later hosts were not changed."
+        in told
     )
 
 

@@ -55,7 +55,7 @@ def test_it_fails_and_says_what_is_wrong_and_who_must_act(verified):
     done, _ = verified
 
     assert done.returncode != 0
-    assert "birch, base: the host is birch: hostname does not say" in done.stdout
+    assert "birch, base: the host is birch: hostname does not print" in done.stdout
     assert "operator must act" in done.stdout
 
 
@@ -83,7 +83,7 @@ def test_the_report_is_for_its_owner_alone_and_counts_what_was_looked_at(verifie
     assert report["looked_at"] == sum(
         len(looks) for roles in report["hosts"].values() for looks in roles.values()
     )
-    assert f"{len(report['findings'])} of {report['looked_at']} things are wrong" in done.stdout
+    assert f"{len(report['findings'])} of {report['looked_at']} checks failed" in done.stdout
 
 
 def test_every_role_that_can_be_verified_is():

@@ -48,10 +48,12 @@ class Verb(StrEnum):
 
 # First words of handlers' names. Those without an effect only look or wait.
 VERBS: Mapping[str, Verb | None] = {
+    "Check": None,
     "Drain": Verb.DRAIN,
     "Keep": None,
     "Look": None,
     "Remount": Verb.REMOUNT,
+    "Remove": None,
     "Reconfigure": Verb.RECONFIGURE,
     "Reload": Verb.RELOAD,
     "Restart": Verb.RESTART,

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``input_rules``: what a host takes, of a table of flows, as rules of nftables.
+"""Filters that make nftables rules from a table of flows.
 
-Example: with ``flows`` ``[{'what': 'web', 'to': ['gate'], 'from': ['anyone'], 'tcp': [443]}]``,
-``{{ flows | input_rules('ash', {'gate': ['ash']}, []) }}`` is ``['tcp dport { 443 } accept comment "web"']``.
-Filter ``site_sources``: the matches for whoever belongs to the site.
+Filter ``input_rules`` returns the rules of one host. Example: with ``flows``
+``[{'what': 'web', 'to': ['gate'], 'from': ['anyone'], 'tcp': [443]}]``,
+``{{ flows | input_rules('ash', {'gate': ['ash']}, []) }}`` is
+``['tcp dport { 443 } accept comment "web"']``.
+
+Filter ``site_sources`` returns matches for the addresses of the site.
 """
 
 from __future__ import annotations
@@ -26,16 +29,18 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def port_range(text: object) -> tuple[int, int]:
-    """Return the first and last port of ``22`` or ``1024-65535``; raise ValueError if it is
-    neither.
+    """Return the first and last port of ``22`` or ``1024-65535``.
+
+    Raises:
+        ValueError: If the text is neither a port nor a range.
     """
-    found = None if isinstance(text, bool) else _PORT.fullmatch(str(text))
-    if not found:
-        message = f'"{text}" is no port: a number, or FIRST-LAST'
+    match = None if isinstance(text, bool) else _PORT.fullmatch(str(text))
+    if not match:
+        message = f'"{text}" is not a port: use a number, or FIRST-LAST'
         raise ValueError(message)
-    first, last = int(found[1]), int(found[2] or found[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     if not 0 < first <= last <= _PORT_MAX:
-        message = f'"{text}" is no port from 1 to {_PORT_MAX}'
+        message = f'"{text}" is not a port from 1 to {_PORT_MAX}'
         raise ValueError(message)
     return first, last
 
@@ -46,60 +51,37 @@ def sources(
     addresses: Mapping[str, str],
     networks: Mapping[str, Sequence[str]],
 ) -> list[Network] | None:
-    """Return the networks a flow comes from, as few as say it; None if it comes from anyone.
+    """Return the networks that a flow comes from, merged; None if the flow comes from anyone.
 
     Args:
-        flow: The flow, well written.
+        flow: A valid flow.
         groups: Names of hosts by group.
         addresses: Address of each host by name.
-        networks: Networks that stand for a group's addresses, by group.
+        networks: Networks that replace the addresses of a group's hosts, by group.
     """
     if ANYONE in flow["from"]:
         return None
-    found: set[str] = set()
+    texts: set[str] = set()
     for name in flow["from"]:
-        # One that is no group is an address or a network itself.
-        found |= (
-            set(networks.get(name) or [addresses[host] for host in groups[name]])
-            if name in groups
-            else {name}
-        )
-    known = [ipaddress.ip_network(one) for one in found]
-    return [
-        *ipaddress.collapse_addresses(
-            one for one in known if isinstance(one, ipaddress.IPv4Network)
-        ),
-        *ipaddress.collapse_addresses(
-            one for one in known if isinstance(one, ipaddress.IPv6Network)
-        ),
-    ]
+        if name in groups:
+            texts |= set(networks.get(name) or [addresses[host] for host in groups[name]])
+        else:
+            texts.add(name)  # an address or a network
+    merged: list[Network] = []
+    for version in (ipaddress.IPv4Network, ipaddress.IPv6Network):
+        parsed = map(ipaddress.ip_network, texts)
+        merged += ipaddress.collapse_addresses(n for n in parsed if isinstance(n, version))
+    return merged
 
 
 def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
-    """The flow is well written, or ValueError says what is not."""
-    unknown = sorted(map(str, flow.keys() - _KEYS))
-    if unknown:
-        message = f"has the keys {', '.join(sorted(_KEYS))}, not {unknown[0]}"
-        raise ValueError(message)
-    single = [key for key in ("to", "from", *PROTOCOLS) if not isinstance(flow.get(key, []), list)]
-    if single:
-        message = f'{single[0]} is a list, not "{flow[single[0]]}"'
-        raise ValueError(message)
-    unnamed = [
-        one for key in ("to", "from") for one in flow.get(key, []) if not isinstance(one, str)
-    ]
-    if unnamed:
-        message = f'"{unnamed[0]}" is no group, no address, no network and not {ANYONE}'
-        raise ValueError(message)
-    if not _WHAT.fullmatch(str(flow.get("what", ""))):
-        message = f'what is up to 100 letters, digits and plain marks, not "{flow.get("what", "")}"'
-        raise ValueError(message)
-    if not str(flow.get("plain", "-")).strip():
-        message = "plain says why what goes there is not under TLS"
-        raise ValueError(message)
-    nowhere = [name for name in flow.get("to", []) if name not in groups]
-    if nowhere or not flow.get("to") or "from" not in flow:
-        message = f'"{nowhere[0]}" is no group' if nowhere else "to names a group, from says who"
+    """Check that a flow is valid.
+
+    Raises:
+        ValueError: If it is not; the message names the mistake.
+    """
+    message = _key_fault(flow) or _value_fault(flow, groups)
+    if message:
         raise ValueError(message)
     for name in flow["from"]:
         if name != ANYONE and name not in groups:
@@ -109,11 +91,37 @@ def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
             port_range(port)
 
 
+def _key_fault(flow: Mapping[str, Any]) -> str:
+    for key in sorted(map(str, flow.keys() - _KEYS)):
+        return f"has the keys {', '.join(sorted(_KEYS))}, not {key}"
+    for key in ("to", "from", *PROTOCOLS):
+        if not isinstance(flow.get(key, []), list):
+            return f'{key} is a list, not "{flow[key]}"'
+    for name in [*flow.get("to", []), *flow.get("from", [])]:
+        if not isinstance(name, str):
+            return f'"{name}" is not a group, an address, a network or {ANYONE}'
+    return ""
+
+
+def _value_fault(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> str:
+    if not _WHAT.fullmatch(str(flow.get("what", ""))):
+        what = flow.get("what", "")
+        return f'what has up to 100 letters, digits and simple punctuation, not "{what}"'
+    if not str(flow.get("plain", "-")).strip():
+        return "plain must explain why the flow does not use TLS"
+    for name in flow.get("to", []):
+        if name not in groups:
+            return f'"{name}" is not a group'
+    if not flow.get("to") or "from" not in flow:
+        return "to must name a group, and from the sources"
+    return ""
+
+
 def _check_source(name: str) -> None:
     try:
         ipaddress.ip_network(name)
     except ValueError:
-        message = f'"{name}" is no group, no address, no network and not {ANYONE}'
+        message = f'"{name}" is not a group, an address, a network or {ANYONE}'
         raise ValueError(message) from None
 
 
@@ -124,24 +132,26 @@ def input_rules(
     hosts: Iterable[Mapping[str, str]],
     networks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Return the rules of nftables that let the flows to a host in, in their order.
+    """Return the nftables rules that accept the flows to a host, in the order of the flows.
 
     Args:
-        flows: The table: ``what`` it is, ``to`` which groups, ``from`` which groups, addresses or
-            anyone, ports of ``tcp`` and ``udp``, and, in ``plain``, why there is no TLS.
-        host: The host's name. What it says to itself needs no rule.
+        flows: The table: ``what`` is the name of the flow, ``to`` its groups, ``from`` groups,
+            addresses or ``anyone``, ``tcp`` and ``udp`` ports, and ``plain`` explains why the flow
+            does not use TLS.
+        host: The host's name. Loopback connections need no rule.
         groups: Names of hosts by group.
         hosts: Name and address of each host.
-        networks: Networks that stand for a group's addresses, by group.
+        networks: Networks that replace the addresses of a group's hosts, by group.
 
     Raises:
-        AnsibleFilterError: If a flow is not well written; it names the flow.
+        AnsibleFilterError: If a flow is not valid; the message names the flow.
     """
-    known, mine, rules = _by_name(hosts), {name for name in groups if host in groups[name]}, []
+    known, rules = _by_name(hosts), []
+    groups_of_host = {name for name in groups if host in groups[name]}
     for flow in flows:
         try:
             check(flow, groups)
-            if mine.intersection(flow["to"]):
+            if groups_of_host.intersection(flow["to"]):
                 rules += _rules(flow, sources(flow, groups, known, networks or {}))
         except ValueError as error:
             message = f"flow {flow.get('what', flow)}: {error}"
@@ -154,10 +164,9 @@ def addresses(
     hosts: Iterable[Mapping[str, str]],
     networks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Return the matches of nftables for whoever belongs to the site, one for each family that it
-    has.
-    """
-    return _matches(sources({"from": list(groups)}, groups, _by_name(hosts), networks or {}))
+    """Return nftables matches for the addresses of the site, one for each address family in use."""
+    flow = {"from": list(groups)}
+    return _matches(sources(flow, groups, _by_name(hosts), networks or {}))
 
 
 def _by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -165,20 +174,24 @@ def _by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _rules(flow: Mapping[str, Any], allowed: list[Network] | None) -> list[str]:
-    return [
-        f'{match}{protocol} dport {{ {", ".join(map(str, flow[protocol]))} }} accept comment "{flow["what"]}"'
-        for protocol in PROTOCOLS
-        if flow.get(protocol)
-        for match in ([""] if allowed is None else [f"{one} " for one in _matches(allowed)])
-    ]
+    matches = [""] if allowed is None else [f"{match} " for match in _matches(allowed)]
+    rules = []
+    for protocol in PROTOCOLS:
+        if not flow.get(protocol):
+            continue
+        ports = ", ".join(map(str, flow[protocol]))
+        accept = f'{protocol} dport {{ {ports} }} accept comment "{flow["what"]}"'
+        rules += [f"{match}{accept}" for match in matches]
+    return rules
 
 
-def _matches(networks: Iterable[Network] | None) -> list[str]:
-    found = []
+def _matches(networks: Iterable[Network]) -> list[str]:
+    listed, matches = list(networks), []
     for version, key in ((4, "ip"), (6, "ip6")):
-        some = [_text(one) for one in networks or () if one.version == version]
-        found += [f"{key} saddr {{ {', '.join(some)} }}"] if some else []
-    return found
+        texts = [_text(network) for network in listed if network.version == version]
+        if texts:
+            matches.append(f"{key} saddr {{ {', '.join(texts)} }}")
+    return matches
 
 
 def _text(network: Network) -> str:
@@ -186,7 +199,7 @@ def _text(network: Network) -> str:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

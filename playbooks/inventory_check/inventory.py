@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An inventory as its variables say it, without a host.
+"""An inventory as its variables define it. No host is contacted.
 
-Variables are read as templates are: late, and in the context of a host. Secrets that a variable
-would make where there is none yet are made in a folder of their own, which goes with the check.
+Variables are rendered as Ansible renders them: late, and in the context of a host. If rendering a
+variable creates a missing secret, the secret is created in a temporary folder, which is removed
+after the check.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from inventory_check.form import misfit
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
-# Known when hosts have been reached only.
+# Variables that have a value only after hosts were contacted.
 LATE = frozenset({"ansible_facts", "hostvars"})
 _GROUP = re.compile(r"groups\[['\"](\w+)['\"]\]")
 _SYNTAX = Environment()  # noqa: S701 - nothing is rendered
@@ -36,20 +37,20 @@ def _names(text: str) -> frozenset[str]:
         used = _SYNTAX.parse(text).find_all(nodes.Name)
     except TemplateSyntaxError:
         return frozenset()
-    return frozenset(
-        {one.name for one in used} | {f"group {name}" for name in _GROUP.findall(text)}
-    )
+    names = {node.name for node in used}
+    names |= {f"group {name}" for name in _GROUP.findall(text)}
+    return frozenset(names)
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host.
+    """A host of the inventory.
 
     Args:
         name: Its name.
         variables: Its variables, as they are written.
-        loader: What reads the files of templates.
-        options: What the roles' specifications say of variables, by their names.
+        loader: The loader that reads files for templates.
+        options: The specifications of the roles' variables, by name.
     """
 
     name: str
@@ -59,57 +60,58 @@ class Host:
 
     @functools.cached_property
     def templar(self) -> Templar:
-        """What renders its templates."""
+        """The renderer of its templates."""
         return Templar(loader=self.loader, variables=dict(self.variables))
 
     def with_variables(self, more: Mapping[str, Any]) -> Host:
-        """Return the host with variables beside its own, which they replace."""
+        """Return the host with additional variables, which replace its own."""
         return Host(self.name, {**self.variables, **more}, self.loader, self.options)
 
     def value(self, name: str, default: Any = None) -> Any:
-        """Return a variable's value; the default if it is missing, cannot be computed or is of
-        another form.
+        """Return a variable's value.
+
+        Returns the default if the variable is missing, cannot be rendered or has the wrong type.
         """
         if name not in self.variables:
             return default
         try:
-            found = self.templar.template(self.variables[name])
+            rendered = self.templar.template(self.variables[name])
         except AnsibleError:
             return default
-        return default if misfit(self.options.get(name, {}), found) else found
+        return default if misfit(self.options.get(name, {}), rendered) else rendered
 
     def mentions(self, value: Any) -> frozenset[str]:
-        """Return the variables that a value as it is written needs, those that these need, and
-        ``group NAME`` too.
+        """Return the variables that a written value needs, directly or through other variables.
+
+        A group that it names is included as ``group NAME``.
         """
-        found: set[str] = set()
+        mentioned: set[str] = set()
         waiting = [value]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, Mapping):
-                waiting += one.values()
-            elif isinstance(one, list | tuple):
-                waiting += one
-            elif isinstance(one, str):
-                new = _names(str(one)) - found
-                found |= new
+            part = waiting.pop()
+            if isinstance(part, Mapping):
+                waiting += part.values()
+            elif isinstance(part, list | tuple):
+                waiting += part
+            elif isinstance(part, str):
+                new = _names(str(part)) - mentioned
+                mentioned |= new
                 waiting += [self.variables[name] for name in new - LATE if name in self.variables]
-        return frozenset(found)
+        return frozenset(mentioned)
 
     def number(self, name: str) -> int | None:
-        """Return a variable that is a whole number, None if it is none."""
+        """Return the value of a variable as an integer; None if it is not an integer."""
         return whole(self.value(name))
 
 
 @dataclass(frozen=True)
-class Site:
-    """All of an inventory.
+class Inventory:
+    """The groups and hosts of an inventory.
 
     Args:
         groups: Hosts by group; the group ``all`` has every host.
         hosts: Every host, by name.
-        secrets_dir: Where the inventory wants its secrets, as its variable says; None if it does
-            not say it.
+        secrets_dir: Value of the variable ``gridstead_secrets_dir``; None if it is not set.
     """
 
     groups: Mapping[str, list[str]]
@@ -117,29 +119,29 @@ class Site:
     secrets_dir: Any
 
     def members(self, *groups: str) -> list[Host]:
-        """Return the hosts of groups, each once, in the inventory's order."""
-        wanted = {name for group in groups for name in self.groups.get(group, [])}
-        return [host for name, host in self.hosts.items() if name in wanted]
+        """Return the hosts of the groups, each once, in the inventory's order."""
+        names = {name for group in groups for name in self.groups.get(group, [])}
+        return [host for name, host in self.hosts.items() if name in names]
 
     def first(self) -> Host:
-        """Return a host for what all of them say alike."""
+        """Return any host, to read a variable that has the same value on all hosts."""
         return next(iter(self.hosts.values()))
 
 
 def alike(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Return hosts in lists of such as give a value, as it is written, one meaning: what is true of
-    one is of all.
-    """
-    found: dict[str, list[Host]] = {}
+    """Return the hosts in lists, so that a written value means the same on all hosts of a list."""
+    by_variables: dict[str, list[Host]] = {}
     for host in hosts:
         needs = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})
-        found.setdefault(repr([(name, host.variables[name]) for name in needs]), []).append(host)
-    return list(found.values())
+        key = repr([(name, host.variables[name]) for name in needs])
+        by_variables.setdefault(key, []).append(host)
+    return list(by_variables.values())
 
 
 def whole(value: Any) -> int | None:
-    """Return a value as a whole number, None if it is none. Text of digits is one; a truth value is
-    not.
+    """Return a value as an integer; None if it is not one.
+
+    Text of digits is accepted, a boolean is not.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
@@ -150,7 +152,7 @@ def whole(value: Any) -> int | None:
 
 
 def address(value: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return a value as an IP address, None if it is none."""
+    """Return a value as an IP address; None if it is not one."""
     try:
         return ipaddress.ip_address(str(value))
     except ValueError:
