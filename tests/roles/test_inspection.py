@@ -133,7 +133,7 @@ def test_every_line_that_must_not_be_there_is_named():
         asked("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
     )
 
-    assert look.seen == "printf says n2 down, n3 drain"
+    assert look.seen == "printf prints n2 down, n3 drain"
 
 
 def test_a_command_that_needs_a_moment_gets_it(tmp_path, monkeypatch):

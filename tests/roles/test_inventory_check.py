@@ -426,12 +426,12 @@ WRONG_GRID: Mistakes = {
         lambda i: i.say(
             gridstead_extra_flows=[{"what": "x", "to": ["slurm_computes"], "from": ["anyone"]}, 5]
         ),
-        ("gridstead_extra_flows, number 1", '"slurm_computes" is no'),
+        ("gridstead_extra_flows, number 1", '"slurm_computes" is not a group'),
     ),
-    "flow-is-none": (lambda i: None, ("gridstead_extra_flows, number 2", '"5" is no flow')),
+    "flow-is-none": (lambda i: None, ("gridstead_extra_flows, number 2", '"5" is not a flow')),
     "ssh-from-nowhere": (
         lambda i: i.say(gridstead_ssh_from=["10.64.2.0/33"]),
-        ("gridstead_flows, number 1", "flow ssh", '"10.64.2.0/33" is no group, no address'),
+        ("gridstead_flows, number 1", "flow ssh", '"10.64.2.0/33" is not a group, an address'),
     ),
     "network-is-none": (
         lambda i: i.say(
@@ -445,7 +445,7 @@ WRONG_GRID: Mistakes = {
     ),
     "operator-locked-out": (
         lambda i: i.say(base_ssh_users=["alice", "bob"]),
-        ("role base", 'ansible_user, here "root"', "alice, bob"),
+        ("role base", 'ansible_user, which is "root"', "alice, bob"),
     ),
     "uids-of-the-system": (
         lambda i: i.say(gridstead_wallet_uid_min=1000),
@@ -455,7 +455,10 @@ WRONG_GRID: Mistakes = {
         lambda i: [one.pop("gridstead_grid") for one in i.variables.values()],
         ("gridstead_grid: missing", "rpc_url"),
     ),
-    "secrets-in-a-file": (lambda i: i.secrets.touch(), ("gridstead_secrets_dir", "is no folder")),
+    "secrets-in-a-file": (
+        lambda i: i.secrets.touch(),
+        ("gridstead_secrets_dir", "is not a folder"),
+    ),
 }
 
 NO_WIRING: Mistakes = {

@@ -42,7 +42,7 @@ WRONG = [
     ("gridstead_networks", ["10.0.0.0/24"], "gridstead_networks: \"['10.0.0.0/24']\""),
     ("gridstead_networks", {"slurm": None}, 'gridstead_networks.slurm: "None"'),
     ("gridstead_extra_flows", {"to": "slurm"}, "gridstead_extra_flows: "),
-    ("gridstead_ssh_from", [{"a": 1}], "\"{'a': 1}\" is no group, no address"),
+    ("gridstead_ssh_from", [{"a": 1}], "\"{'a': 1}\" is not a group, an address"),
     (
         "gridstead_labels",
         {"os": {1: 2}},

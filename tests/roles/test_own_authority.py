@@ -186,14 +186,14 @@ def test_what_it_signs_is_shown_with_all_that_is_between_it_and_the_root(site, t
         for task in yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
     }
     sign, put = (
-        tasks["Ensure the missing certificates are signed"],
-        tasks["Ensure the signed certificates are in place"],
+        tasks["Sign the missing certificates"],
+        tasks["Install the signed certificates"],
     )
     del put["ansible.builtin.copy"]["owner"], put["ansible.builtin.copy"]["group"]
     asked = {
         "name": "agent",
         "csr": request.public_bytes(PEM).decode(),
-        "reason": "it is absent",
+        "reason": "it is missing",
         "owner": "",
         "group": "",
     }

@@ -121,7 +121,7 @@ def test_a_certificate_that_ends_soon_is_renewed(service_key, authority_key, aut
         pem, service_key, authority, NAMES, NOW + dt.timedelta(days=60)
     )
 
-    assert reason == "it ends 2026-03-01"
+    assert reason == "it expires on 2026-03-01"
 
 
 def test_a_run_that_was_cut_between_certificate_and_key_goes_on(authority_key, authority, tmp_path):

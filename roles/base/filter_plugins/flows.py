@@ -106,7 +106,9 @@ def _key_fault(flow: Mapping[str, Any]) -> str:
 def _value_fault(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> str:
     if not _WHAT.fullmatch(str(flow.get("what", ""))):
         what = flow.get("what", "")
-        return f'what has up to 100 letters, digits and simple punctuation, not "{what}"'
+        return (
+            f'what must have 1 to 100 alphanumeric characters or simple punctuation, not "{what}"'
+        )
     if not str(flow.get("plain", "-")).strip():
         return "plain must explain why the flow does not use TLS"
     for name in flow.get("to", []):

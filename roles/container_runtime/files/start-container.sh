@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Starts a container of the host's own programs as nobody, and leaves nothing behind.
+# Starts a container from programs of the host, as user nobody, and removes it afterwards.
 set -euo pipefail
 
 place=$(mktemp -d)
@@ -15,6 +15,7 @@ printf 'nogroup:x:65534:\n' >"$place/image/etc/group"
 mksquashfs "$place/image" "$place/image.sqsh" -quiet -no-progress -all-root >/dev/null
 cd /
 # shellcheck disable=SC2016 # the container expands it
-said=$(HOME=$place setpriv --reuid=65534 --regid=65534 --clear-groups apptainer --quiet exec --contain --no-home \
-  --no-eval --writable-tmpfs --pwd / "$place/image.sqsh" /bin/sh -c 'echo works >/written && read -r it </written && echo "$it"')
-[[ $said == works ]]
+output=$(HOME=$place setpriv --reuid=65534 --regid=65534 --clear-groups \
+  apptainer --quiet exec --contain --no-home --no-eval --writable-tmpfs --pwd / \
+  "$place/image.sqsh" /bin/sh -c 'echo works >/written && read -r it </written && echo "$it"')
+[[ $output == works ]]

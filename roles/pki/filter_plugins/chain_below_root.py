@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service shows with its certificate, so that whoever trusts the root alone believes it.
+"""Filter for the certificates that a service sends together with its own.
 
-Example: ``{{ lookup('ansible.builtin.file', 'ca.crt') | chain_below_root }}`` is empty for an authority that is a root.
+With them a client that trusts only the root can verify the certificate. Example:
+``{{ lookup('ansible.builtin.file', 'ca.crt') | chain_below_root }}`` is empty if the authority is a
+root.
 """
 
 from __future__ import annotations
@@ -13,17 +15,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 
 def chain_below_root(pem: str) -> str:
-    """Return the certificates, an authority's and those above it, without the root's: in PEM, in
-    their order.
+    """Return the certificates of an authority and of those above it, without the root.
+
+    The certificates are in PEM, in their order.
     """
     chain = x509.load_pem_x509_certificates(pem.encode())
-    return "".join(
-        one.public_bytes(Encoding.PEM).decode() for one in chain if one.issuer != one.subject
-    )
+    below = [certificate for certificate in chain if certificate.issuer != certificate.subject]
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in below)
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, Callable[..., str]]:
         """Return the filters by name."""

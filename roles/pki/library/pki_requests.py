@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep a host's private keys and ask for the certificates it lacks.
+"""Creates the private keys of a host, and signing requests for the certificates that it needs.
 
-One module call instead of a key, a request and a check task per certificate: a site has a dozen
-certificates and a second run should cost one round trip per host. Signing is not done here; the
-authority's key never visits a host.
+One call of the module replaces three tasks for each certificate: a site has a dozen certificates,
+and a run without changes should cost one round trip per host. The module does not sign: the key of
+the authority is never copied to a host.
 """
 
 from __future__ import annotations
@@ -22,27 +22,41 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DOCUMENTATION = """
 module: pki_requests
-short_description: Keep private keys and list certificates to sign
+short_description: Create private keys and request certificates
 description:
-  - Writes the authority's certificate and one private key per certificate.
-  - Returns a signing request for each certificate that is absent, ends soon, or no longer fits.
+  - Writes the authority's certificate, and one private key for each certificate.
+  - Returns a signing request for each certificate that is missing, expires soon, or is no longer
+    valid for the host.
 options:
-  directory: {type: path, required: true, description: Where keys and certificates are.}
+  directory: {type: path, required: true, description: Folder of the keys and certificates.}
   authority:
     type: str
     required: true
-    description: The authority's certificate in PEM; after it, those of others that the host trusts as well.
-  certificates: {type: list, elements: dict, required: true, description: Name, owner and group of each.}
-  subject_alt_names: {type: list, elements: str, required: true, description: As C(DNS:name) or C(IP:address).}
-  renew_before_days: {type: int, required: true, description: A certificate ending sooner is asked for again.}
+    description: Certificate of the authority in PEM, followed by those of other authorities that
+      the host trusts.
+  certificates:
+    type: list
+    elements: dict
+    required: true
+    description: Name, owner and group of each certificate.
+  subject_alt_names:
+    type: list
+    elements: str
+    required: true
+    description: C(DNS:name) or C(IP:address).
+  renew_before_days:
+    type: int
+    required: true
+    description: A certificate that expires earlier is requested again.
   new_keys:
     type: bool
     default: false
     description:
-      - Whether every certificate is asked for again, with a new key, which waits for it as C(NAME.key.next).
+      - Whether all certificates are requested again, with new keys. A new key is C(NAME.key.next)
+        until its certificate is installed.
 """
 EXAMPLES = """
-- name: Ensure the private keys exist
+- name: Create the private keys
   pki_requests:
     directory: /etc/gridstead/pki
     authority: "{{ lookup('ansible.builtin.file', 'ca.crt') }}"
@@ -51,7 +65,10 @@ EXAMPLES = """
     renew_before_days: 30
 """
 RETURN = """
-requests: {type: list, returned: always, description: Name, owner, group, csr and reason of each certificate to sign.}
+requests:
+  type: list
+  returned: always
+  description: Name, owner, group, csr and reason of each request.
 """
 
 CERTIFICATE_MODE = "0644"
@@ -59,9 +76,13 @@ KEY_MODE = "0640"
 
 
 def general_names(names: list[str]) -> list[x509.GeneralName]:
-    """Return the X.509 form of names written as ``DNS:name`` or ``IP:address``, in the same order."""
+    """Return names written as ``DNS:name`` or ``IP:address`` in X.509 form, in the same order."""
     kinds = {"DNS": x509.DNSName, "IP": lambda text: x509.IPAddress(ipaddress.ip_address(text))}
-    return [kinds[kind](text) for kind, _, text in (name.partition(":") for name in names)]
+    converted = []
+    for name in names:
+        kind, _, text = name.partition(":")
+        converted.append(kinds[kind](text))
+    return converted
 
 
 def request(key: ec.EllipticCurvePrivateKey, name: str, names: list[str]) -> str:
@@ -83,38 +104,36 @@ def reason_to_renew(
     names: list[str],
     end: dt.datetime,
 ) -> str:
-    """Return why a certificate must be signed again, or an empty text.
+    """Return why a certificate must be signed again; empty if it is valid.
 
     Args:
         pem: The certificate.
-        key: The key it must belong to.
-        authority: Who must have signed it.
-        names: The alternative names it must carry, in any order.
-        end: It must be valid until then. Aware, UTC.
+        key: The private key of the certificate.
+        authority: The authority that must have signed it.
+        names: The alternative names of the host, in any order.
+        end: Time until which the certificate must be valid. Aware, UTC.
     """
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         certificate.verify_directly_issued_by(authority)
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except InvalidSignature:
         return "another authority signed it"
     except (ValueError, x509.ExtensionNotFound) as err:
         return f"it cannot be read: {err}"
     if certificate.public_key() != key.public_key():
         return "it belongs to another key"
-    if set(found) != set(general_names(names)):
+    if set(extension.value) != set(general_names(names)):
         return "the host's names changed"
     if certificate.not_valid_after_utc < end:
-        return f"it ends {certificate.not_valid_after_utc:%Y-%m-%d}"
+        return f"it expires on {certificate.not_valid_after_utc:%Y-%m-%d}"
     return ""
 
 
 def ensure_file(
     module: AnsibleModule, path: Path, content: bytes, owner: str, group: str, mode: str
 ) -> bool:
-    """Write a file unless it holds this already, set who may read it, and return whether anything
-    changed.
-    """
+    """Write a file if its content differs, set its access, and return whether anything changed."""
     changed = not path.exists() or path.read_bytes() != content
     if changed and not module.check_mode:
         write_whole(path, content)
@@ -139,7 +158,7 @@ def set_access(module: AnsibleModule, path: Path, owner: str, group: str, mode: 
 def ensure_key(
     module: AnsibleModule, path: Path, owner: str, group: str
 ) -> tuple[ec.EllipticCurvePrivateKey, bool]:
-    """Return the private key in a file, made when absent, and whether anything changed."""
+    """Return the private key in a file, and whether anything changed. Creates a missing key."""
     if path.exists():
         content = path.read_bytes()
         key = serialization.load_pem_private_key(content, password=None)
@@ -154,8 +173,34 @@ def ensure_key(
     return key, ensure_file(module, path, content, owner, group, KEY_MODE)
 
 
+def ensure_certificate(
+    module: AnsibleModule, certificate: dict[str, str], authority: x509.Certificate
+) -> tuple[dict[str, str] | None, bool]:
+    """Return the request for a certificate, None if it is valid, and whether anything changed."""
+    options, directory = module.params, Path(module.params["directory"])
+    name, owner, group = (certificate[field] for field in ("name", "owner", "group"))
+    waiting = ".next" if options["new_keys"] else ""
+    key, key_changed = ensure_key(module, directory / f"{name}.key{waiting}", owner, group)
+    path = directory / f"{name}.crt"
+    access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
+    names = options["subject_alt_names"]
+    if options["new_keys"]:
+        # Also if the certificate already belongs to the new key: an interrupted run has installed
+        # the certificate but not the key.
+        reason = "its key is new"
+    elif path.exists():
+        end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])
+        reason = reason_to_renew(path.read_bytes(), key, authority, names, end)
+    else:
+        reason = "it is missing"
+    changed = key_changed or access_changed
+    if not reason:
+        return None, changed
+    return {**certificate, "csr": request(key, name, names), "reason": reason}, changed
+
+
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     entry = {
         "name": {"type": "str", "required": True},
         "owner": {"default": "root"},
@@ -177,34 +222,16 @@ def main() -> None:
             "new_keys": {"type": "bool", "default": False, "no_log": False},
         },
     )
-    options = module.params
-    directory, names = Path(options["directory"]), options["subject_alt_names"]
-    authority_pem = (options["authority"].strip() + "\n").encode()
+    authority_pem = (module.params["authority"].strip() + "\n").encode()
     authority = x509.load_pem_x509_certificate(authority_pem)
-    end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])
-    changed = ensure_file(
-        module, directory / "ca.crt", authority_pem, "root", "root", CERTIFICATE_MODE
-    )
+    path = Path(module.params["directory"]) / "ca.crt"
+    changed = ensure_file(module, path, authority_pem, "root", "root", CERTIFICATE_MODE)
     requests = []
-    for certificate in options["certificates"]:
-        name, owner, group = (certificate[field] for field in ("name", "owner", "group"))
-        waiting = ".next" if options["new_keys"] else ""
-        key, key_changed = ensure_key(module, directory / f"{name}.key{waiting}", owner, group)
-        path = directory / f"{name}.crt"
-        access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
-        changed = changed or key_changed or access_changed
-        if options["new_keys"]:
-            # Also if the certificate is this key's: the run that brought it ended before the key
-            # was in its place.
-            reason = "its key is new"
-        else:
-            reason = (
-                reason_to_renew(path.read_bytes(), key, authority, names, end)
-                if path.exists()
-                else "it is absent"
-            )
-        if reason:
-            requests.append({**certificate, "csr": request(key, name, names), "reason": reason})
+    for certificate in module.params["certificates"]:
+        new_request, certificate_changed = ensure_certificate(module, certificate, authority)
+        changed = changed or certificate_changed
+        if new_request:
+            requests.append(new_request)
     module.exit_json(changed=changed or bool(requests), requests=requests)
 
 
