@@ -228,7 +228,7 @@ def test_a_key_that_traefik_would_ignore_stops_the_role_before_it_writes(lab, tm
     )
 
     assert code != 0
-    assert "entryPoint is unknown; there is entrypoints" in said
+    assert "entryPoint is unknown; did you mean entrypoints?" in said
     assert lab.sh(HOST, files) == before
 
 

@@ -72,7 +72,7 @@ def test_a_server_that_has_given_numbers_of_the_others_share_is_refused():
 
     assert suppliers.supplier_problem(at_end, PAIR, FIRST, LAST) == ""
     assert suppliers.supplier_problem(beyond, PAIR, FIRST, LAST).startswith(
-        f"ldap1 gives a new user number {halves['last'] + 2}"
+        f"ldap1 assigns uid {halves['last'] + 2} to the next user"
     )
     assert suppliers.supplier_problem(beyond, ["ldap1"], FIRST, LAST) == ""
 
@@ -196,10 +196,12 @@ def test_a_supplier_must_have_what_the_other_had():
         == info.objection(mine("6b03"), mine("6b02"))
         == ""
     )
-    assert info.objection(mine("6b02"), mine("6b0a")) == "changes made on supplier 1 have not come"
+    assert (
+        info.objection(mine("6b02"), mine("6b0a")) == "changes made on supplier 1 have not arrived"
+    )
     assert (
         info.objection({"generation": "a", "csns": {}}, mine("6b02"))
-        == "changes made on supplier 1 have not come"
+        == "changes made on supplier 1 have not arrived"
     )
     assert info.objection(mine("6b02"), mine("6b02", "b")).startswith(
         "their data has different origins"
@@ -259,7 +261,7 @@ def test_a_supplier_lacks_what_never_came_although_all_changes_did(seen):
     mine = seen(["dc=x", "uid=0xc"], other)
 
     assert mine["lacks"] == ["uid=0xa", "uid=0xb"]
-    assert info.objection(mine, other) == "2 entries of the other never came, uid=0xa among them"
+    assert info.objection(mine, other) == "2 entries of the other never arrived, uid=0xa among them"
 
 
 def test_a_supplier_does_not_lack_what_was_deleted_on_it(seen):
@@ -272,7 +274,7 @@ def test_a_supplier_lacks_nothing_while_changes_are_under_way(seen):
     mine = seen(["dc=x"], other)
 
     assert "lacks" not in mine
-    assert info.objection(mine, other) == "changes made on supplier 1 have not come"
+    assert info.objection(mine, other) == "changes made on supplier 1 have not arrived"
 
 
 class FakeSupplier:
@@ -342,7 +344,7 @@ def test_a_new_password_is_told_to_the_agreement_and_to_nobody_else(supplier):
 def test_an_agreement_that_leads_to_nobody_goes(supplier):
     agreements.ensure(supplier, asked("ldap2"), check=False)
 
-    assert agreements.ensure(supplier, asked(), check=False) == ["ldap2: none any more"]
+    assert agreements.ensure(supplier, asked(), check=False) == ["ldap2: removed"]
     assert supplier.entries == {}
 
 

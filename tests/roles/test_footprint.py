@@ -187,7 +187,7 @@ def test_files_and_folders_go_and_links_to_nothing_too(tmp_path):
     (tmp_path / "a.toml").touch()
     patterns = [str(tmp_path / name) for name in ("own", "link", "*.toml", "absent")]
 
-    assert len(perform(remove.drop_paths(remove.found(patterns), []))) == 3
+    assert len(perform(remove.drop_paths(remove.existing(patterns), []))) == 3
     assert list(tmp_path.iterdir()) == []
 
 
@@ -270,7 +270,9 @@ def test_a_unit_that_was_enabled_and_active_before_stays_so_with_the_settings_of
     was = recorded(active=["munge.service"])
 
     assert perform(remove.stop_units(["munge"], was, commands)) == []
-    remove.tell({**NOTHING, "units": ["munge"]}, ["/etc/munge/munge.key as before"], was, commands)
+    remove.notify(
+        {**NOTHING, "units": ["munge"]}, ["/etc/munge/munge.key as before"], was, commands
+    )
 
     assert commands.told[-1] == "systemctl restart munge"
 
@@ -322,9 +324,9 @@ def test_only_changes_are_told():
         {**NOTHING, "reloads": ["ssh"]},
     )
 
-    remove.tell(traces, [], was, commands)
+    remove.notify(traces, [], was, commands)
     assert commands.told == []
-    remove.tell(traces, ["/etc/systemd/system/a.service removed"], was, commands)
+    remove.notify(traces, ["/etc/systemd/system/a.service removed"], was, commands)
     assert commands.told == ["systemctl daemon-reload", "systemctl try-reload-or-restart ssh"]
 
 

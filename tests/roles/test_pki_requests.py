@@ -184,4 +184,4 @@ def test_a_host_says_which_of_its_certificates_end_soon_and_who_must_act(
     assert [line.split(":")[0] for line in said[: len(names)]] == [
         str(tmp_path / name) for name in names
     ]
-    assert ("Where Ansible runs" in done.stdout) is bool(names)
+    assert ("On the machine that runs Ansible" in done.stdout) is bool(names)

@@ -117,7 +117,7 @@ def test_a_run_ends_where_a_place_is_not_there(look, says, paths, why):
 
     assert told["failed"]
     assert why in told["msg"]
-    assert "Whoever runs its server must" in told["msg"]
+    assert "The operator of its server must" in told["msg"]
 
 
 @pytest.mark.parametrize("started_with", [None, text(OLD, HOME)])
@@ -127,6 +127,7 @@ def test_a_mount_of_before_is_not_what_is_waited_for_and_nobody_asks_it(
     told = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
 
     assert (
-        f"({ROOT}: not mounted as it is to be, {HOME}: not mounted as it is to be)" in told["msg"]
+        f"({ROOT}: not mounted with the new parameters, {HOME}: not mounted with the new parameters)"
+        in told["msg"]
     )
     assert not (tmp_path / "asked").exists()

@@ -215,7 +215,7 @@ def test_a_secret_among_the_options_of_a_mount_is_refused_by_its_name_and_not_sh
         ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external
     )
     tasks = yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text())
-    (task,) = (one for one in tasks if "holds no secret" in one["name"])
+    (task,) = (one for one in tasks if "contain no secret" in one["name"])
 
     holds = templar.evaluate_conditional(trust_as_template(task["ansible.builtin.assert"]["that"]))
     told = templar.template(trust_as_template(task["ansible.builtin.assert"]["fail_msg"]))

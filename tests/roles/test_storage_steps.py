@@ -120,7 +120,9 @@ def test_another_back_end_is_refused_before_anything_is_changed():
 
 
 def test_a_distribution_s_firewall_learns_to_put_ours_back(site):
-    assert daemons(site, "moosefs")["gridstead-storage-firewall"]["beside"] == ["nftables.service"]
+    assert daemons(site, "moosefs")["gridstead-storage-firewall"]["more_units"] == [
+        "nftables.service"
+    ]
 
 
 def test_new_rules_are_loaded_without_a_restart_of_what_the_mount_requires():

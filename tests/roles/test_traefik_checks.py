@@ -82,22 +82,22 @@ def asked(folder, static, dynamic):
     [
         (
             {"entrypoint": {"web": {"address": ":80"}}},
-            "entrypoint is unknown; there is entrypoints",
+            "entrypoint is unknown; did you mean entrypoints?",
         ),
         (
             {"entryPoints": {"web": {"adress": ":80"}}},
-            "entryPoints.web.adress is unknown; there is address",
+            "entryPoints.web.adress is unknown; did you mean address?",
         ),
         (
             {"accessLog": {"fields": {"header": {}}}},
-            "accessLog.fields.header is unknown; there is headers",
+            "accessLog.fields.header is unknown; did you mean headers?",
         ),
         ({"log": {"level": {"INFO": True}}}, "log.level.INFO is unknown"),
-        ({"api": True}, "api has keys of its own, and no value"),
+        ({"api": True}, "api must have keys, not a value"),
         ({"metrics": {"prometheus": None}}, "metrics.prometheus has no value"),
         (
             {"entryPoints": {"web": {"http": {"tls": {"domains": [{"mian": "a"}]}}}}},
-            "entryPoints.web.http.tls.domains.mian is unknown; there is main",
+            "entryPoints.web.http.tls.domains.mian is unknown; did you mean main?",
         ),
     ],
 )
@@ -321,7 +321,7 @@ def an_authority_that_is_not_there(static, dynamic):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (unknown_static_key, "providerz is unknown; there is providers"),
+        (unknown_static_key, "providerz is unknown; did you mean providers"),
         (a_value_of_another_kind, 'parsing "maybe": invalid syntax'),
         (unknown_dynamic_key, "field not found, node: routerz"),
         (a_rule_that_is_none, "router a@file: "),
@@ -374,7 +374,7 @@ def test_live_is_content_with_what_it_wrote(options, gateway):
 def test_live_tells_a_route_that_is_not_served(options, gateway):
     options["dynamic_document"]["http"]["routers"]["a"]["rule"] = "Host(`other.test`)"
 
-    with pytest.raises(configuration.Wrong, match=r"^router a is not served as it is written$"):
+    with pytest.raises(configuration.Wrong, match=r"^router a is not served as configured$"):
         configuration.check_live(as_run(options, gateway))
 
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensure to which servers a supplier of a directory sends its changes, and give one all that it
-has.
-"""
+"""Manages the replication agreements of a supplier, and initialises other suppliers."""
 
 from __future__ import annotations
 
@@ -20,23 +18,27 @@ except ImportError:
 
 DOCUMENTATION = r"""
 module: directory_agreements
-short_description: Agreements of a supplier of a directory
+short_description: Manage the replication agreements of a directory server
 description:
-  - An agreement leads to each of C(peers), over TLS with a password, and to nobody else.
-  - With C(initialise) all peers get what this server has, in place of what they have.
+  - Creates an agreement with each of C(peers), over TLS with a password, and removes all other
+    agreements.
+  - With C(initialise) all peers receive the entries of this server in place of their own.
 options:
-  uri: {type: str, required: true, description: Address of the server's local socket.}
+  uri: {type: str, required: true, description: URI of the server's local socket.}
   suffix: {type: str, required: true, description: Root of the tree.}
-  peers: {type: list, elements: str, required: true, description: Names of the hosts that get the changes.}
-  bind_dn: {type: str, required: true, description: Account under which the peers take changes.}
-  password: {type: str, default: '', description: Its password.}
-  initialise: {type: bool, default: false, description: Whether peers get everything anew.}
-  wait_s: {type: int, default: 600, description: How long that may take.}
+  peers: {type: list, elements: str, required: true, description: Hosts that receive the changes.}
+  bind_dn:
+    type: str
+    required: true
+    description: Account with which the server binds to its peers.
+  password: {type: str, default: '', description: Password of the account.}
+  initialise: {type: bool, default: false, description: Whether to initialise all peers.}
+  wait_s: {type: int, default: 600, description: Seconds to wait for the initialisation.}
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Ensure that the second server hears of changes
+- name: Send changes to the second server
   directory_agreements:
     uri: ldapi://%2Frun%2Fslapd-gridstead.socket
     suffix: dc=example,dc=org
@@ -46,28 +48,29 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changes: {type: list, returned: always, description: What changed of which peer, never a value.}
+changes: {type: list, returned: always, description: "Peers and changed attributes, never a value."}
 """
 
 PORT = "636"
 PAUSE_S = 0.5
 CLASS = "nsds5replicationagreement"
-# As the server words it when all went well.
+# The server's status of success.
 DONE = "Error (0)"
 
 Attributes = dict[str, list[str]]
 
 
 def fingerprint(dn: str, password: str) -> str:
-    """Return a text that tells one password from another. The server keeps the password where
-    nobody can compare it.
+    """Return a text that differs for different passwords.
+
+    The server stores the password itself encrypted, so it cannot be compared.
     """
     digest = hashlib.pbkdf2_hmac("sha256", password.encode(), dn.encode(), 100_000)
     return f"password {digest.hex()[:16]}"
 
 
 def agreement(asked: dict[str, Any], dn: str, peer: str) -> dict[str, str]:
-    """Return the attributes of the agreement with a peer, but for its class and its password."""
+    """Return the attributes of the agreement with a peer, except its class and password."""
     return {
         "cn": peer,
         "nsDS5ReplicaRoot": asked["suffix"],
@@ -80,9 +83,9 @@ def agreement(asked: dict[str, Any], dn: str, peer: str) -> dict[str, str]:
     }
 
 
-def differing(current: Attributes, wanted: dict[str, str]) -> dict[str, str]:
-    """Return the wanted attributes that an agreement has not, or has otherwise."""
-    return {name: value for name, value in wanted.items() if current.get(name.lower()) != [value]}
+def differing(current: Attributes, expected: dict[str, str]) -> dict[str, str]:
+    """Return the expected attributes that an agreement lacks or has with another value."""
+    return {name: value for name, value in expected.items() if current.get(name.lower()) != [value]}
 
 
 class Supplier:
@@ -94,107 +97,117 @@ class Supplier:
         self._root = f"(nsDS5ReplicaRoot={suffix})"
 
     def replica(self) -> str | None:
-        """Return the entry below which agreements are, or None if the server is no supplier."""
+        """Return the DN below which agreements are stored; None if the server is not a supplier."""
         return next(iter(self._search(f"(&(objectClass=nsds5Replica){self._root})")), None)
 
     def agreements(self) -> dict[str, Attributes]:
-        """Return the agreements that there are, by their entries."""
+        """Return the present agreements by DN."""
         return self._search(f"(&(objectClass={CLASS}){self._root})")
 
     def add(self, dn: str, attributes: dict[str, str]) -> None:
-        """The agreement exists."""
-        given = [(name, [value.encode()]) for name, value in attributes.items()]
-        self._connection.add_s(dn, [("objectClass", [b"top", CLASS.encode()]), *given])
+        """Create an agreement."""
+        encoded = [(name, [value.encode()]) for name, value in attributes.items()]
+        self._connection.add_s(dn, [("objectClass", [b"top", CLASS.encode()]), *encoded])
 
     def modify(self, dn: str, attributes: dict[str, str]) -> None:
-        """The agreement has these attributes."""
+        """Replace attributes of an agreement."""
         changes = [(ldap.MOD_REPLACE, name, [value.encode()]) for name, value in attributes.items()]
         self._connection.modify_s(dn, changes)
 
     def remove(self, dn: str) -> None:
-        """The agreement is gone."""
+        """Delete an agreement."""
         self._connection.delete_s(dn)
 
     def _search(self, pattern: str) -> dict[str, Attributes]:
-        found = self._connection.search_s("cn=mapping tree,cn=config", ldap.SCOPE_SUBTREE, pattern)
-        return {
-            dn: {
-                name.lower(): [one.decode(errors="replace") for one in values]
-                for name, values in entry.items()
-            }
-            for dn, entry in found
-        }
+        entries = self._connection.search_s(
+            "cn=mapping tree,cn=config", ldap.SCOPE_SUBTREE, pattern
+        )
+        return {dn: decoded(entry) for dn, entry in entries}
+
+
+def decoded(entry: dict[str, list[bytes]]) -> Attributes:
+    """Return the attributes of an entry as text, names in lower case."""
+    attributes = {}
+    for name, values in entry.items():
+        attributes[name.lower()] = [value.decode(errors="replace") for value in values]
+    return attributes
 
 
 def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[str]:
-    """Agreements lead to the peers and to nobody else, unless ``check``; return what changed or
-    would change.
+    """Create, change and remove agreements until they match the peers, unless ``check``.
+
+    Returns:
+        What changed or would change.
     """
     replica, changes = supplier.replica(), []
-    there = {entry["cn"][0]: (dn, entry) for dn, entry in supplier.agreements().items()}
+    others = {entry["cn"][0]: (dn, entry) for dn, entry in supplier.agreements().items()}
     for peer in asked["peers"]:
         dn = f"cn={peer},{replica}"
-        wanted = agreement(asked, dn, peer)
-        _, current = there.pop(peer, (dn, {}))
-        new = differing(current, wanted)
+        _, current = others.pop(peer, (dn, {}))
+        new = differing(current, agreement(asked, dn, peer))
         if "description" in new:
             new["nsDS5ReplicaCredentials"] = asked["password"]
-        if new:
-            changes.append(f"{peer}: {', '.join(new) if current else 'new'}")
-        if new and not check:
-            (supplier.modify if current else supplier.add)(dn, new)
-    for peer, (dn, _) in there.items():
-        changes.append(f"{peer}: none any more")
+        if not new:
+            continue
+        changes.append(f"{peer}: {', '.join(new) if current else 'new'}")
+        if not check:
+            change = supplier.modify if current else supplier.add
+            change(dn, new)
+    for peer, (dn, _) in others.items():
+        changes.append(f"{peer}: removed")
         if not check:
             supplier.remove(dn)
     return changes
 
 
 def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
-    """All peers have what this server has; return why one has not, or an empty text."""
+    """Initialise all peers from this server; return why one failed, or an empty text."""
     chosen = {dn for dn, entry in supplier.agreements().items() if entry["cn"][0] in peers}
     for dn in chosen:
         supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
     end = time.monotonic() + wait_s
     while True:
-        now = {dn: entry for dn, entry in supplier.agreements().items() if dn in chosen}
-        if not any("nsds5beginreplicarefresh" in entry for entry in now.values()):
-            said = {
-                entry["cn"][0]: entry.get("nsds5replicalastinitstatus", [""])[0]
-                for entry in now.values()
-            }
-            return "; ".join(
-                f"{peer}: {status}" for peer, status in said.items() if not status.startswith(DONE)
-            )
+        agreements = supplier.agreements()
+        entries = [agreements[dn] for dn in agreements if dn in chosen]
+        if not any("nsds5beginreplicarefresh" in entry for entry in entries):
+            return "; ".join(failures(entries))
         if time.monotonic() >= end:
-            return f"no end within {wait_s} s"
+            return f"not finished within {wait_s} s"
         time.sleep(PAUSE_S)
 
 
+def failures(agreements: list[Attributes]) -> list[str]:
+    """Return the status of each initialisation that failed, with its peer."""
+    statuses = []
+    for entry in agreements:
+        status = entry.get("nsds5replicalastinitstatus", [""])[0]
+        if not status.startswith(DONE):
+            statuses.append(f"{entry['cn'][0]}: {status}")
+    return statuses
+
+
 def run(module: AnsibleModule) -> None:
-    """Make the agreements, use them if asked, and leave the module with its result."""
+    """Manage the agreements, initialise the peers if requested, and end the module."""
     asked, changes = module.params, []
     try:
         supplier = Supplier(asked["uri"], asked["suffix"])
         changes += ensure(supplier, asked, check=module.check_mode)
         if asked["initialise"]:
             changes += [f"{peer}: all entries" for peer in asked["peers"]]
-            wrong = (
-                "" if module.check_mode else initialise(supplier, asked["peers"], asked["wait_s"])
-            )
+            wrong = ""
+            if not module.check_mode:
+                wrong = initialise(supplier, asked["peers"], asked["wait_s"])
             if wrong:
-                module.fail_json(
-                    msg=f"could not give all entries to the other supplier: {wrong}",
-                    changes=changes,
-                )
+                message = f"could not send all entries to the other supplier: {wrong}"
+                module.fail_json(msg=message, changes=changes)
     except ldap.LDAPError as error:
-        told = error.args[0] if error.args else error
-        module.fail_json(msg=f"could not ensure the agreements: {told}", changes=changes)
+        detail = error.args[0] if error.args else error
+        module.fail_json(msg=f"could not change the agreements: {detail}", changes=changes)
     module.exit_json(changed=bool(changes), changes=changes)
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "uri": {"type": "str", "required": True},

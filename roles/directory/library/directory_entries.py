@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensure that entries of a directory server exist with given attributes, and report exactly what
-changed.
-"""
+"""Creates and changes entries of a directory server, and returns exactly what changed."""
 
 from __future__ import annotations
 
@@ -20,53 +18,55 @@ except ImportError:
 
 DOCUMENTATION = r"""
 module: directory_entries
-short_description: Entries of a directory server
+short_description: Create and change entries of a directory server
 description:
-  - Works through a list of entries in order, over one connection, as the local root user.
-  - Attributes that are not named are left alone. Nothing is ever deleted.
-  - Without a server to ask, check mode reports a change.
+  - Creates or changes the entries in order, over one connection, as the local root user.
+  - Does not change attributes that are not listed, and never deletes an entry.
+  - In check mode without a server it reports a change.
 options:
   uri:
-    description: Address of the server's local socket.
+    description: URI of the server's local socket.
     type: str
     required: true
   entries:
-    description: Entries in the order in which they are made, parents first.
+    description: Entries in the order in which they are created, parents first.
     type: list
     elements: dict
     required: true
     suboptions:
       dn:
-        description: Name of the entry.
+        description: DN of the entry.
         type: str
         required: true
       attributes:
         description:
-          - Values the entry must have. An empty list removes the attribute.
-          - Object classes and schema definitions are a minimum, everything else is exact.
+          - Values of the entry. An empty list removes the attribute.
+          - Object classes and schema definitions are added to those of the entry; other attributes
+            are replaced.
         type: dict
         default: {}
       initial:
-        description: Values an entry gets when it is made, and may change later.
+        description: Values for a new entry, which may change later.
         type: dict
         default: {}
       password:
-        description: Password with which the entry must be able to log in.
+        description: Password with which the entry must be able to bind.
         type: str
       keep_passwords:
-        description: Whether it may have others beside it, as long as those who use them are told of the new one.
+        description: Whether the entry keeps its other passwords while clients still use them.
         type: bool
         default: false
   unsettled:
     description:
-      - A file that is made before the first change. As long as it is there, a call says that something changed;
-        handlers remove it when the server has begun anew. So a run that is killed in between does not leave it undone.
+      - A file that is created before the first change. While it exists, the module reports a
+        change; a handler removes it after the restart of the server. So the next run restarts the
+        server after an interrupted run.
     type: path
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Ensure the branch of the people exists
+- name: Create the branch of the people
   directory_entries:
     uri: ldapi://%2Frun%2Fslapd-gridstead.socket
     entries:
@@ -77,13 +77,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: Name of each changed entry and attribute, never a value.
+  description: DN of each changed entry and name of each changed attribute, never a value.
   type: list
   elements: str
   returned: always
 """
 
-# The server adds parents to object classes and words of its own to schema definitions.
+# The server adds parents to object classes, and its own keywords to schema definitions.
 MINIMUM = frozenset({"objectclass", "objectclasses", "attributetypes"})
 SCHEMA = frozenset({"objectclasses", "attributetypes"})
 OID = re.compile(r"^\(\s*([0-9.]+)\s")
@@ -92,14 +92,15 @@ Attributes = dict[str, list[str]]
 
 
 def to_values(value: object) -> list[str]:
-    """Return an attribute's values as a list of text: a scalar becomes a list of one."""
+    """Return an attribute's values as a list of texts; a scalar becomes a list of one."""
     return [str(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def identity(attribute: str, value: str) -> str:
-    """Return what two equal values of an attribute have in common.
+    """Return a key that is the same for equal values of an attribute.
 
-    Schema definitions are equal when their object identifiers are, object classes in any case.
+    Schema definitions are equal if their object identifiers are. Object classes are not
+    case-sensitive.
     """
     if attribute.lower() in SCHEMA:
         match = OID.match(value)
@@ -107,25 +108,27 @@ def identity(attribute: str, value: str) -> str:
     return value.lower() if attribute.lower() == "objectclass" else value
 
 
-def missing(attribute: str, current: list[str], wanted: list[str]) -> list[str]:
-    """Return the wanted values that are not among the current ones, in the order given."""
+def missing(attribute: str, current: list[str], expected: list[str]) -> list[str]:
+    """Return the expected values that are not among the current ones, in the order given."""
     known = {identity(attribute, value) for value in current}
-    return [value for value in wanted if identity(attribute, value) not in known]
+    return [value for value in expected if identity(attribute, value) not in known]
 
 
-def plan_modifications(current: Attributes, wanted: Attributes) -> list[tuple[str, str, list[str]]]:
-    """Return the changes that lead from the current to the wanted attributes.
+def plan_modifications(
+    current: Attributes, expected: Attributes
+) -> list[tuple[str, str, list[str]]]:
+    """Return the changes from the current to the expected attributes.
 
     Args:
         current: The entry's attributes, names in lower case.
-        wanted: The attributes that are asked for.
+        expected: The attributes that the entry must have.
 
     Returns:
-        Triples of operation ("add" or "replace"), attribute and values, in the order of ``wanted``.
-        Empty when nothing has to change. "replace" without values removes the attribute.
+        Triples of operation ("add" or "replace"), attribute and values, in the order of
+        ``expected``. Empty if nothing must change. "replace" without values removes the attribute.
     """
     changes = []
-    for attribute, values in wanted.items():
+    for attribute, values in expected.items():
         present = current.get(attribute.lower(), [])
         absent = missing(attribute, present, values)
         if attribute.lower() in MINIMUM:
@@ -146,32 +149,31 @@ class Directory:
         self._connection.sasl_non_interactive_bind_s("EXTERNAL")
 
     def read(self, dn: str, names: list[str]) -> Attributes | None:
-        """Return the named attributes, names in lower case, or None if there is no such entry."""
+        """Return the named attributes, names in lower case; None if there is no such entry."""
         try:
-            found = self._connection.search_s(
+            entries = self._connection.search_s(
                 dn, ldap.SCOPE_BASE, "(objectClass=*)", [*names, "objectClass"]
             )
         except ldap.NO_SUCH_OBJECT:
             return None
-        return {
-            name.lower(): [value.decode() for value in values]
-            for name, values in found[0][1].items()
-        }
+        attributes = {}
+        for name, values in entries[0][1].items():
+            attributes[name.lower()] = [value.decode() for value in values]
+        return attributes
 
     def add(self, dn: str, attributes: Attributes) -> None:
-        """The entry exists with these attributes."""
+        """Create an entry."""
         self._note_change()
         self._connection.add_s(
             dn, [(name, encode(values)) for name, values in attributes.items() if values]
         )
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
-        """The entry has the changes that `plan_modifications` found."""
+        """Apply the changes of `plan_modifications` to an entry."""
         self._note_change()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
-        self._connection.modify_s(
-            dn, [(operations[how], name, encode(values) or None) for how, name, values in changes]
-        )
+        encoded = [(operations[how], name, encode(values) or None) for how, name, values in changes]
+        self._connection.modify_s(dn, encoded)
 
     def _note_change(self) -> None:
         if self._note:
@@ -179,11 +181,11 @@ class Directory:
             self._note.touch()
 
     def password_count(self, dn: str) -> int:
-        """Return with how many passwords the entry can log in."""
+        """Return the number of passwords of an entry."""
         return len((self.read(dn, ["userPassword"]) or {}).get("userpassword", []))
 
     def accepts(self, dn: str, password: str) -> bool:
-        """Return whether the entry can log in with the password."""
+        """Return whether the entry can bind with the password."""
         connection = ldap.initialize(self._uri)
         try:
             connection.simple_bind_s(dn, password)
@@ -195,22 +197,22 @@ class Directory:
 
 
 def encode(values: list[str]) -> list[bytes]:
-    """Return values as they travel."""
+    """Return the values in the encoding of LDAP."""
     return [value.encode() for value in values]
 
 
 def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[str]:
-    """One entry is as asked, unless ``check``; return what changed or would change."""
+    """Create or change one entry, unless ``check``; return what changed or would change."""
     dn, password = entry["dn"], entry["password"]
-    wanted = {name: to_values(value) for name, value in entry["attributes"].items()}
-    current = directory.read(dn, list(wanted))
+    expected = {name: to_values(value) for name, value in entry["attributes"].items()}
+    current = directory.read(dn, list(expected))
     if current is None:
         initial = {name: to_values(value) for name, value in entry["initial"].items()}
         secret = {"userPassword": [password]} if password else {}
         if not check:
-            directory.add(dn, {**wanted, **initial, **secret})
+            directory.add(dn, {**expected, **initial, **secret})
         return [dn]
-    changes = plan_modifications(current, wanted)
+    changes = plan_modifications(current, expected)
     if password:
         changes += plan_password(directory, dn, password, keep=entry["keep_passwords"])
     if changes and not check:
@@ -221,8 +223,9 @@ def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[
 def plan_password(
     directory: Directory, dn: str, password: str, *, keep: bool
 ) -> list[tuple[str, str, list[str]]]:
-    """Return the change after which the entry logs in with the password, and with no other unless
-    ``keep``.
+    """Return the change after which the entry can bind with the password.
+
+    Unless ``keep``, it can then bind with no other password.
     """
     if not directory.accepts(dn, password):
         return [("add" if keep else "replace", "userPassword", [password])]
@@ -232,7 +235,7 @@ def plan_password(
 
 
 def run(module: AnsibleModule) -> None:
-    """Work through the entries and leave the module with its result."""
+    """Create or change the entries and end the module."""
     changes: list[str] = []
     dn = "the connection"
     note = Path(module.params["unsettled"]) if module.params["unsettled"] else None
@@ -248,14 +251,13 @@ def run(module: AnsibleModule) -> None:
             msg=f"could not reach the directory at {module.params['uri']}", changes=changes
         )
     except ldap.LDAPError as error:
-        module.fail_json(
-            msg=f"could not ensure {dn}: {error.args[0] if error.args else error}", changes=changes
-        )
+        detail = error.args[0] if error.args else error
+        module.fail_json(msg=f"could not change {dn}: {detail}", changes=changes)
     module.exit_json(changed=bool(changes) or (note is not None and note.exists()), changes=changes)
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     entry = {
         "dn": {"type": "str", "required": True},
         "attributes": {"type": "dict", "default": {}},

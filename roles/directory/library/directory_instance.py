@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensure that an instance of 389 Directory Server exists and holds its certificate."""
+"""Creates an instance of 389 Directory Server and imports its certificate."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: directory_instance
-short_description: An instance of 389 Directory Server
+short_description: Create an instance of 389 Directory Server
 description:
-  - Creates the instance with an empty suffix, once. The manager's password is random and kept nowhere; the local root
-    user is the manager over the local socket.
-  - Takes the certificate of the server and of its authority into the instance's key store whenever they differ.
-  - Tells of a server that does not write with each change which changes it has. Its unit sees to it at the next start.
+  - Creates the instance with an empty suffix if it does not exist. The password of the directory
+    manager is random and not stored; the local root user is the manager over the local socket.
+  - Imports the certificates of the server and of its authority into the instance's key store if
+    they differ.
+  - Reports a server that does not write with each change which changes it has. Its unit corrects
+    this at the next start.
 options:
   name:
     description: Name of the instance.
     type: str
     required: true
   hostname:
-    description: Name under which the server is reached.
+    description: Host name of the server.
     type: str
     required: true
   suffix:
-    description: Root of its tree.
+    description: Root of the tree.
     type: str
     required: true
   certificate:
@@ -44,14 +46,14 @@ options:
     type: path
     required: true
   unsettled:
-    description: A file that is made before a change, as for M(directory_entries).
+    description: A file that is created before a change, as for M(directory_entries).
     type: path
     required: true
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Ensure the directory of the site exists
+- name: Create the directory of the site
   directory_instance:
     name: site
     hostname: ldap1
@@ -64,7 +66,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What changed, any of instance, certificate, authority; start for what the next start changes.
+  description: "What changed: instance, certificate or authority; start for a change at the next
+    start."
   type: list
   elements: str
   returned: always
@@ -73,13 +76,13 @@ changes:
 CONFIGURATION = Path("/etc/dirsrv")
 SERVER_NICKNAME = "Server-Cert"
 CA_NICKNAME = "Gridstead CA"
-# As in the file of a server that began without the drop-in of its unit.
+# As in dse.ldif of a server that was started without the drop-in of its unit.
 FORGETFUL = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 def setup_file(name: str, hostname: str, suffix: str, password: str) -> str:
-    """Return the answers that dscreate asks for."""
+    """Return the answer file for dscreate."""
     return f"""\
 [general]
 config_version = 2
@@ -101,9 +104,7 @@ sample_entries = no
 
 
 def first_certificate(text: str) -> str:
-    """Return the body of the first certificate in PEM text without white space, or nothing if there
-    is none.
-    """
+    """Return the body of the first certificate in PEM text, without white space; empty if none."""
     if BEGIN not in text or END not in text:
         return ""
     return "".join(text.split(BEGIN, 1)[1].split(END, 1)[0].split())
@@ -119,11 +120,11 @@ class Instance:
         self._note = Path(module.params["unsettled"])
 
     def exists(self) -> bool:
-        """Return whether the instance was created."""
+        """Return whether the instance exists."""
         return (self._folder / "dse.ldif").exists()
 
     def create(self) -> None:
-        """The instance exists and runs."""
+        """Create and start the instance."""
         params = self._module.params
         answers = setup_file(
             self._name, params["hostname"], params["suffix"], secrets.token_urlsafe(32)
@@ -134,33 +135,24 @@ class Instance:
             self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
 
     def holds(self, nickname: str, path: str) -> bool:
-        """Return whether the key store holds exactly the certificate of the file under the
-        nickname.
-        """
+        """Return whether the key store has exactly the file's certificate under the nickname."""
         _, out, _ = self._module.run_command(
             ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
         )
         return first_certificate(out) == first_certificate(Path(path).read_text(encoding="ascii"))
 
     def trust(self, path: str) -> None:
-        """The key store trusts the authority of the file, and no older one of ours."""
+        """Trust the authority of the file, and no older authority of this role."""
         self.note_change()
-        store = [
-            "-d",
-            str(self._folder),
-            "-n",
-            CA_NICKNAME,
-            "-f",
-            str(self._folder / "pwdfile.txt"),
-        ]
-        # There is none to delete the first time.
+        folder = str(self._folder)
+        store = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
+        # The first time there is none to delete.
         self._module.run_command(["certutil", "-D", *store])
-        self._module.run_command(
-            ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path], check_rc=True
-        )
+        add = ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path]
+        self._module.run_command(add, check_rc=True)
 
     def identify(self, certificate: str, key: str) -> None:
-        """The key store holds the server's certificate and key."""
+        """Import the server's certificate and key into the key store."""
         self.note_change()
         command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
         self._module.run_command(command, check_rc=True)
@@ -170,13 +162,13 @@ class Instance:
         return not FORGETFUL.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
 
     def note_change(self) -> None:
-        """Handlers know that the server has to begin anew, also those of the next run."""
+        """Note that the server must restart, for the handlers of this and of later runs."""
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.touch()
 
 
 def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
-    """The instance is as asked, unless in check mode; return what changed or would change."""
+    """Create or change the instance, unless in check mode; return what changed or would change."""
     params = module.params
     changes = []
     if not instance.exists():
@@ -200,7 +192,7 @@ def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},

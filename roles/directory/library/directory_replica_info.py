@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell what a directory server has and what it heard of its changes, and whether another's changes
-have come here.
-"""
+"""Reads the state of a directory server and compares it with another server."""
 
 from __future__ import annotations
 
@@ -22,25 +20,36 @@ except ImportError:
 
 DOCUMENTATION = r"""
 module: directory_replica_info
-short_description: What a directory server has of a replicated tree
+short_description: Read the replication state of a directory server
 description:
-  - Changes nothing. With C(covers) it fails if changes or entries that another supplier had do not come here in time.
-  - An entry does not come if the other forgot that it has to send it. All is well then but for the entry.
-  - Without a server to ask, check mode tells nothing of it.
+  - Changes nothing. With C(covers) it fails if changes or entries of another supplier do not arrive
+    in time.
+  - An entry never arrives if the other supplier forgot to send it. The rest of the replication may
+    then work.
+  - In check mode without a server it returns nothing.
 options:
-  uri: {type: str, required: true, description: Address of the server's local socket.}
+  uri: {type: str, required: true, description: URI of the server's local socket.}
   suffix: {type: str, required: true, description: Root of the tree.}
-  numbers: {type: str, required: true, description: Entry that holds the number which the next user gets.}
-  names: {type: bool, default: false, description: Whether to tell the names and numbers of all entries.}
-  covers: {type: dict, description: What this module said of another supplier.}
-  demand: {type: bool, default: true, description: Whether to fail then; otherwise C(lacks) tells.}
-  wait_s: {type: int, default: 10, description: How long changes may take to come here.}
-  retry_s: {type: int, default: 0, description: How long a supplier may try in vain to send its changes.}
+  numbers: {type: str, required: true, description: Entry with the uid of the next user.}
+  names:
+    type: bool
+    default: false
+    description: Whether to return the names and uids of all entries.
+  covers: {type: dict, description: Result of this module on another supplier.}
+  demand:
+    type: bool
+    default: true
+    description: Whether to fail; otherwise C(lacks) has the result.
+  wait_s: {type: int, default: 10, description: Seconds to wait for changes.}
+  retry_s:
+    type: int
+    default: 0
+    description: Seconds for which a supplier may fail to send its changes.
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Learn what the server has
+- name: Read the state of the server
   directory_replica_info:
     uri: ldapi://%2Frun%2Fslapd-gridstead.socket
     suffix: dc=example,dc=org
@@ -49,74 +58,79 @@ EXAMPLES = r"""
 
 RETURN = r"""
 replica:
-  description: >-
-    C(id) of the supplier, 0 for none; C(generation) of its data; C(csns), the last change it has of each supplier;
-    C(next) number, 0 for none; whether it is C(stuck), trying in vain to send its changes; C(digest), the same for
-    suppliers with the same entries. With C(names) also the C(names) of all entries and the C(numbers) of users. With
-    C(names) in C(covers) also C(lacks), those of them that are not here and were not deleted here, once all changes
-    have come.
+  description: >- C(id) of the supplier, 0 if the server is not a supplier; C(generation) of its
+    data; C(csns), the last change it has of each supplier; C(next) uid, 0 if there is none;
+    C(stuck), whether it repeatedly fails to send its changes; C(digest), which is equal for
+    suppliers with the same entries. With C(names) also the C(names) of all entries and the uids of
+    users as C(numbers). With C(names) in C(covers) also C(lacks), the names that are missing and
+    were not deleted on this supplier, once all changes have arrived.
   type: dict
   returned: always
-looks: {type: list, returned: with covers, description: What was looked at, as module inspection tells it.}
+looks:
+  type: list
+  returned: with covers
+  description: The check, in the form of module inspection.
 """
 
-# An entry that is no entry: suppliers keep in it what they have of each other.
+# A tombstone in which suppliers store their replica update vector (RUV).
 VECTOR = "(&(objectClass=nsTombstone)(nsUniqueId=ffffffff-ffffffff-ffffffff-ffffffff))"
 GENERATION = re.compile(r"\{replicageneration\} (\S+)")
 ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
-# Entries of the suppliers' own, which come and go.
+# Entries of the suppliers themselves, which appear and disappear.
 OWN = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
-# As the server numbers that it could not send a change and will try again. It tries for ever when
-# it was killed within 30 s of a change: it then begins its list of changes anew, without some that
-# the other has and that it goes on from.
+# The server's code for a change that it could not send and will send again. A server that was
+# killed within 30 s after a change retries for ever: it starts a new changelog, without
+# changes that the other supplier already has and expects to continue from.
 TRIES_AGAIN = "18"
 PAUSE_S = 0.5
 WHAT = "it has the changes of the other supplier"
 HINT = (
-    "Run `dsconf INSTANCE repl-agmt list --suffix SUFFIX` on both: it tells why they do not hear each other. "
-    "docs/howto/directory.md has what to do."
+    "Run `dsconf INSTANCE repl-agmt list --suffix SUFFIX` on both suppliers: it prints why they do"
+    " not replicate. docs/howto/directory.md describes what to do."
 )
-GIVE = "Run site.yml: it gives the entries to it, if nothing is lost by it."
+GIVE = "Run site.yml: it sends the missing entries if no entry is lost by that."
 
 
 def vector(values: list[str]) -> dict[str, Any]:
-    """Return the generation and the last changes that a supplier's vector tells; empty ones of an
-    empty vector.
-    """
-    found = [match[1] for match in map(GENERATION.match, values) if match]
-    elements = [match for match in map(ELEMENT.match, values) if match]
-    return {
-        "generation": found[0] if found else "",
-        "csns": {match[1]: match[2] for match in elements},
-    }
+    """Return the generation and the last changes of a supplier's vector; empty for no vector."""
+    generation, csns = "", {}
+    for value in values:
+        match = GENERATION.match(value)
+        if match and not generation:
+            generation = match[1]
+        element = ELEMENT.match(value)
+        if element:
+            csns[element[1]] = element[2]
+    return {"generation": generation, "csns": csns}
 
 
 def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return what a supplier lacks of what another had before; empty if nothing. CSNs compare as
-    text.
+    """Return what a supplier lacks of an earlier state of another one; empty if nothing.
+
+    CSNs sort as text.
     """
     if not other:
         return ""
     if mine["generation"] != other["generation"]:
-        return "their data has different origins, and no change goes from one to the other"
+        return "their data has different origins, so they do not replicate"
     late = [number for number, csn in other["csns"].items() if mine["csns"].get(number, "") < csn]
     if late:
-        return f"changes made on supplier {', '.join(sorted(late))} have not come"
+        return f"changes made on supplier {', '.join(sorted(late))} have not arrived"
     lacks = mine.get("lacks", [])
-    return f"{len(lacks)} entries of the other never came, {lacks[0]} among them" if lacks else ""
+    return (
+        f"{len(lacks)} entries of the other never arrived, {lacks[0]} among them" if lacks else ""
+    )
 
 
 def lacking(mine: list[str], other: list[str], deleted: list[str]) -> list[str]:
-    """Return the names that another supplier has and this one never had, sorted."""
+    """Return the names that another supplier has and this supplier never had, sorted."""
     return sorted({*other} - {*mine} - {*deleted})
 
 
 def stuck(statuses: list[str]) -> bool:
-    """Return whether a supplier tries again to send a change, by what it says of those it sends
-    changes to.
-    """
+    """Return whether a supplier repeatedly fails to send a change, from the status texts."""
     return any(json.loads(status).get("repl_rc") == TRIES_AGAIN for status in statuses)
 
 
@@ -127,102 +141,101 @@ def search(
     pattern: str,
     names: list[str],
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return entries as text, attributes in lower case; none if the base is not there."""
+    """Return entries as text, names and DNs in lower case; empty if the base does not exist."""
     try:
-        found = connection.search_s(base, scope, pattern, names)
+        entries = connection.search_s(base, scope, pattern, names)
     except ldap.NO_SUCH_OBJECT:
         return []
-    return [
-        (
-            dn.lower(),
-            {
-                name.lower(): [one.decode(errors="replace") for one in values]
-                for name, values in entry.items()
-            },
-        )
-        for dn, entry in found
-    ]
+    decoded = []
+    for dn, entry in entries:
+        attributes = {}
+        for name, values in entry.items():
+            attributes[name.lower()] = [value.decode(errors="replace") for value in values]
+        decoded.append((dn.lower(), attributes))
+    return decoded
 
 
-def look(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what the server has now."""
+def values_of(entries: list[tuple[str, dict[str, Any]]], name: str) -> list[str]:
+    """Return the values of an attribute in all entries, in order."""
+    values: list[str] = []
+    for _, entry in entries:
+        values += entry.get(name.lower(), [])
+    return values
+
+
+def read(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the present state of the server."""
     connection, suffix = ldap.initialize(asked["uri"]), asked["suffix"]
     connection.sasl_non_interactive_bind_s("EXTERNAL")
-    mine = f"(&(objectClass=nsds5Replica)(nsDS5ReplicaRoot={suffix}))"
-    replicas = search(connection, MAPPING, ldap.SCOPE_SUBTREE, mine, ["nsDS5ReplicaId"])
-    others = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
-    agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, others, [STATUS])
+    replica = f"(&(objectClass=nsds5Replica)(nsDS5ReplicaRoot={suffix}))"
+    replicas = search(connection, MAPPING, ldap.SCOPE_SUBTREE, replica, ["nsDS5ReplicaId"])
+    agreement = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
+    agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, agreement, [STATUS])
     vectors = search(connection, suffix, ldap.SCOPE_SUBTREE, VECTOR, ["nsds50ruv"])
-    counters = search(
-        connection, asked["numbers"], ldap.SCOPE_BASE, "(objectClass=*)", ["dnaNextValue"]
-    )
-    found = {
-        "id": int(replicas[0][1]["nsds5replicaid"][0]) if replicas else 0,
-        **vector(vectors[0][1].get("nsds50ruv", []) if vectors else []),
-        "stuck": stuck(
-            [status for _, entry in agreements for status in entry.get(STATUS.lower(), [])]
-        ),
-        "next": int(counters[0][1]["dnanextvalue"][0]) if counters else 0,
-    }
-    entries = search(connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=*)", ["uidNumber"])
+    any_entry = "(objectClass=*)"
+    counters = search(connection, asked["numbers"], ldap.SCOPE_BASE, any_entry, ["dnaNextValue"])
+    entries = search(connection, suffix, ldap.SCOPE_SUBTREE, any_entry, ["uidNumber"])
     names = sorted(dn for dn, _ in entries if not dn.startswith(OWN))
-    found["digest"] = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    state = {
+        "id": int(next(iter(values_of(replicas, "nsDS5ReplicaId")), 0)),
+        **vector(values_of(vectors[:1], "nsds50ruv")),
+        "stuck": stuck(values_of(agreements, STATUS)),
+        "next": int(next(iter(values_of(counters, "dnaNextValue")), 0)),
+        "digest": hashlib.sha256("\n".join(names).encode()).hexdigest(),
+    }
     other = asked["covers"] or {}
-    if "names" in other and not objection(found, other):
-        tombstones = search(
-            connection, suffix, ldap.SCOPE_SUBTREE, "(objectClass=nsTombstone)", ["nscpEntryDN"]
-        )
-        deleted = [dn.lower() for _, entry in tombstones for dn in entry.get("nscpentrydn", [])]
-        found["lacks"] = lacking(names, other["names"], deleted)
+    if "names" in other and not objection(state, other):
+        tombstone = "(objectClass=nsTombstone)"
+        tombstones = search(connection, suffix, ldap.SCOPE_SUBTREE, tombstone, ["nscpEntryDN"])
+        deleted = [dn.lower() for dn in values_of(tombstones, "nscpEntryDN")]
+        state["lacks"] = lacking(names, other["names"], deleted)
     if asked["names"]:
-        found["names"] = names
-        found["numbers"] = sorted(
-            int(number) for _, entry in entries for number in entry.get("uidnumber", [])
-        )
+        state["names"] = names
+        state["numbers"] = sorted(map(int, values_of(entries, "uidNumber")))
     connection.unbind_s()
-    return found
+    return state
+
+
+def read_or_fail(module: AnsibleModule) -> dict[str, Any]:
+    """Return the present state of the server; an error ends the module."""
+    uri = module.params["uri"]
+    try:
+        return read(module.params)
+    except ldap.SERVER_DOWN:
+        if module.check_mode and module.params["covers"] is None:
+            module.exit_json(changed=False)
+        module.fail_json(msg=f"could not reach the directory at {uri}")
+    except ldap.LDAPError as error:
+        detail = error.args[0] if error.args else error
+        module.fail_json(msg=f"could not read the directory at {uri}: {detail}")
+    raise AssertionError  # the module has ended
 
 
 def run(module: AnsibleModule) -> None:
-    """Look, again for a while if changes are awaited, and leave the module with its result."""
+    """Read the state, again while changes are missing and there is time, and end the module."""
     asked = module.params
-    begun = time.monotonic()
+    started = time.monotonic()
     while True:
-        try:
-            found = look(asked)
-        except ldap.SERVER_DOWN:
-            if module.check_mode and asked["covers"] is None:
-                module.exit_json(changed=False)
-            module.fail_json(msg=f"could not reach the directory at {asked['uri']}")
-        except ldap.LDAPError as error:
-            module.fail_json(
-                msg=f"could not read the directory at {asked['uri']}: {error.args[0] if error.args else error}"
-            )
-        seen = objection(found, asked["covers"]) if asked["covers"] else ""
-        waited = time.monotonic() - begun
-        if not (seen and waited < asked["wait_s"]) and not (
-            found["stuck"] and waited < asked["retry_s"]
-        ):
+        state = read_or_fail(module)
+        seen = objection(state, asked["covers"]) if asked["covers"] else ""
+        waited = time.monotonic() - started
+        is_late = seen and waited < asked["wait_s"]
+        is_stuck = state["stuck"] and waited < asked["retry_s"]
+        if not is_late and not is_stuck:
             break
         time.sleep(PAUSE_S)
-    hint = GIVE if found.get("lacks") else HINT
-    looks = [
-        {
-            "what": WHAT,
-            "ok": not seen,
-            "seen": seen,
-            "who": "operator",
-            "hint": hint if seen else "",
-        }
-    ]
-    told = {"replica": found, **({"looks": looks} if asked["covers"] is not None else {})}
+    result: dict[str, Any] = {"replica": state}
+    if asked["covers"] is not None:
+        hint = GIVE if state.get("lacks") else HINT
+        check = {"what": WHAT, "ok": not seen, "seen": seen, "who": "operator"}
+        result["looks"] = [check | {"hint": hint if seen else ""}]
     if seen and asked["demand"]:
-        module.fail_json(msg=f"{WHAT}: {seen}", **told)
-    module.exit_json(changed=False, **told)
+        module.fail_json(msg=f"{WHAT}: {seen}", **result)
+    module.exit_json(changed=False, **result)
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "uri": {"type": "str", "required": True},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove the packages that came with a site."""
+"""Removes the packages that a site installed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from ansible.module_utils.footprint_before import Record
 
 DOCUMENTATION = r"""
 module: footprint_packages
-short_description: The packages that came with a site off a host
+short_description: Remove the packages that a site installed
 description:
-  - Removes packages that the record of role footprint does not have and that nobody has asked for, in one transaction.
-    Others stay, also unneeded ones.
-  - If a package that stays needs one of them, only those go that apt holds for unneeded.
-  - Notes in the record what goes, for apt forgets in a removal that is cut off that nobody has asked for the rest.
-  - With I(purge) the settings and the data of these packages go too, and so does the record, which is needed no more.
+  - Removes, in one transaction, packages that are not in the record of role footprint and that are
+    not marked as manually installed. Other packages stay, also unneeded ones.
+  - If a package that stays needs one of them, removes only those that apt considers unneeded.
+  - Notes in the record which packages are being removed, because apt loses their mark as
+    automatically installed if the removal is interrupted.
+  - With I(purge) also removes settings and data of these packages, and finally the record.
 options:
   record:
     description: Folder of the record.
     type: path
     required: true
   purge:
-    description: Whether settings and data of the packages go too.
+    description: Whether to remove settings and data of the packages too.
     type: bool
     default: false
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Ensure nothing is installed that came with the site
+- name: Remove the packages that the site installed
   footprint_packages:
     record: /var/lib/gridstead/before
     purge: true
@@ -42,13 +43,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 packages:
-  description: Names of the packages, sorted.
+  description: Names of the removed packages, sorted.
   type: list
   elements: str
   returned: always
 """
 
-# A recommendation alone keeps no package: those of the site were installed without any.
+# The site installs packages without recommendations, so a recommendation keeps no package.
 OPTION = "--option=APT::AutoRemove"
 SIMULATE = (
     "apt-get",
@@ -58,46 +59,48 @@ SIMULATE = (
 )
 MANUAL = ("apt-mark", "showmanual")
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n")
-# The package sudo lets itself be removed from a host without a password of root's only if told so.
-# Where it is removed it came with the site, so there is another way to become root.
+# Where root has no password, package sudo can only be removed with SUDO_FORCE_REMOVE. If it is
+# removed, the site has installed it, so there is another way to become root.
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "SUDO_FORCE_REMOVE": "yes"}
 
 Run = Callable[..., str]
 
 
 def touched(simulation: str) -> set[str]:
-    """Return the packages that apt would remove or bring."""
-    lines = (
-        line.split()
-        for line in simulation.splitlines()
-        if line.startswith(("Inst ", "Purg ", "Remv "))
-    )
-    return {words[1].partition(":")[0] for words in lines}
+    """Return the packages that apt would install or remove."""
+    names = set()
+    for line in simulation.splitlines():
+        if line.startswith(("Inst ", "Purg ", "Remv ")):
+            names.add(line.split()[1].partition(":")[0])
+    return names
 
 
 def by_state(states: str) -> tuple[set[str], set[str]]:
-    """Return the packages that are there, at least by half, and those of which only settings are
-    left.
+    """Return the packages that are installed, even partly, and those with only settings left."""
+    present, left = set(), set()
+    for line in states.splitlines():
+        state, name = line.split()
+        if state == "config-files":
+            left.add(name)
+        elif state != "not-installed":
+            present.add(name)
+    return present, left
+
+
+def unwanted(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:
+    """Return the packages that the site installed and that are not marked as manually installed.
+
+    If a package that stays needs some of them, returns those that apt considers unneeded. apt alone
+    is too cautious: it keeps packages that could replace a package from before, as gawk for mawk.
     """
-    told = [line.split() for line in states.splitlines()]
-    left = {name for state, name in told if state == "config-files"}
-    return {name for state, name in told if state != "not-installed"} - left, left
-
-
-def unwanted(there: set[str], before: set[str], asked_for: set[str], run: Run) -> set[str]:
-    """Return the packages that came with the site: not there before, and nobody has asked for them.
-
-    If one that stays needs some of them, they are those that apt holds for unneeded. Apt alone is
-    too careful: it keeps what could stand for a package that was there before, as gawk for mawk.
-    """
-    came = there - before - asked_for
-    if came and not touched(run(*SIMULATE, "remove", *sorted(came))) <= came:
+    installed = present - before - manual
+    if installed and not touched(run(*SIMULATE, "remove", *sorted(installed))) <= installed:
         return touched(run(*SIMULATE, "autoremove")) - before
-    return came
+    return installed
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "record": {"type": "path", "required": True},
@@ -110,19 +113,20 @@ def main() -> None:
         module.exit_json(changed=False, packages=[])
     before = Record(record).packages
     note = record / "going.json"
-    going = set(json.loads(note.read_text(encoding="utf-8"))) if note.exists() else set()
+    removing = set(json.loads(note.read_text(encoding="utf-8"))) if note.exists() else set()
 
     def run(*argv: str) -> str:
         return module.run_command(list(argv), check_rc=True, environ_update=ENVIRONMENT)[1]
 
     if not module.check_mode:
-        # Apt does nothing while dpkg has not ended what a run that was cut off began. What cannot
-        # be ended goes anyway.
+        # apt does nothing until dpkg has finished what an interrupted run started. Packages that
+        # cannot be configured are removed anyway.
         module.run_command(["dpkg", "--configure", "--pending"], environ_update=ENVIRONMENT)
-        if forgotten := going & set(run(*MANUAL).split()):
+        forgotten = removing & set(run(*MANUAL).split())
+        if forgotten:
             run("apt-mark", "auto", *sorted(forgotten))
-    there, left = by_state(run(*STATES))
-    packages = unwanted(there, before, set(run(*MANUAL).split()) - going, run)
+    present, left = by_state(run(*STATES))
+    packages = unwanted(present, before, set(run(*MANUAL).split()) - removing, run)
     if purge:
         packages |= left - before
     if not module.check_mode:

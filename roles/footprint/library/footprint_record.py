@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep what a host was before a site came, once."""
+"""Records the state of a host before a site, once."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: footprint_record
-short_description: What a host was before a site came
+short_description: Record the state of a host before a site
 description:
-  - Writes which packages are installed, which of them were asked for, which lists of packages apt has, which units are
-    enabled and which active, the names of accounts and groups, and a copy of the host's settings.
-  - Only root can read it.
-  - Does nothing if it is there. It is complete or absent, however a run ends.
+  - Writes the installed packages, the manually installed ones among them, apt's package lists, the
+    enabled and the active units, the names of accounts and groups, and a copy of the host's
+    settings.
+  - Only root can read the record.
+  - Does nothing if the record exists. An interrupted run leaves no incomplete record.
 options:
   path:
     description: Folder of the record.
     type: path
     required: true
   settings:
-    description: Folder to copy.
+    description: Folder of settings to copy.
     type: path
     default: /etc
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Ensure it is known what the host was
+- name: Record the state of the host
   footprint_record:
     path: /var/lib/gridstead/before
 """
@@ -53,12 +54,12 @@ def first_words(text: str) -> list[str]:
 
 
 def installed(text: str) -> list[str]:
-    """Return the names of installed packages, sorted and each once, from lines of state and name."""
+    """Return the names of installed packages, sorted and unique, from lines of state and name."""
     return sorted({line.split()[1] for line in text.splitlines() if line.startswith("installed ")})
 
 
 def write(folder: Path, host: dict[str, list[str]], settings: Path) -> None:
-    """The record is in the folder, which appears when it is complete."""
+    """Write the record. Its folder appears when the record is complete."""
     new = folder.with_name(f"{folder.name}.new")
     if new.exists():
         shutil.rmtree(new)
@@ -71,7 +72,7 @@ def write(folder: Path, host: dict[str, list[str]], settings: Path) -> None:
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
@@ -87,13 +88,13 @@ def main() -> None:
         def output(argv: list[str]) -> str:
             return module.run_command(argv, check_rc=True)[1]
 
+        accounts = {user.pw_name for user in pwd.getpwall()}
+        accounts |= {group.gr_name for group in grp.getgrall()}
         host = {
             "packages": installed(output(INSTALLED)),
             "manual": first_words(output(MANUAL)),
             "lists": sorted(map(str, LISTS.iterdir())),
-            "accounts": sorted(
-                {one.pw_name for one in pwd.getpwall()} | {one.gr_name for one in grp.getgrall()}
-            ),
+            "accounts": sorted(accounts),
             "enabled": first_words(output(ENABLED)),
             "active": first_words(output(ACTIVE)),
         }

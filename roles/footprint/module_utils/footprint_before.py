@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a host was before a site came, as module footprint_record wrote it."""
+"""Reads the record that module footprint_record has written."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 class Record:
-    """What the host was: packages, those that somebody had asked for, units, apt's lists, accounts
-    and groups, files.
+    """The state of a host before the site.
 
-    Nothing is known without a record.
+    It has packages, the manually installed ones among them, units, apt's package lists, accounts
+    and groups, and files. Without a record everything is empty.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -27,7 +27,7 @@ class Record:
         self._settings = folder / "settings.tar.gz"
 
     def file(self, path: str) -> tuple[tarfile.TarInfo, bytes] | None:
-        """Return a file of the settings with its content, or None if there was none."""
+        """Return a file of the settings with its content; None if it did not exist."""
         with tarfile.open(self._settings) as archive:
             try:
                 member = archive.getmember(path.lstrip("/"))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell whether the shared storage may be mounted anew under the jobs of a host, or wait until it is
-there.
+"""Checks the mounts of the shared storage.
 
-A place is there if it is a mount and answers. One that is no mount, or says that its server knows
-it no more, holds no job's files: mounted anew it can only get better. One that says nothing may be
-well in a moment, with all that jobs have open. A program of its own asks each place, because
-whoever asks a server that is away may wait for ever.
+State ``spare`` checks that no job would lose files if the storage is mounted again. State
+``answer`` waits until the storage is mounted and answers.
+
+A path is available if it is a mount point and its server answers. A path that is not mounted, or
+whose server no longer has the file system (ESTALE, ENOTCONN), contains no open files, so mounting
+it again is safe. A path that does not answer may recover, with all open files of jobs. The module
+starts a program for each path, because a request to a server that is down may block for ever.
 """
 
 from __future__ import annotations
@@ -20,24 +22,31 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: shared_storage_mount
-short_description: Look at the mount of the shared storage
-description: Changes nothing. Fails if it is not as it must be, and says who can do what.
+short_description: Check the mount of the shared storage
+description: Changes nothing. Fails if the check fails; the message says who must do what.
 options:
-  paths: {type: list, elements: path, required: true, description: Where the file system is to be mounted.}
-  made_of: {type: path, required: true, description: The file that says what a mount is made of.}
+  paths: {type: list, elements: path, required: true, description: Mount points of the file system.}
+  made_of: {type: path, required: true, description: File with the parameters of the mount.}
   in_force:
     type: path
     required: true
-    description: The copy of it that the mount was started with. It is not there while nothing is mounted.
+    description: Copy of C(made_of) with which the mount was started. It does not exist while
+      nothing is mounted.
   must:
     type: str
     choices: [spare, answer]
     required: true
     description:
-      - C(spare), no job has files on it that it would lose if it were mounted anew; or C(answer), what is to be mounted
-        is there at all its places.
-  wait_s: {type: int, default: 150, description: How long it may take until it is there; a stop may take 90.}
-  answer_s: {type: int, default: 20, description: How long a place may take to answer; longer than a busy server takes.}
+      - C(spare) fails if a job would lose open files when the storage is mounted again. C(answer)
+        fails if the storage is not available at all mount points.
+  wait_s:
+    type: int
+    default: 150
+    description: Seconds to wait for the storage; a stop may take 90.
+  answer_s:
+    type: int
+    default: 20
+    description: Seconds to wait for an answer; a busy server needs less.
 """
 EXAMPLES = """
 - name: Wait for the file system
@@ -48,55 +57,59 @@ EXAMPLES = """
     must: answer
 """
 RETURN = """
-troubles: {type: dict, returned: always, description: By place, why it is not there. Those that are well are left out.}
+troubles:
+  type: dict
+  returned: always
+  description: What is wrong with each path that is not available.
 """
 
 MOUNTS = Path("/proc/self/mounts")
 STEP_DAEMONS = ["pgrep", "--full", "--list-full", r"^slurmstepd: \["]
 NOT_MOUNTED = "not mounted"
-# ESTALE and ENOTCONN, as programs tell them.
+# ESTALE and ENOTCONN, as programs print them.
 DEAD = {NOT_MOUNTED, "Stale file handle", "Transport endpoint is not connected"}
 PAUSE_S = 0.5
 
 
 def text_of(path: str) -> str:
-    """Return what is in a file; nothing if there is none."""
+    """Return the content of a file; empty if it does not exist."""
     return Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
 
 
 def places_of(text: str) -> list[str]:
-    """Return where a mount is that was started with this.
+    """Return the mount points of a mount with these parameters.
 
     Example:
-        >>> places_of('["mount -t nfs4 a:/ /srv/shared", [{"name": "home", "path": "/home"}], false, []]')
+        >>> directories = '[{"name": "home", "path": "/home"}]'
+        >>> places_of('["mount -t nfs4 a:/ /srv/shared", ' + directories + ', false, []]')
         ['/srv/shared', '/home']
     """
     if not text:
         return []
     command, directories, *_ = json.loads(text)
-    return [command.split()[-1], *(one["path"] for one in directories)]
+    return [command.split()[-1], *(directory["path"] for directory in directories)]
 
 
 def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
-    """Return why each place is not there, without those that are well."""
+    """Return what is wrong with each path that is not available."""
     mounted = {line.split()[1] for line in MOUNTS.read_text(encoding="utf-8").splitlines()}
-    found = {path: NOT_MOUNTED for path in paths if path not in mounted}
-    asked = {path: ask(path) for path in paths if path in mounted}
+    troubles = {path: NOT_MOUNTED for path in paths if path not in mounted}
+    processes = {path: ask(path) for path in paths if path in mounted}
     end = time.monotonic() + answer_s
-    for path, process in asked.items():
+    for path, process in processes.items():
         try:
-            _, said = process.communicate(timeout=max(0, end - time.monotonic()))
+            _, err = process.communicate(timeout=max(0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            process.kill()  # and not waited for: it may not end either
-            found[path] = f"no answer within {answer_s} s"
+            process.kill()  # without wait(), which may block too
+            troubles[path] = f"no answer within {answer_s} s"
         else:
             if process.returncode != 0:
-                found[path] = said.strip().rpartition(": ")[2]
-    return found
+                troubles[path] = err.strip().rpartition(": ")[2]
+    return troubles
 
 
 def ask(path: str) -> subprocess.Popen[str]:
-    """Return a program that asks the server of a place for it, and not what the kernel remembers."""
+    """Start a program that queries the server of a path, and bypasses the kernel's cache."""
     return subprocess.Popen(
         ["stat", "--cached=never", "--", path],
         stdin=subprocess.DEVNULL,
@@ -108,7 +121,7 @@ def ask(path: str) -> subprocess.Popen[str]:
 
 
 def jobs(module: AnsibleModule) -> list[str]:
-    """Return the jobs of this host by their step daemons, as Slurm names them."""
+    """Return the jobs of this host, by the titles of their step daemons."""
     code, text, err = module.run_command(STEP_DAEMONS)
     if code > 1:  # 1: there are none
         module.fail_json(msg=f"could not look for jobs: {err.strip()}")
@@ -116,57 +129,54 @@ def jobs(module: AnsibleModule) -> list[str]:
 
 
 def spare(module: AnsibleModule) -> None:
-    """Fail while a job may have files on one of the places, of what is mounted or of what is to be."""
-    found = jobs(module)
-    places = list(
-        dict.fromkeys([*places_of(text_of(module.params["in_force"])), *module.params["paths"]])
-    )
-    # Without jobs nothing is asked: who still waits for a mount's answer keeps it from its end.
-    troubles = troubles_of(places, module.params["answer_s"]) if found else {}
-    if found and any(troubles.get(path) not in DEAD for path in places):
-        module.fail_json(
-            troubles=troubles,
-            msg=(
-                "The shared storage stays mounted as it is: if it were mounted anew here, jobs would lose their open "
-                f"files: {', '.join(found)}. Wait for them or cancel them, and run this again; "
-                "playbooks/drain.yml keeps others away."
-            ),
+    """Fail if a job may have files open on a present or a future mount point."""
+    running = jobs(module)
+    present = places_of(text_of(module.params["in_force"]))
+    paths = list(dict.fromkeys([*present, *module.params["paths"]]))
+    # Without jobs no path is queried: a program that waits for an answer would block the unmount.
+    troubles = troubles_of(paths, module.params["answer_s"]) if running else {}
+    if running and any(troubles.get(path) not in DEAD for path in paths):
+        message = (
+            "The shared storage was not mounted again, because these jobs would lose their open"
+            f" files: {', '.join(running)}. Wait until they end or cancel them, and run this again;"
+            " playbooks/drain.yml prevents new jobs."
         )
+        module.fail_json(troubles=troubles, msg=message)
     module.exit_json(changed=False, troubles=troubles)
 
 
 def missing(module: AnsibleModule) -> dict[str, str]:
-    """Return why each place is not there; one that is still mounted as before is not asked, as it
-    is to end.
+    """Return what is wrong with each path.
+
+    The old mount is not queried if its parameters have changed, because it is about to be replaced.
     """
     if text_of(module.params["made_of"]) != text_of(module.params["in_force"]):
-        return dict.fromkeys(module.params["paths"], "not mounted as it is to be")
+        return dict.fromkeys(module.params["paths"], "not mounted with the new parameters")
     return troubles_of(module.params["paths"], module.params["answer_s"])
 
 
 def answer(module: AnsibleModule) -> None:
-    """Fail if what is to be mounted is not there after a while."""
+    """Fail if the storage is not available within ``wait_s`` seconds."""
     end = time.monotonic() + module.params["wait_s"]
-    while troubles := missing(module):
-        if time.monotonic() >= end:
-            break
+    troubles = missing(module)
+    while troubles and time.monotonic() < end:
         time.sleep(PAUSE_S)
-    else:
+        troubles = missing(module)
+    if not troubles:
         module.exit_json(changed=False, troubles={})
-    told = ", ".join(f"{path}: {why}" for path, why in troubles.items())
-    module.fail_json(
-        troubles=troubles,
-        msg=(
-            f"The shared storage is not there after {module.params['wait_s']} s ({told}). Whoever runs its server must "
-            "see that it is up and lets this host in; journalctl --unit=gridstead-shared-storage on this host has the "
-            "words of mount. If the server is well, systemctl restart gridstead-shared-storage mounts anew. Then run "
-            "this again."
-        ),
+    listed = ", ".join(f"{path}: {why}" for path, why in troubles.items())
+    message = (
+        f"The shared storage is not available after {module.params['wait_s']} s ({listed}). The"
+        " operator of its server must check that the server runs and accepts this host; journalctl"
+        " --unit=gridstead-shared-storage on this host shows the output of mount. If the server"
+        " works, systemctl restart gridstead-shared-storage mounts the storage again. Then run this"
+        " again."
     )
+    module.fail_json(troubles=troubles, msg=message)
 
 
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "paths": {"type": "list", "elements": "path", "required": True},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``traefik_rule``: which requests a route takes, as Traefik writes it.
+"""Filter ``traefik_rule``: the rule that matches the requests of a route.
 
 Example: ``{{ {'hosts': ['a.example'], 'paths': ['/x', '/y/']} | traefik_rule }}`` is
 ``(Host(`a.example`)) && (Path(`/x`) || PathPrefix(`/y/`))``.
@@ -11,19 +11,21 @@ from collections.abc import Iterable, Mapping
 
 
 def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
-    """Return a rule for hosts and paths; a path that ends with a slash is all beneath it, no path
-    is every path.
+    """Return a rule for hosts and paths.
+
+    A path that ends with a slash matches everything below it. A route without paths matches every
+    path.
     """
     hosts = " || ".join(f"Host(`{host}`)" for host in route["hosts"])
-    paths = " || ".join(
-        f"PathPrefix(`{path}`)" if path.endswith("/") else f"Path(`{path}`)"
-        for path in route.get("paths") or []
-    )
-    return f"({hosts}) && ({paths})" if paths else hosts
+    matchers = []
+    for path in route.get("paths") or []:
+        kind = "PathPrefix" if path.endswith("/") else "Path"
+        matchers.append(f"{kind}(`{path}`)")
+    return f"({hosts}) && ({' || '.join(matchers)})" if matchers else hosts
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The entry point that Ansible expects."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

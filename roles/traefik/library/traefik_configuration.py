@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep Traefik's configuration, and tell whether Traefik serves it.
+"""Writes Traefik's configuration after a test, and checks whether Traefik serves it.
 
-Traefik has no command that checks a configuration: it ignores a static key that it does not know,
-and keeps what it has when a dynamic file is wrong. So nothing is written that has not passed two
-checks. Rule 1: each static key is one of the flags that the program itself lists. Rule 2: a second
-Traefik starts with the new files, on free ports of the loopback, and its own API and log say that
-every route works. Which ports are open is for the state ``live``.
+Traefik has no command that checks a configuration. It ignores an unknown static key, and keeps the
+old routes if a dynamic file is wrong. So the module writes nothing that has not passed two checks:
+
+Rule 1: each static key is one of the flags that the program lists.
+Rule 2: a second Traefik starts with the new files, on free ports of loopback, and neither its API
+nor its log reports an error of a route.
+
+State ``live`` checks the ports of the running Traefik.
 """
 
 from __future__ import annotations
@@ -38,23 +41,27 @@ from ansible.module_utils.traefik_checks import (
 
 DOCUMENTATION = """
 module: traefik_configuration
-short_description: Keep Traefik's configuration, and tell whether Traefik serves it
+short_description: Write Traefik's configuration, or check whether Traefik serves it
 description:
-  - C(present) writes both files if they differ, after a check of their keys and a trial on the loopback.
-  - C(live) changes nothing and fails unless the running Traefik serves them without an error.
+  - C(present) writes both files if they differ, after a check of their keys and a test run on
+    loopback.
+  - C(live) changes nothing and fails unless the running Traefik serves the files without an error.
 options:
-  state: {choices: [present, live], default: present, description: What must be true.}
-  binary: {type: path, required: true, description: The program.}
-  account: {type: str, description: Who runs the trial; absent the caller.}
-  directory: {type: path, required: true, description: Where C(traefik.yml) and C(dynamic/gridstead.yml) are.}
-  static: {type: str, required: true, description: Text of the first.}
-  static_document: {type: dict, required: true, description: What it says.}
-  dynamic: {type: str, required: true, description: Text of the second.}
-  dynamic_document: {type: dict, required: true, description: What it says.}
-  timeout_s: {type: int, default: 20, description: How long Traefik has to take them up.}
+  state: {choices: [present, live], default: present, description: Whether to write or to check.}
+  binary: {type: path, required: true, description: Path of the program.}
+  account: {type: str, description: Account of the test run; by default that of the module.}
+  directory:
+    type: path
+    required: true
+    description: Folder of C(traefik.yml) and C(dynamic/gridstead.yml).
+  static: {type: str, required: true, description: Text of C(traefik.yml).}
+  static_document: {type: dict, required: true, description: Content of C(traefik.yml).}
+  dynamic: {type: str, required: true, description: Text of C(dynamic/gridstead.yml).}
+  dynamic_document: {type: dict, required: true, description: Content of C(dynamic/gridstead.yml).}
+  timeout_s: {type: int, default: 20, description: Seconds in which Traefik must load the files.}
 """
 EXAMPLES = """
-- name: Ensure the configuration is here
+- name: Write the configuration of Traefik
   traefik_configuration:
     binary: /usr/local/bin/traefik
     account: traefik
@@ -72,25 +79,23 @@ STEP_S = 0.1
 
 
 class Wrong(Exception):
-    """A configuration that must not be used, or is not used."""
+    """A configuration that Traefik rejects, or does not serve."""
 
 
 def free_addresses() -> Generator[str]:
-    """Return addresses of the loopback that nobody listens on; each is kept until the next is asked
-    for.
-    """
-    taken = []
+    """Yield loopback addresses with free ports. Each stays reserved until the next one is taken."""
+    servers = []
     try:
         while True:
-            taken.append(socket.create_server(("127.0.0.1", 0)))
-            yield f"127.0.0.1:{taken[-1].getsockname()[1]}"
+            servers.append(socket.create_server(("127.0.0.1", 0)))
+            yield f"127.0.0.1:{servers[-1].getsockname()[1]}"
     finally:
-        for one in taken:
-            one.close()
+        for server in servers:
+            server.close()
 
 
 def ask(address: str, path: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what Traefik's API answers, None while it does not."""
+    """Return the answer of Traefik's API; None if it does not answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{address}/api/{path}", timeout=5) as answer:
@@ -100,59 +105,62 @@ def ask(address: str, path: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def check_keys(binary: str, static: Mapping[str, Any]) -> None:
-    """Return if Traefik knows every static key.
+    """Check that Traefik has every static key.
 
     Raises:
         Wrong: If it does not.
     """
-    told = subprocess.run(
+    help_text = subprocess.run(
         [binary, "--help"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    if wrong := wrong_keys(static, known_flags(told)):
+    wrong = wrong_keys(static, known_flags(help_text))
+    if wrong:
         raise Wrong("; ".join(wrong))
 
 
 @contextmanager
 def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]]]:
-    """Run a second Traefik with the new files and what lies beside the old ones: its API's address,
-    log, process.
+    """Run a second Traefik with the new files and the site's own dynamic files.
 
-    It ends with the process that runs it, even if that is killed, as when a run of the playbook is.
+    Yields:
+        The address of its API, its log and its process. The process ends with the caller, also if
+        the caller is killed, for example with the run of the playbook.
     """
     with tempfile.TemporaryDirectory(prefix="traefik-trial-") as name:
         folder = Path(name)
-        beside = [
-            file
-            for file in Path(options["directory"], "dynamic").glob("*.*")
-            if file.name != "gridstead.yml"
-        ]
         (folder / "dynamic").mkdir()
-        for file in beside:
-            shutil.copy(file, folder / "dynamic")
+        for file in Path(options["directory"], "dynamic").glob("*.*"):
+            if file.name != "gridstead.yml":
+                shutil.copy(file, folder / "dynamic")
         (folder / "dynamic/gridstead.yml").write_text(json.dumps(options["dynamic_document"]))
         with closing(free_addresses()) as addresses:
             static = trial_of(options["static_document"], name, addresses)
         (folder / "traefik.yml").write_text(json.dumps(static))
         account = options.get("account")
-        for path in (folder, folder / "dynamic") if account else ():
-            shutil.chown(path, account, account)
-        who = {"user": account, "group": account, "extra_groups": []} if account else {}
+        if account:
+            for path in (folder, folder / "dynamic"):
+                shutil.chown(path, account, account)
         log = folder / "log"
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                ["setpriv", "--pdeathsig=KILL", options["binary"], f"--configFile={folder}/traefik.yml"],
-                stdout=stream, stderr=stream, **who,
-            )  # fmt: skip
-            try:
-                yield static["entryPoints"][API]["address"], log, process
-            finally:
-                process.kill()
-                process.wait()
+        process = start(options["binary"], folder, account, log)
+        try:
+            yield static["entryPoints"][API]["address"], log, process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def start(binary: str, folder: Path, account: str | None, log: Path) -> subprocess.Popen[bytes]:
+    """Start Traefik with the files of a folder and return its process."""
+    who = {"user": account, "group": account, "extra_groups": []} if account else {}
+    argv = ["setpriv", "--pdeathsig=KILL", binary, f"--configFile={folder}/traefik.yml"]
+    with log.open("wb") as stream:
+        return subprocess.Popen(argv, stdout=stream, stderr=stream, **who)
 
 
 def missing_authorities(dynamic: Mapping[str, Any]) -> list[str]:
-    """Return the files of authorities that are not there, one line each; Traefik says nothing and
-    believes nobody.
+    """Return a line for each file of authorities that does not exist.
+
+    Traefik reports no error for it, and trusts no server.
     """
     transports = dynamic.get("http", {}).get("serversTransports", {}).values()
     paths = [path for transport in transports for path in transport.get("rootCAs", [])]
@@ -160,10 +168,10 @@ def missing_authorities(dynamic: Mapping[str, Any]) -> list[str]:
 
 
 def check_trial(options: Mapping[str, Any]) -> None:
-    """Return if a second Traefik takes both documents and says that every route works.
+    """Check with a second Traefik that both documents are accepted and every route works.
 
     Raises:
-        Wrong: If it ends, complains, or does not have the routes in time.
+        Wrong: If it exits, reports an error, or does not load the routes in time.
     """
     until = time.monotonic() + options["timeout_s"]
     with trial(options) as (address, log, process):
@@ -182,8 +190,7 @@ def check_trial(options: Mapping[str, Any]) -> None:
 
 
 def check_live(options: Mapping[str, Any]) -> None:
-    """Return if the running Traefik serves both documents without an error, within the time that it
-    has.
+    """Check that the running Traefik serves both documents without an error, within the time-out.
 
     Raises:
         Wrong: If it does not.
@@ -209,25 +216,26 @@ def check_live(options: Mapping[str, Any]) -> None:
 
 
 def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
-    """Make both files what they must be, after the checks, and return the module's answer.
+    """Write both files after the checks, and return the result of the module.
 
     Raises:
-        Wrong: If a check fails; nothing is written.
+        Wrong: If a check fails; no file changes.
     """
     directory = Path(options["directory"])
-    wanted = {
+    texts = {
         directory / "traefik.yml": options["static"],
         directory / "dynamic/gridstead.yml": options["dynamic"],
     }
-    before = {path: path.read_text() if path.exists() else "" for path in wanted}
-    changed = [path for path in wanted if before[path] != wanted[path]]
-    # A check run on a host without the program tells what would change, and no more.
+    before = {path: path.read_text() if path.exists() else "" for path in texts}
+    changed = [path for path in texts if before[path] != texts[path]]
+    # In check mode the program may not be installed yet; then nothing can be tested.
     if changed and (Path(options["binary"]).exists() or not check_mode):
         check_keys(options["binary"], options["static_document"])
         check_trial(options)
-    for path in () if check_mode else changed:
-        write_whole(path, wanted[path].encode(), mode=0o644)
-    diff = [{"before": before[path], "after": wanted[path], "path": str(path)} for path in changed]
+    if not check_mode:
+        for path in changed:
+            write_whole(path, texts[path].encode(), mode=0o644)
+    diff = [{"before": before[path], "after": texts[path], "path": str(path)} for path in changed]
     return {
         "changed": bool(changed),
         "static_changed": directory / "traefik.yml" in changed,
@@ -236,7 +244,7 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     module = AnsibleModule(
         supports_check_mode=True,
         argument_spec={
