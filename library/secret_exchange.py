@@ -18,8 +18,8 @@ DOCUMENTATION = """
 module: secret_exchange
 short_description: Replace secrets that are files
 description:
-  - C(begun) moves the old secret to C(NAME.old) and creates a new one of the same length, of
-    letters and digits.
+  - C(begun) moves the old secret to C(NAME.old) and creates an alphanumeric one of the same
+    length.
   - C(ended) removes the old secret.
   - A secret without a file is stored elsewhere, for example in Ansible Vault. The module does not
     change it.

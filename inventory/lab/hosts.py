@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible inventory of a lab: ``$GRIDSTEAD_LAB_NAME``, else ``default``.
+"""Ansible inventory of the lab ``$GRIDSTEAD_LAB_NAME``, by default ``default``.
 
-While the lab is up its state says the addresses. Before that the same hosts and groups are printed
-from the topology (``$GRIDSTEAD_LAB_TOPOLOGY``, else the default one), without addresses, so that
-lint and syntax checks work.
+While the lab is up, its state has the addresses. Before that, the inventory has the hosts and
+groups of the topology (``$GRIDSTEAD_LAB_TOPOLOGY``, or the default one) without addresses, for lint
+and syntax checks.
 """
 
 import json
@@ -23,23 +23,24 @@ from gridstead_lab.errors import LabError  # noqa: E402
 def inventory(
     mine: names.Names, now: state.State | None, asked: topology.Topology
 ) -> dict[str, Any]:
-    """Return the inventory as Ansible reads it from a script's ``--list``. Pure.
+    """Return the inventory, in the format of a script's ``--list``. Pure.
 
     Args:
         mine: The lab's names.
-        now: The lab's state if it is up; it wins over the topology.
-        asked: The topology, used while the lab is not up.
+        now: The state of the lab, if it is up. It is preferred to the topology.
+        asked: The topology.
     """
     members = now.members if now else asked.members()
     groups = now.groups if now else {name: list(children) for name, children in asked.groups}
     hosts = list(now.hosts) if now else list(asked.names())
-    hostvars = (
-        {name: {"ansible_host": one["address"]} for name, one in now.hosts.items()} if now else {}
-    )
+    hostvars = {}
+    if now:
+        for name, host in now.hosts.items():
+            hostvars[name] = {"ansible_host": host["address"]}
     return {
         "_meta": {"hostvars": hostvars},
         "all": {"hosts": hosts, "vars": _variables(mine, now)},
-        # Plays name it, whether or not a lab has one.
+        # Plays use this group, even if the lab has no such host.
         "slurm_backup_controller": {"hosts": []},
         **{name: {"hosts": listed} for name, listed in members.items()},
         **{name: {"children": children} for name, children in groups.items()},
@@ -48,7 +49,7 @@ def inventory(
 
 def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
     folder = mine.state
-    found = {
+    variables = {
         "ansible_user": "root",
         "ansible_ssh_private_key_file": f"{folder}/id_ed25519",
         "ansible_ssh_common_args": f"-o UserKnownHostsFile={folder}/known_hosts"
@@ -60,26 +61,26 @@ def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
         "gridstead_secrets_dir": f"{folder}/secrets",
     }
     if now:
-        found |= {
+        variables |= {
             "ansible_control_path_dir": str(mine.sockets),
             "gridstead_lab_gateway": now.gateway,
             "gridstead_lab_added": network.of_added(now.network),
             "gridstead_lab_cgroup": now.cgroup,
         }
-    return found
+    return variables
 
 
 def main() -> int:
-    """Print the inventory; 1 and a line on standard error if the topology is wrong."""
+    """Print the inventory. Return 1 and print an error if the topology is invalid."""
     try:
         mine = names.names(CHECKOUT, os.environ.get("GRIDSTEAD_LAB_NAME", "default"))
         default = CHECKOUT / "molecule" / "lab" / "topology.json"
         file = Path(os.environ.get("GRIDSTEAD_LAB_TOPOLOGY") or default)
-        found = inventory(mine, state.load(mine), topology.parse(file.read_text()))
+        printed = inventory(mine, state.load(mine), topology.parse(file.read_text()))
     except (LabError, OSError) as err:
         print(f"inventory: {err}", file=sys.stderr)
         return 1
-    print(json.dumps({} if "--host" in sys.argv else found, indent=2))
+    print(json.dumps({} if "--host" in sys.argv else printed, indent=2))
     return 0
 
 

@@ -241,7 +241,7 @@ def seen(monkeypatch):
             "search",
             lambda _c, base, _s, pattern, _n: answers.get(pattern, []) if base else [],
         )
-        return info.look(
+        return info.read(
             {"uri": "", "suffix": "dc=x", "numbers": "", "names": True, "covers": covers}
         )
 
