@@ -83,7 +83,7 @@ def test_no_process_of_a_run_is_left_when_it_is_interrupted_or_ansible_killed(
     begun = tmp_path / "begun"
 
     run = AnsiblePlaybooks(tmp_path).run(
-        order, tell=lambda _event: None, stop=Once(begun, kills=kills)
+        order, notify=lambda _event: None, stop=Once(begun, kills=kills)
     )
 
     assert run.outcome is outcome

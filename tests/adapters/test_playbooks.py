@@ -106,15 +106,15 @@ class Place:
         path.write_text(json.dumps({"all": {"hosts": {"ash": known}}}))
         return str(path)
 
-    def run(self, *, check=False, playbook="p.yml", tell=lambda _event: None, **variables):
+    def run(self, *, check=False, playbook="p.yml", notify=lambda _event: None, **variables):
         def hear(event):
             self.told.append(event)
-            tell(event)
+            notify(event)
 
         order = PlaybookRequest(
             playbook=playbook, inventory=self.inventory(**variables), check=check
         )
-        return AnsiblePlaybooks(self.folder).run(order, tell=hear, stop=self.stop)
+        return AnsiblePlaybooks(self.folder).run(order, notify=hear, stop=self.stop)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_one_wish_to_stop_lets_the_task_end_and_begins_no_other(place):
         if isinstance(event, TaskStarted) and event.task.name == "Ensure it lasts":
             place.stop.wish()
 
-    run = place.run(playbook="long.yml", pause=3, tell=once_it_lasts)
+    run = place.run(playbook="long.yml", pause=3, notify=once_it_lasts)
 
     ended = [event.task.name for event in run.events if isinstance(event, HostFinished)]
     assert run.outcome is RunOutcome.INTERRUPTED
@@ -213,7 +213,7 @@ def test_a_second_wish_interrupts_the_task(place):
             place.stop.wish()
 
     begin = time.monotonic()
-    run = place.run(playbook="long.yml", pause=60, tell=twice_when_it_lasts)
+    run = place.run(playbook="long.yml", pause=60, notify=twice_when_it_lasts)
 
     assert run.outcome is RunOutcome.INTERRUPTED
     assert time.monotonic() - begin < 40

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts and logs in memory, a ledger with one job, and a wallet: what the tests of these services
-stand on.
+"""In-memory fakes for the tests of the Job Definition service and the logger.
+
+They are a script store, a log store, a ledger with one job, and a wallet.
 """
 
 from __future__ import annotations
@@ -56,26 +57,23 @@ class MemoryScripts:
         )
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
-        for one in uses:
-            name = one.batch_location_hash
+        for use in uses:
+            name = use.batch_location_hash
             if name in self.records:
-                self.owners[name] = self.owners[name] or one.customer
-                if self.owners[name] == one.customer:
-                    self.named.add(one)
+                self.owners[name] = self.owners[name] or use.customer
+                if self.owners[name] == use.customer:
+                    self.named.add(use)
                     self.ends[name] = None
 
     def uses(self) -> tuple[ScriptUse, ...]:
-        return tuple(sorted(self.named, key=lambda one: (one.job_number, one.batch_location_hash)))
+        return tuple(sorted(self.named, key=lambda use: (use.job_number, use.batch_location_hash)))
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        for one in uses:
-            self.named.discard(one)
-            name = one.batch_location_hash
-            if (
-                name in self.ends
-                and self.ends[name] is None
-                and name not in {u.batch_location_hash for u in self.named}
-            ):
+        for use in uses:
+            self.named.discard(use)
+            name = use.batch_location_hash
+            is_named = any(other.batch_location_hash == name for other in self.named)
+            if name in self.ends and self.ends[name] is None and not is_named:
                 self.ends[name] = ends_at
 
     def sweep(self, now: int) -> int:
@@ -93,7 +91,7 @@ class MemoryScripts:
         size = sum(len(self.records[name]) for name in unused)
         return Holdings(scripts=len(self.records), unused=len(unused), unused_bytes=size)
 
-    def alone(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
@@ -105,14 +103,14 @@ class MemoryScripts:
 
 @dataclass
 class MemoryModules:
-    """Port Modules: texts by their sources."""
+    """Port Modules: the texts of modules by source."""
 
     texts: dict[str, str] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     unavailable: bool = False
 
     def text(self, source: ModuleSource) -> str:
-        self.asked.append(str(source))
+        self.requested.append(str(source))
         if self.unavailable:
             raise ModuleUnavailable(f"could not fetch {source}")
         if str(source) not in self.texts:
@@ -122,7 +120,7 @@ class MemoryModules:
 
 @dataclass
 class MemoryLogs:
-    """Port LogSink; ``synced`` is what would survive a power cut, in chunks."""
+    """Port LogSink; ``synced`` is the number of chunks that would survive a power cut."""
 
     max_bytes: int = 10**6
     logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)
@@ -131,16 +129,17 @@ class MemoryLogs:
 
     def append(self, log: LogId, chunk: Chunk) -> None:
         stored = self.logs.setdefault(log, [])
-        known = [one.chunk.sequence for one in stored if one.chunk.writer == chunk.writer]
+        sequences = [entry.chunk.sequence for entry in stored if entry.chunk.writer == chunk.writer]
         if stored and stored[-1].chunk.stream is Stream.GRID:
             raise LogFull(f"log {log.name} is full")
-        if chunk.writer and known and chunk.sequence <= max(known):
+        if chunk.writer and sequences and chunk.sequence <= max(sequences):
             return
-        if sum(len(one.chunk.data) for one in stored) + len(chunk.data) > self.max_bytes:
-            self._add(
-                stored,
-                Chunk(data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID),
+        size = sum(len(entry.chunk.data) for entry in stored)
+        if size + len(chunk.data) > self.max_bytes:
+            notice = Chunk(
+                data=b"gridstead: full", timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID
             )
+            self._add(stored, notice)
             raise LogFull(f"log {log.name} is full")
         self._add(stored, chunk)
 
@@ -158,8 +157,8 @@ class MemoryLogs:
         return tuple(self.logs.get(log, [])[after:])
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        found = [log for log in self.logs if (log.owner, log.name) == (owner, name)]
-        return found[-1] if found else None
+        logs = [log for log in self.logs if (log.owner, log.name) == (owner, name)]
+        return logs[-1] if logs else None
 
     def names(self, owner: str) -> tuple[str, ...]:
         return tuple(sorted({log.name for log in self.logs if log.owner == owner}))
@@ -171,7 +170,7 @@ class MemoryLogs:
 
 @dataclass
 class Wallet:
-    """A key that signs as wallets do; ``low_v`` writes v as 0 or 1."""
+    """A key that signs like a wallet; with ``low_v``, v is 0 or 1 instead of 27 or 28."""
 
     account: LocalAccount = field(default_factory=Account.create)
     low_v: bool = False
@@ -186,8 +185,9 @@ class Wallet:
 
 
 class OneJobLedger:
-    """The part of port Ledger that is asked for one job; a block tells of each job that is put
-    here.
+    """The part of port Ledger that serves one job.
+
+    Each assignment to ``job`` adds a block with an event for the job.
     """
 
     def __init__(self) -> None:
@@ -219,10 +219,12 @@ class OneJobLedger:
         return Block(number=number, hash=f"0x{number:064x}", timestamp=1_800_000_000)
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
-        return tuple(one for one in self._events if first <= one.block <= end.number)
+        return tuple(event for event in self._events if first <= event.block <= end.number)
 
     def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
-        return {self.job.id.number: self.job} if self.job and self.job.id.number in numbers else {}
+        if self.job is None or self.job.id.number not in numbers:
+            return {}
+        return {self.job.id.number: self.job}
 
 
 def new_keeper(
@@ -233,7 +235,7 @@ def new_keeper(
     cursor: Cursor | None = None,
     unused_bytes: int = 10**9,
 ) -> ScriptKeeper:
-    """A keeper that keeps scripts an hour, and a day those that no job names."""
+    """Return a keeper that retains a script for an hour, or for a day if no job names it."""
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())
     return ScriptKeeper(
@@ -248,9 +250,9 @@ def new_service(
     *,
     key: bytes,
     modules: Modules | None = None,
-    pause: Callable[[float], None] = lambda _: None,
+    sleep: Callable[[float], None] = lambda _: None,
 ) -> JobDefinitions:
-    """The service on these."""
+    """Return the service on these fakes."""
     return JobDefinitions(
         keeper=new_keeper(scripts, ledger, clock),
         nonces=scripts,
@@ -260,14 +262,14 @@ def new_service(
         recover=recover,
         logger=LoggerAccess(url="logger:8445", key=key),
         modules=modules or MemoryModules(),
-        pause=pause,
+        sleep=sleep,
     )
 
 
 def matched_job(
     customer: str, provider: str, batch_location_hash: str, state: JobState = JobState.SCHEDULED
 ) -> Job:
-    """A job that the chain has given to the provider."""
+    """Return a job that the chain has matched to the provider."""
     return Job(
         id=JobId(chain_id=179188, contract=CONTRACT, number=5),
         state=state, customer=customer, provider=provider, batch_location_hash=batch_location_hash,
@@ -277,7 +279,7 @@ def matched_job(
 
 
 def wire_workflow(**changes: object) -> dict[str, object]:
-    """A small workflow as the wire has it."""
+    """Return a small workflow in its GraphQL form."""
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
     return {
         "resources": resources,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several test files of services share."""
+"""Fixtures for the tests of the services."""
 
 from __future__ import annotations
 

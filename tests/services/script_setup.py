@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Job Definition service with a script, and a provider that has its job."""
+"""A Job Definition service with a script, and the provider of its job."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from gridstead.domain.job_definition import ScriptRequest
 KEY = b"k" * 32
 CUSTOMER = "0x" + "c0" * 20
 STORE = {
-    "region": "eu", "bucketUrl": "s3://bucket", "path": "/x", "accessKeyId": "AKIA", "secretAccessKey": "hush",
+    "region": "eu", "bucketUrl": "s3://bucket", "path": "/x",
+    "accessKeyId": "AKIA", "secretAccessKey": "hush",
     "endpointUrl": "https://store.example",
 }  # fmt: skip
 
 
 class DefinitionsSetup:
-    """A service, a provider, and a job of its own."""
+    """A service, a provider, and a job that is matched to the provider."""
 
     def __init__(self, **workflow) -> None:
         self.scripts = MemoryScripts()
@@ -44,11 +45,11 @@ class DefinitionsSetup:
         self.ledger.job = self.job
 
     def submit(self, customer="", **workflow):
-        """Submit a workflow, and return the id of its script."""
+        """Submit a workflow and return the id of its script."""
         return self.service.submit(wire_workflow(**workflow), customer, self.charged.append)
 
     def request(self, wallet=None, **changes):
-        """A request as it should be, but for the changes."""
+        """Return a valid request with some changes."""
         wallet = wallet or self.wallet
         challenge = self.service.challenge()
         request = ScriptRequest(

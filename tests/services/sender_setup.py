@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wallet's outbox and sender on fakes, and what they are tried with."""
+"""A wallet's outbox and sender on fakes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PROVIDER = "0x" + "a1" * 20
 CUSTOMER = "0x" + "c1" * 20
 
 
-class PickyAccount(FakeAccount):
-    """An account whose node refuses claims in simulation while ``refuses`` is set."""
+class RevertingAccount(FakeAccount):
+    """An account whose claims revert in simulation while ``reverts_claims`` is set."""
 
-    refuses = False
+    reverts_claims = False
 
     def gas(self, batches, *, room):
-        claims = (self.refuses and calls and isinstance(calls[0], ClaimJobs) for calls in batches)
-        refusal = TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        limits = super().gas(batches, room=room)
-        return tuple(
-            refusal if refused else gas for refused, gas in zip(claims, limits, strict=True)
-        )
+        reverted = TransactionReverted("ClaimJobs", "ProviderNotJoined")
+        limits = list(super().gas(batches, room=room))
+        for index, calls in enumerate(batches):
+            if self.reverts_claims and calls and isinstance(calls[0], ClaimJobs):
+                limits[index] = reverted
+        return tuple(limits)
 
 
 def settlement(job):
@@ -46,9 +46,7 @@ def settlement(job):
 
 
 class HastyLedger(FakeLedger):
-    """A chain that, while ``hasty``, answers for its newest block as if the next were mined
-    already.
-    """
+    """A chain that, while ``hasty``, answers for its newest block as if the next were mined."""
 
     hasty = False
 
@@ -70,11 +68,11 @@ class WalletSender:
         self.ledger = HastyLedger(self.clock)
         self.ledger.add_provider(PROVIDER)
         self.outbox = MemoryOutbox(clock=self.clock)
-        self.account = PickyAccount(self.ledger, PROVIDER)
+        self.account = RevertingAccount(self.ledger, PROVIDER)
         self.policy()
 
-    def policy(self, **changed):
-        """Begin anew with another policy."""
+    def policy(self, **changes):
+        """Start the sender again with another policy."""
         ports = SenderPorts(
             clock=self.clock,
             ledger=self.ledger,
@@ -83,7 +81,7 @@ class WalletSender:
             transactions=self.outbox,
         )
         self.sender = Sender(
-            ports, DispatchPolicy(**({"confirmations": 1, "replace_after_s": 30} | changed))
+            ports, DispatchPolicy(**({"confirmations": 1, "replace_after_s": 30} | changes))
         )
 
     def claimed_job(self):
@@ -102,18 +100,24 @@ class WalletSender:
             self.ledger.mine()
 
     def mine_nothing(self):
-        """Have a block that takes nothing of what waits."""
+        """Mine a block without the waiting transactions."""
         pool, self.ledger.pool = self.ledger.pool, {}
         self.ledger.mine()
         self.ledger.pool = pool
 
     def signed(self, *, closed=False):
-        """Return the stored transactions, those of closed nonces only if asked for."""
-        return [
-            one
-            for account, one in self.outbox.signed
-            if closed or (account, one.nonce) not in self.outbox.closed
-        ]
+        """Return the stored transactions of open nonces, or of all nonces."""
+        transactions = []
+        for account, transaction in self.outbox.signed:
+            if closed or (account, transaction.nonce) not in self.outbox.closed:
+                transactions.append(transaction)
+        return transactions
+
+    def sent_hashes(self):
+        return {transaction.hash for transaction in self.account.sent}
+
+    def max_fees(self):
+        return {transaction.fees.max_fee for transaction in self.signed()}
 
     def states(self):
         return [entry.state for entry in self.outbox.entries()]

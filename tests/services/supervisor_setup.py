@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid of fakes around a real supervisor, and the hands to move it."""
+"""A real supervisor on fakes, with methods that move the fakes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CONFIRMATIONS = 6
 
 
 class Killed(BaseException):
-    """The process died."""
+    """The supervisor process was killed."""
 
 
 class FakeScripts:
-    """Port ScriptSource: every script is there, but those that a test takes away."""
+    """Port ScriptSource: every script is available, unless a test sets ``unavailable``."""
 
     def __init__(self):
         self.unavailable = False
@@ -36,7 +36,7 @@ class FakeScripts:
 
 
 class SupervisorSetup:
-    """Chain, Slurm and one supervisor, with a clock that a test moves."""
+    """A chain, Slurm and one supervisor, with a clock that a test moves."""
 
     def __init__(self):
         self.clock = FakeClock()
@@ -60,8 +60,8 @@ class SupervisorSetup:
         self.start()
 
     def start(self):
-        """Start the supervisor, as a new process over the same disk."""
-        peers = SupervisorPorts(
+        """Start the supervisor as a new process on the same store."""
+        ports = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
             follower=Follower(self.ledger, self.cursor, confirmations=CONFIRMATIONS),
@@ -71,7 +71,7 @@ class SupervisorSetup:
             reports=self.reports,
             scripts=self.scripts,
         )
-        self.supervisor = Supervisor(peers, self.rules, failpoint=self._failpoint)
+        self.supervisor = Supervisor(ports, self.rules, failpoint=self._failpoint)
 
     def _failpoint(self, name):
         if name == self.failpoint:
@@ -79,21 +79,24 @@ class SupervisorSetup:
             raise Killed(name)
 
     def tick(self):
-        """Tick once; a killed supervisor is started again."""
+        """Tick once; restart the supervisor if the tick killed it."""
         try:
             self.supervisor.tick()
         except Killed:
             self.start()
 
     def step(self, seconds=1):
-        """Tick, deliver what it wants sent, and let time pass."""
+        """Tick, send the outbox's calls to the chain, and let time pass."""
         self.tick()
         self.ledger.deliver(self.outbox, US)
         self.clock.advance(seconds)
         self.sync()
 
     def sync(self):
-        """Blocks of the fake are a second apart at least; wall time is never behind them."""
+        """Move the wall time to the time of the newest block, if it is behind.
+
+        Blocks of the fake chain are at least a second apart.
+        """
         self.clock.seconds = max(self.clock.seconds, self.ledger.head().timestamp)
 
     def steps(self, count=CONFIRMATIONS + 2):
@@ -101,14 +104,14 @@ class SupervisorSetup:
             self.step()
 
     def request(self, customer=CUSTOMER, **fields):
-        """Ask for a job and match it to us."""
+        """Request a job, match it to our provider and return its number."""
         number = self.ledger.request(customer, **fields).id.number
         self.ledger.match(number, US)
         self.sync()
         return number
 
     def running(self):
-        """Request a job and bring it to RUNNING on chain; return (number, slurm job id)."""
+        """Request a job, bring it to RUNNING on the chain, and return (number, Slurm job id)."""
         number = self.request()
         self.steps(2)
         slurm_job_id = self.slurm.attempts()[-1].slurm_job_id
@@ -121,7 +124,7 @@ class SupervisorSetup:
         return self.ledger.job(number).state
 
     def finish(self, limit=200):
-        """Let Slurm run what waits and the supervisor settle it."""
+        """Run all jobs in Slurm and let the supervisor settle them."""
         self.slurm.down = False
         self.ledger.down = False
         for _ in range(limit):

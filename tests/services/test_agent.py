@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent judges every request as if its sender were hostile."""
+"""The agent checks every request as if its sender were hostile."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def bench():
     return Bench()
 
 
-def test_submit_queues_a_sound_attempt_after_its_association(bench):
+def test_submit_queues_a_valid_attempt_after_its_association(bench):
     slurm_job_id = bench.agent.submit(SUBMISSION)
 
     assert bench.scheduler.attempt(slurm_job_id).job_key == JOB_KEY
@@ -70,7 +70,7 @@ def test_submit_queues_a_sound_attempt_after_its_association(bench):
         replace(USER, address=f"{USER.address}\n"),
     ],
 )
-def test_submit_refuses_whoever_is_no_wallet(bench, user):
+def test_submit_refuses_users_that_are_not_wallets(bench, user):
     bench.accounts.users[user.address] = user
 
     with pytest.raises(InvalidInput):
@@ -79,19 +79,19 @@ def test_submit_refuses_whoever_is_no_wallet(bench, user):
     assert bench.scheduler.submissions == []
 
 
-def test_submit_refuses_ids_that_are_another_wallets(bench):
+def test_submit_refuses_the_ids_of_another_wallet(bench):
     with pytest.raises(InvalidInput):
         bench.agent.submit(replace(SUBMISSION, user=replace(USER, uid=200002)))
 
 
-def test_submit_waits_for_a_user_that_does_not_resolve_yet(bench):
+def test_submit_fails_with_a_transient_error_if_the_user_does_not_resolve(bench):
     bench.accounts.users.clear()
 
     with pytest.raises(SchedulerUnavailable):
         bench.agent.submit(SUBMISSION)
 
 
-def test_an_association_that_slurmctld_does_not_know_is_mended_but_not_by_every_refusal(bench):
+def test_an_unknown_association_makes_slurmctld_read_them_again_once_a_minute(bench):
     bench.slurm.knows_associations = False
 
     for _ in range(3):
@@ -131,13 +131,13 @@ def test_submit_refuses_a_malformed_job_key(bench, job_key):
         Resources(gpus=0, tasks=1 << 31, cpus_per_task=1, memory_per_cpu_mb=1),
     ],
 )
-def test_submit_refuses_senseless_resources(bench, resources):
+def test_submit_refuses_invalid_resources(bench, resources):
     with pytest.raises(InvalidInput):
         bench.agent.submit(replace(SUBMISSION, resources=resources))
 
 
 @pytest.mark.parametrize("minutes", [0, -1, 10**7])
-def test_submit_refuses_a_job_without_a_sound_limit(bench, minutes):
+def test_submit_refuses_an_invalid_time_limit(bench, minutes):
     with pytest.raises(InvalidInput):
         bench.agent.submit(replace(SUBMISSION, time_limit_min=minutes))
 
@@ -155,12 +155,12 @@ def test_submit_refuses_a_job_without_a_sound_limit(bench, minutes):
         Script(text="#!/bin/sh\n", environment={"A": "x" * (1 << 19)}),
     ],
 )
-def test_submit_refuses_what_is_no_script(bench, script):
+def test_submit_refuses_an_invalid_script_or_environment(bench, script):
     with pytest.raises(InvalidInput):
         bench.agent.submit(replace(SUBMISSION, script=script))
 
 
-def test_cancel_ends_only_the_attempt_that_carries_the_job_key(bench):
+def test_cancel_ends_only_the_attempt_with_the_job_key(bench):
     slurm_job_id = bench.agent.submit(SUBMISSION)
     other = replace(JOB_KEY, batch_location_hash="other")
 
@@ -173,7 +173,7 @@ def test_cancel_ends_only_the_attempt_that_carries_the_job_key(bench):
     assert bench.scheduler.attempt(slurm_job_id).state == "CANCELLED"
 
 
-def test_cancel_leaves_jobs_without_a_job_key_alone(bench):
+def test_cancel_does_not_end_a_job_without_a_job_key(bench):
     slurm_job_id = bench.scheduler.impostor(
         name=JOB_KEY.job_id.slurm_name, job_key=None, user="root"
     )
@@ -185,7 +185,7 @@ def test_cancel_leaves_jobs_without_a_job_key_alone(bench):
     assert bench.scheduler.attempt(slurm_job_id).alive
 
 
-def test_extend_raises_a_limit_and_never_lowers_it(bench):
+def test_extend_never_lowers_a_time_limit(bench):
     slurm_job_id = bench.agent.submit(SUBMISSION)
 
     bench.agent.extend(slurm_job_id, job_key=str(JOB_KEY), time_limit_min=3)
@@ -196,42 +196,42 @@ def test_extend_raises_a_limit_and_never_lowers_it(bench):
 
 
 @pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
-def test_accounting_is_for_names_of_the_grid_only(bench, names):
+def test_accounting_refuses_names_that_are_not_grid_jobs(bench, names):
     with pytest.raises(InvalidInput):
         bench.agent.accounting(names, since=0)
 
 
-def test_gate_is_closed_until_the_name_resolves(bench):
+def test_gate_is_closed_while_the_user_does_not_resolve(bench):
     gate = bench.agent.gate(f"0x{9:040x}")
 
     assert gate.user is None
     assert not gate.open
 
 
-def test_gate_is_closed_to_an_account_outside_the_range(bench):
+def test_gate_is_closed_to_an_account_outside_the_wallet_range(bench):
     bench.accounts.users[USER.address] = replace(USER, gid=0)
 
     assert not bench.agent.gate(USER.address).open
 
 
-def test_gate_is_closed_while_a_directory_is_missing_and_makes_no_association(bench):
+def test_gate_is_closed_without_association_while_a_directory_is_missing(bench):
     bench.accounts.missing = ("directory /home/x is not there",)
 
     assert bench.agent.gate(USER.address).missing == bench.accounts.missing
     assert bench.accounts.associated == []
 
 
-def test_gate_opens_and_makes_the_association(bench):
+def test_gate_creates_the_association_when_it_opens(bench):
     assert bench.agent.gate(USER.address).open
     assert bench.accounts.associated == [USER.address]
 
 
-def test_gate_refuses_what_is_no_address(bench):
+def test_gate_refuses_a_malformed_address(bench):
     with pytest.raises(InvalidInput):
         bench.agent.gate("root")
 
 
-def test_pull_gives_reports_after_the_cursor(bench):
+def test_pull_returns_reports_after_the_cursor(bench):
     bench.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, occurred_at=5)])
 
     assert [report.sequence for report in bench.agent.pull(after=0, wait_s=1e9)] == [1]

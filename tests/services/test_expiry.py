@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler ends what providers left lying: on fakes, whose contracts refuse what comes
-too soon.
+"""The meta-scheduler expires overdue jobs, on fakes.
+
+The fake contracts reject a call that comes too early.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ DEAR = Prices(gpu_per_min=10**19, cpu_per_min=10**18, memory_mb_per_min=10**15)
 CLAIM_BLOCKS = 10
 
 
-class SupervisorSetup:
-    """Contracts in memory, a meta-scheduler, and a provider that a test moves."""
+class ExpirySetup:
+    """Contracts in memory, a meta-scheduler, and a provider that the test controls."""
 
     def __init__(self):
         self.ledger = FakeLedger(FakeClock())
@@ -36,26 +37,26 @@ class SupervisorSetup:
         self.start()
 
     def start(self):
-        """Start the service, as a new process over the same chain and outbox."""
+        """Start the service as a new process with the same chain and outbox."""
         self.service = MetaScheduler(
             self.ledger, Follower(self.ledger, MemoryCursor()), self.outbox, confirmations=2
         )
 
     def tick(self):
-        """Let the service decide and the sender send; return the calls."""
+        """Tick the service, send its calls, and return the calls."""
         self.service.tick()
         calls = [entry.call for entry in self.outbox.open_entries()]
         if calls:
             self.ledger.deliver(self.outbox, OPERATOR)
         return calls
 
-    def lie(self):
-        """Let pass what a match may wait, and tick."""
+    def let_match_expire(self):
+        """Mine more blocks than a match may wait, and tick."""
         self.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS + 1)
         return self.tick()
 
-    def until(self, timestamp):
-        """Mine a block of that time."""
+    def mine_at(self, timestamp):
+        """Mine a block with this time."""
         self.ledger.clock.seconds = timestamp
         assert self.ledger.mine().timestamp == timestamp
 
@@ -65,17 +66,17 @@ class SupervisorSetup:
 
 @pytest.fixture
 def grid():
-    return SupervisorSetup()
+    return ExpirySetup()
 
 
 @pytest.fixture
 def job(grid):
     """A job that is matched to the only provider."""
     grid.ledger.add_provider(US)
-    made = grid.ledger.request(CUSTOMER)
+    job = grid.ledger.request(CUSTOMER)
     grid.tick()
-    assert state(grid, made) is JobState.META_SCHEDULED
-    return made
+    assert state(grid, job) is JobState.META_SCHEDULED
+    return job
 
 
 def state(grid, job):
@@ -86,7 +87,7 @@ def expire(job):
     return Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
 
 
-def test_a_match_that_is_not_claimed_is_taken_back_not_a_block_too_soon(grid, job):
+def test_an_unclaimed_match_expires_after_the_claim_timeout_and_not_before(grid, job):
     matched = grid.ledger.job(job.id.number)
     last = matched.state_block + CLAIM_BLOCKS + MARGIN_BLOCKS
     grid.ledger.mine(last - grid.ledger.head().number)
@@ -98,29 +99,29 @@ def test_a_match_that_is_not_claimed_is_taken_back_not_a_block_too_soon(grid, jo
     assert grid.rejected() == []
 
 
-def test_another_provider_gets_what_one_let_lie(grid, job):
+def test_an_expired_match_goes_to_another_provider(grid, job):
     grid.ledger.add_provider(OTHER, prices=DEAR)
-    grid.lie()
+    grid.let_match_expire()
     grid.tick()
 
     assert grid.ledger.job(job.id.number).provider == OTHER
 
 
-def test_the_only_provider_gets_it_again_and_runs_it(grid, job):
-    grid.lie()
+def test_an_expired_match_goes_to_the_only_provider_again(grid, job):
+    grid.let_match_expire()
     grid.tick()
     assert state(grid, job) is JobState.META_SCHEDULED
     grid.ledger.claim(US)
 
-    assert grid.lie() == []
+    assert grid.let_match_expire() == []
     assert state(grid, job) is JobState.SCHEDULED
 
 
-def test_a_provider_that_stays_away_rests_longer_each_time(grid, job):
-    grid.lie()
+def test_a_provider_that_never_claims_is_matched_less_and_less_often(grid, job):
+    grid.let_match_expire()
     grid.tick()
-    grid.lie()
-    back = grid.ledger.head().number
+    grid.let_match_expire()
+    expired_at = grid.ledger.head().number
     assert grid.tick() == []
     assert "did not claim it and will be asked again" in grid.service.pending()[job.id.slurm_name]
 
@@ -129,10 +130,10 @@ def test_a_provider_that_stays_away_rests_longer_each_time(grid, job):
     grid.ledger.mine()
 
     assert [type(call) for call in grid.tick()] == [Match]
-    assert grid.ledger.job(job.id.number).state_block == back + CLAIM_BLOCKS + 1
+    assert grid.ledger.job(job.id.number).state_block == expired_at + CLAIM_BLOCKS + 1
 
 
-def test_an_absence_of_a_thousand_blocks_costs_few_transactions(grid, job):
+def test_a_provider_away_for_a_thousand_blocks_costs_few_transactions(grid, job):
     calls = []
     for _ in range(1000):
         calls += grid.tick()
@@ -142,16 +143,16 @@ def test_an_absence_of_a_thousand_blocks_costs_few_transactions(grid, job):
     assert grid.rejected() == []
 
 
-def test_who_let_a_job_lie_is_known_after_a_restart(grid, job):
+def test_claim_timeouts_are_known_after_a_restart(grid, job):
     grid.ledger.add_provider(OTHER, prices=DEAR)
-    grid.lie()
+    grid.let_match_expire()
     grid.start()
     grid.tick()
 
     assert grid.ledger.job(job.id.number).provider == OTHER
 
 
-def test_a_match_waits_while_its_provider_works_through_its_queue(grid):
+def test_a_match_does_not_expire_while_its_provider_claims_other_jobs(grid):
     grid.ledger.add_provider(US)
     jobs = [grid.ledger.request(CUSTOMER) for _ in range(5)]
     grid.tick()
@@ -166,9 +167,9 @@ def test_a_match_waits_while_its_provider_works_through_its_queue(grid):
 def test_a_claimed_job_that_never_starts_is_refunded_in_full(grid, job):
     grid.ledger.claim(US)
     claimed_at = grid.ledger.head().timestamp
-    grid.until(claimed_at + grid.ledger.constants.start_s + MARGIN_S)
+    grid.mine_at(claimed_at + grid.ledger.constants.start_s + MARGIN_S)
     assert grid.tick() == []
-    grid.until(grid.ledger.head().timestamp + 1)
+    grid.mine_at(grid.ledger.head().timestamp + 1)
     grid.tick()
 
     assert state(grid, job) is JobState.PANICKED
@@ -180,20 +181,20 @@ def test_a_run_that_is_never_settled_is_refunded_in_full(grid, job):
     grid.ledger.claim(US)
     run = grid.ledger.run(job.id.number)
     paid_s = paid_seconds_ceil(run.escrow, run.price_per_min)
-    grid.until(run.started_at + paid_s + grid.ledger.constants.settle_grace_s + MARGIN_S)
+    grid.mine_at(run.started_at + paid_s + grid.ledger.constants.settle_grace_s + MARGIN_S)
     assert grid.tick() == []
-    grid.until(grid.ledger.head().timestamp + 1)
+    grid.mine_at(grid.ledger.head().timestamp + 1)
     grid.tick()
 
     assert state(grid, job) is JobState.PANICKED
     assert (grid.ledger.balance(CUSTOMER), grid.ledger.balance(US)) == (job.escrow, 0)
 
 
-def test_a_provider_that_is_back_within_the_grace_is_paid(grid, job):
+def test_a_provider_that_returns_within_the_grace_period_is_paid(grid, job):
     grid.ledger.claim(US)
     run = grid.ledger.run(job.id.number)
     paid_s = paid_seconds_ceil(run.escrow, run.price_per_min)
-    grid.until(run.started_at + paid_s + grid.ledger.constants.settle_grace_s)
+    grid.mine_at(run.started_at + paid_s + grid.ledger.constants.settle_grace_s)
     assert grid.tick() == []
     grid.ledger.settle(job.id.number, seconds=60)
 
@@ -202,7 +203,7 @@ def test_a_provider_that_is_back_within_the_grace_is_paid(grid, job):
     assert grid.ledger.balance(US) == billing_oracle.earned(cost)
 
 
-def test_contracts_that_end_no_claimed_job_are_not_asked_to(grid, job):
+def test_no_expiry_of_claimed_jobs_is_requested_from_contracts_without_it(grid, job):
     grid.ledger.constants = Timeouts(claim_blocks=CLAIM_BLOCKS)
     grid.ledger.claim(US)
     grid.ledger.clock.advance(10**9)
@@ -215,20 +216,19 @@ def test_contracts_that_end_no_claimed_job_are_not_asked_to(grid, job):
     assert grid.tick() == []
 
 
-def test_a_wait_is_told_once_and_asked_to_end_once_while_the_call_is_on_its_way(grid, job):
+def test_an_expiry_is_logged_and_requested_once_while_the_call_is_pending(grid, job):
     grid.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS + 1)
     with capture_logs() as logs:
         for _ in range(3):
             grid.service.tick()
             grid.ledger.mine()
 
-    assert [entry["job_id"] for entry in logs if entry["event"] == "expiry_requested"] == [
-        job.id.number
-    ]
+    requested = [entry["job_id"] for entry in logs if entry["event"] == "expiry_requested"]
+    assert requested == [job.id.number]
     assert len(grid.outbox.open_entries()) == 1
 
 
-def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, job):
+def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, job):
     class Outbox(MemoryOutbox):
         def put(self, key, call):
             if call.job_key == job.job_key:
@@ -241,21 +241,20 @@ def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, job):
     grid.start()
     grid.ledger.mine(CLAIM_BLOCKS + MARGIN_BLOCKS)
     with capture_logs() as logs:
-        calls = grid.lie()
+        calls = grid.let_match_expire()
 
     assert [call.job_key for call in calls] == [other.job_key]
-    assert [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"] == [
-        "cannot be stored"
-    ]
+    failures = [entry["reason"] for entry in logs if entry["event"] == "expiry_failed"]
+    assert failures == ["cannot be stored"]
 
 
-def test_a_claim_whose_block_is_not_there_waits(grid, job):
+def test_a_claim_whose_block_is_missing_does_not_expire(grid, job):
     grid.ledger.claim(US)
     grid.ledger.clock.advance(10**9)
     grid.ledger.mine()
-    known = grid.ledger.block
+    block = grid.ledger.block
     claimed_in = grid.ledger.job(job.id.number).state_block
-    grid.ledger.block = lambda number: None if number == claimed_in else known(number)
+    grid.ledger.block = lambda number: None if number == claimed_in else block(number)
 
     assert grid.tick() == []
 
@@ -265,14 +264,19 @@ def test_the_time_of_a_claim_is_read_once(grid, job):
     claimed_in = grid.ledger.job(job.id.number).state_block
     grid.tick()
     grid.ledger.mine()
-    grid.tick()  # from here on the follower has no question about that block either
-    known, asked = grid.ledger.block, []
-    grid.ledger.block = lambda number: asked.append(number) or known(number)
+    grid.tick()  # from here on, the follower does not read that block any more
+    block, read = grid.ledger.block, []
+
+    def recording_block(number):
+        read.append(number)
+        return block(number)
+
+    grid.ledger.block = recording_block
     for _ in range(3):
         grid.ledger.mine()
         grid.tick()
 
-    assert claimed_in not in asked
+    assert claimed_in not in read
 
 
 def test_a_job_that_ended_is_not_read_again(grid, job):
@@ -280,11 +284,14 @@ def test_a_job_that_ended_is_not_read_again(grid, job):
     other = grid.ledger.request(CUSTOMER)
     grid.ledger.mine(2)
     grid.tick()
-    known, asked = grid.ledger.jobs, []
-    grid.ledger.jobs = lambda numbers, *, at_block: known(
-        asked.extend(numbers) or numbers, at_block=at_block
-    )
+    jobs, read = grid.ledger.jobs, []
+
+    def recording_jobs(numbers, *, at_block):
+        read.extend(numbers)
+        return jobs(numbers, at_block=at_block)
+
+    grid.ledger.jobs = recording_jobs
     grid.ledger.mine()
     grid.tick()
 
-    assert asked == [other.id.number]
+    assert read == [other.id.number]

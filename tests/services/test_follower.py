@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The follower: every event at least once, through crashes, reorgs and fresh chains."""
+"""The follower delivers every event at least once, across crashes, reorgs and new chains."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def cursor():
     return MemoryCursor()
 
 
-def asked(events):
+def requested(events):
     return [event.job_number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
 
 
 class Reader:
-    """Remembers what it was given, call by call."""
+    """Stores the job numbers of each call."""
 
     def __init__(self):
         self.calls = []
 
     def __call__(self, events):
-        self.calls.append(asked(events))
+        self.calls.append(requested(events))
 
     @property
     def all(self):
         return [number for call in self.calls for number in call]
 
 
-def test_all_events_come_in_order_and_once(ledger, cursor):
+def test_all_events_are_delivered_in_order_and_once(ledger, cursor):
     reader, follower = Reader(), Follower(ledger, cursor)
     for count in (2, 0, 1):
         for _ in range(count):
@@ -53,7 +53,7 @@ def test_all_events_come_in_order_and_once(ledger, cursor):
     assert cursor.load() == ledger.head()
 
 
-def test_nothing_is_given_when_nothing_happened(ledger, cursor):
+def test_nothing_is_delivered_without_events(ledger, cursor):
     reader = Reader()
     ledger.mine(5)
     Follower(ledger, cursor).tick(reader)
@@ -62,7 +62,7 @@ def test_nothing_is_given_when_nothing_happened(ledger, cursor):
     assert cursor.load() == ledger.head()
 
 
-def test_reading_goes_on_where_an_earlier_process_stopped(ledger, cursor):
+def test_reading_continues_where_an_earlier_process_stopped(ledger, cursor):
     ledger.request(CUSTOMER)
     Follower(ledger, cursor).tick(Reader())
     ledger.request(CUSTOMER)
@@ -90,11 +90,11 @@ def test_reading_can_start_above_the_first_block(ledger, cursor):
     assert reader.all == [2]
 
 
-def test_events_are_given_again_when_taking_them_failed(ledger, cursor):
+def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
     ledger.request(CUSTOMER)
 
     def crash(_events):
-        raise KeyError("the process dies here")
+        raise KeyError("the process crashes here")
 
     with pytest.raises(KeyError):
         Follower(ledger, cursor).tick(crash)
@@ -105,8 +105,8 @@ def test_events_are_given_again_when_taking_them_failed(ledger, cursor):
 
 
 @pytest.mark.parametrize("length", [1, 3, 5])
-def test_reorg_is_read_from_the_common_ancestor_on(ledger, cursor, length):
-    """The other history may be shorter, as long or longer."""
+def test_reorg_is_read_from_the_common_ancestor(ledger, cursor, length):
+    """The new fork may be shorter than the old one, as long, or longer."""
     reader, follower = Reader(), Follower(ledger, cursor)
     for _ in range(4):
         ledger.request(CUSTOMER)
@@ -122,7 +122,7 @@ def test_reorg_is_read_from_the_common_ancestor_on(ledger, cursor, length):
     assert cursor.load() == ledger.head()
 
 
-def test_reorg_while_nobody_looked_is_noticed(ledger, cursor):
+def test_reorg_between_two_processes_is_noticed(ledger, cursor):
     for _ in range(4):
         ledger.request(CUSTOMER)
         Follower(ledger, cursor).tick(Reader())
@@ -135,11 +135,11 @@ def test_reorg_while_nobody_looked_is_noticed(ledger, cursor):
     assert reader.all == [3, 4]
 
 
-@pytest.mark.parametrize(("depth", "given"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
-def test_reorg_deeper_than_the_confirmations_has_everything_read_again(
-    ledger, cursor, depth, given
+@pytest.mark.parametrize(("depth", "delivered"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
+def test_after_a_reorg_deeper_than_the_confirmations_everything_is_read_again(
+    ledger, cursor, depth, delivered
 ):
-    """It may have taken back the end of what was asked for long before, and was forgotten since."""
+    """The reorg may have reverted the end of a job that the consumer has forgotten."""
     follower = Follower(ledger, cursor, confirmations=2)
     for _ in range(4):
         ledger.request(CUSTOMER)
@@ -154,12 +154,10 @@ def test_reorg_deeper_than_the_confirmations_has_everything_read_again(
     follower.tick(reader)
     follower.tick(reader)
 
-    assert reader.all == given
+    assert reader.all == delivered
 
 
-def test_server_that_lags_by_more_than_the_confirmations_has_nothing_read_again(
-    ledger, cursor, monkeypatch
-):
+def test_nothing_is_read_again_because_of_a_server_that_lags(ledger, cursor, monkeypatch):
     reader, follower = Reader(), Follower(ledger, cursor, confirmations=2)
     for _ in range(6):
         ledger.request(CUSTOMER)
@@ -172,7 +170,7 @@ def test_server_that_lags_by_more_than_the_confirmations_has_nothing_read_again(
     assert reader.all == [1, 2, 3, 4, 5, 6]
 
 
-def test_shallow_reorg_after_many_blocks_at_once_has_little_read_again(ledger, cursor):
+def test_little_is_read_again_after_a_shallow_reorg(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.mine(20)
     follower = Follower(ledger, cursor, confirmations=2)
@@ -185,7 +183,7 @@ def test_shallow_reorg_after_many_blocks_at_once_has_little_read_again(ledger, c
     assert reader.all == [2]
 
 
-def test_reorg_of_blocks_between_two_looks_gives_some_events_again(ledger, cursor):
+def test_reorg_of_a_part_of_a_range_delivers_some_events_again(ledger, cursor):
     ledger.request(CUSTOMER)
     follower = Follower(ledger, cursor)
     follower.tick(Reader())
@@ -199,7 +197,7 @@ def test_reorg_of_blocks_between_two_looks_gives_some_events_again(ledger, curso
     assert reader.all == [2]
 
 
-def test_fresh_chain_is_read_from_its_start(ledger, cursor):
+def test_new_chain_is_read_from_its_start(ledger, cursor):
     for _ in range(3):
         ledger.request(CUSTOMER)
     Follower(ledger, cursor).tick(Reader())
@@ -215,7 +213,7 @@ def test_fresh_chain_is_read_from_its_start(ledger, cursor):
     assert cursor.history() == (fresh.head(),)
 
 
-def test_dead_endpoint_loses_nothing(ledger, cursor):
+def test_no_event_is_lost_if_the_endpoint_is_down(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.down = True
     reader, follower = Reader(), Follower(ledger, cursor)
@@ -228,18 +226,18 @@ def test_dead_endpoint_loses_nothing(ledger, cursor):
 
 
 @pytest.mark.parametrize("length", [1, 2])
-def test_reorg_during_a_tick_is_left_to_the_next(ledger, cursor, length):
+def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
     ledger.mine(3)
     ledger.request(CUSTOMER)
-    answer = ledger.events
+    events = ledger.events
 
-    def events(*, first, end):
-        found = answer(first=first, end=end)
-        ledger.events = answer
+    def reorganising_events(*, first, end):
+        result = events(first=first, end=end)
+        ledger.events = events
         ledger.reorg(2, length=length)
-        return found
+        return result
 
-    ledger.events = events
+    ledger.events = reorganising_events
     reader, follower = Reader(), Follower(ledger, cursor)
     with pytest.raises(ChainUnavailable):
         follower.tick(reader)
@@ -249,28 +247,26 @@ def test_reorg_during_a_tick_is_left_to_the_next(ledger, cursor, length):
     assert cursor.load() == ledger.head()
 
 
-def test_range_is_handed_over_with_the_block_that_ends_it(ledger, cursor):
+def test_range_is_delivered_with_its_last_block(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.mine(4)
     ledger.request(CUSTOMER)
-    given = []
+    delivered = []
 
     Follower(ledger, cursor, blocks_per_read=3).follow(
-        lambda events, end: given.append((asked(events), end))
+        lambda events, end: delivered.append((requested(events), end))
     )
 
-    assert given == [([1], ledger.block(2)), ([2], ledger.head())]
+    assert delivered == [([1], ledger.block(2)), ([2], ledger.head())]
 
 
-def test_range_of_long_ago_is_handed_over_with_a_block_whose_state_a_pruning_node_has(
-    ledger, cursor
-):
+def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(ledger, cursor):
     ledger.request(CUSTOMER)
     head = ledger.mine(100)
-    given = []
+    delivered = []
 
     Follower(ledger, cursor, blocks_per_read=3).follow(
-        lambda events, end: given.append((asked(events), end))
+        lambda events, end: delivered.append((requested(events), end))
     )
 
-    assert given == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]
+    assert delivered == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]

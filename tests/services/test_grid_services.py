@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meta-scheduler, LDAP connector, user directories and registration, on fakes."""
+"""The meta-scheduler, LDAP connector, user directories and registration, on fakes."""
 
 from dataclasses import dataclass, field
 
@@ -33,12 +33,12 @@ class FakeDirectory:
     accounts: dict[str, GridUser] = field(default_factory=dict)
 
     def ensure_users(self, addresses):
-        made = tuple(a for a in addresses if a not in self.accounts)
-        for address in made:
+        created = tuple(address for address in addresses if address not in self.accounts)
+        for address in created:
             self.accounts[address] = GridUser(
                 address=address, uid=200_001 + len(self.accounts), gid=100_000
             )
-        return made
+        return created
 
     def users(self):
         return tuple(self.accounts.values())
@@ -48,15 +48,15 @@ class FakeDirectory:
 class FakeStorage:
     """Port UserDirectories."""
 
-    made: list[GridUser] = field(default_factory=list)
-    taken: set[str] = field(default_factory=set)
-    asked: list[str] = field(default_factory=list)
+    created: list[GridUser] = field(default_factory=list)
+    failing: set[str] = field(default_factory=set)
+    calls: list[str] = field(default_factory=list)
 
     def ensure(self, user):
-        self.asked.append(user.address)
-        if user.address in self.taken:
-            raise ConfigError(f"cannot make a home for {user.address}")
-        self.made.append(user)
+        self.calls.append(user.address)
+        if user.address in self.failing:
+            raise ConfigError(f"cannot create a home for {user.address}")
+        self.created.append(user)
         return True
 
 
@@ -80,7 +80,7 @@ def test_a_pending_job_without_a_provider_waits_with_a_reason(ledger):
     assert service.matched() == {}
 
 
-def test_a_job_whose_end_a_reorg_undid_is_matched(ledger):
+def test_a_job_whose_end_a_reorg_reverts_is_matched(ledger):
     ledger.add_provider(US)
     job = ledger.request(CUSTOMERS[0])
     ledger.cancel(job.id.number)
@@ -139,7 +139,7 @@ def test_a_provider_that_refused_is_not_chosen_again_even_after_a_restart(ledger
     assert "refused it" in service.pending()[job.id.slurm_name]
 
 
-def test_another_provider_takes_what_one_refused(ledger):
+def test_a_refused_job_goes_to_another_provider(ledger):
     ledger.add_provider(US)
     ledger.add_provider(OTHER)
     job = ledger.request(CUSTOMERS[0])
@@ -152,7 +152,7 @@ def test_another_provider_takes_what_one_refused(ledger):
     assert [entry.call.provider for entry in outbox.open_entries()] == [OTHER]
 
 
-def test_a_refusal_on_a_lost_fork_does_not_stick_to_the_next_owner_of_the_number(ledger):
+def test_a_refusal_on_an_old_fork_does_not_affect_the_new_job_of_its_number(ledger):
     ledger.add_provider(US)
     lost = ledger.request(CUSTOMERS[0])
     ledger.match(lost.id.number, US)
@@ -166,13 +166,12 @@ def test_a_refusal_on_a_lost_fork_does_not_stick_to_the_next_owner_of_the_number
     service.tick()
 
     assert job.id == lost.id
-    assert [(entry.call.job_key, entry.call.provider) for entry in outbox.open_entries()] == [
-        (job.job_key, US)
-    ]
+    (entry,) = outbox.open_entries()
+    assert (entry.call.job_key, entry.call.provider) == (job.job_key, US)
 
 
 @pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
-def test_a_job_without_a_proper_script_id_is_never_matched_and_keeps_no_other_back(ledger, script):
+def test_a_job_with_a_malformed_script_id_is_never_matched_nor_delays_others(ledger, script):
     ledger.add_provider(US)
     malformed, job = ledger.request(CUSTOMERS[0], script=script), ledger.request(CUSTOMERS[1])
     outbox = MemoryOutbox()
@@ -180,10 +179,10 @@ def test_a_job_without_a_proper_script_id_is_never_matched_and_keeps_no_other_ba
     service.tick()
 
     assert [entry.call.job_key for entry in outbox.open_entries()] == [job.job_key]
-    assert service.pending()[malformed.id.slurm_name] == "the id of its script is malformed"
+    assert service.pending()[malformed.id.slurm_name] == "the script id of the job is malformed"
 
 
-def test_a_match_that_cannot_be_stored_keeps_no_other_back(ledger):
+def test_a_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
     class Outbox(MemoryOutbox):
         def put(self, key, call):
             if call.job_key == first.job_key:
@@ -200,7 +199,7 @@ def test_a_match_that_cannot_be_stored_keeps_no_other_back(ledger):
     assert service.pending()[first.id.slurm_name] == "cannot be stored"
 
 
-def test_a_customer_becomes_a_user_when_it_asks(ledger):
+def test_a_user_is_created_for_a_customer_that_requests_a_job(ledger):
     directory = FakeDirectory()
     connector = LdapConnector(ledger, Follower(ledger, MemoryCursor()), directory)
     connector.tick()
@@ -210,7 +209,7 @@ def test_a_customer_becomes_a_user_when_it_asks(ledger):
     assert [user.address for user in directory.users()] == [CUSTOMERS[0]]
 
 
-def test_users_that_the_directory_lost_are_made_again_at_the_start(ledger):
+def test_users_that_the_directory_lost_are_created_again_at_the_start(ledger):
     directory, cursor = FakeDirectory(), MemoryCursor()
     for customer in CUSTOMERS:
         ledger.request(customer)
@@ -221,7 +220,7 @@ def test_users_that_the_directory_lost_are_made_again_at_the_start(ledger):
     assert {user.address for user in directory.users()} == set(CUSTOMERS)
 
 
-def test_history_is_read_from_its_first_block(ledger):
+def test_history_is_read_from_the_start_block(ledger):
     ledger.request(CUSTOMERS[0])
     start = ledger.head().number + 1
     ledger.request(CUSTOMERS[1])
@@ -236,20 +235,20 @@ def test_history_is_read_from_its_first_block(ledger):
 def test_only_wallets_in_range_get_directories():
     storage = FakeStorage()
     good = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)
-    strangers = [
+    outsiders = [
         GridUser(address=CUSTOMERS[1], uid=0, gid=0),
         GridUser(address="root", uid=200_002, gid=100_000),
     ]
-    directory = FakeDirectory({user.address: user for user in [good, *strangers]})
+    directory = FakeDirectory({user.address: user for user in [good, *outsiders]})
     maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=FakeClock())
     maker.tick()
     maker.tick()
 
-    assert storage.made == [good]
+    assert storage.created == [good]
 
 
-def test_one_users_bad_directory_keeps_no_other_out():
-    storage = FakeStorage(taken={CUSTOMERS[0]})
+def test_a_failure_for_one_user_does_not_affect_other_users():
+    storage = FakeStorage(failing={CUSTOMERS[0]})
     directory, clock = FakeDirectory(), FakeClock()
     directory.ensure_users(CUSTOMERS)
     maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=clock)
@@ -257,21 +256,20 @@ def test_one_users_bad_directory_keeps_no_other_out():
         maker.tick()
         maker.tick()
 
-        assert [user.address for user in storage.made] == CUSTOMERS[1:]
-        assert storage.asked.count(CUSTOMERS[0]) == 1
+        assert [user.address for user in storage.created] == CUSTOMERS[1:]
+        assert storage.calls.count(CUSTOMERS[0]) == 1
 
         clock.advance(10)
         maker.tick()
-        assert storage.asked.count(CUSTOMERS[0]) == 2
+        assert storage.calls.count(CUSTOMERS[0]) == 2
 
-        storage.taken.clear()
+        storage.failing.clear()
         clock.advance(10)
         maker.tick()
 
-    assert storage.made[-1].address == CUSTOMERS[0]
-    assert [line["user"] for line in lines if line["event"] == "directories_failed"] == [
-        CUSTOMERS[0]
-    ]
+    assert storage.created[-1].address == CUSTOMERS[0]
+    failures = [line["user"] for line in lines if line["event"] == "directories_failed"]
+    assert failures == [CUSTOMERS[0]]
 
 
 def test_a_cluster_registers_once_and_again_when_it_changes(ledger):
@@ -285,9 +283,9 @@ def test_a_cluster_registers_once_and_again_when_it_changes(ledger):
     service.tick()
     assert outbox.open_entries() == ()
 
-    dearer = Terms(
+    raised = Terms(
         prices=Prices(gpu_per_min=1, cpu_per_min=9, memory_mb_per_min=3), labels={"zone": "lab"}
     )
-    Registration(ledger, outbox, slurm, provider=US, terms=dearer).tick()
+    Registration(ledger, outbox, slurm, provider=US, terms=raised).tick()
 
     assert len(outbox.open_entries()) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service: what it stores, and what a job gets."""
+"""The Job Definition service: which scripts it stores, and what a job receives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gridstead.errors import (
 from gridstead.services.job_definitions import LoggerAccess
 
 
-def test_broken_workflow_is_not_stored(definitions_setup):
+def test_invalid_workflow_is_not_stored(definitions_setup):
     with pytest.raises(InvalidWorkflow):
         definitions_setup.submit(steps=[])
 
@@ -52,7 +52,7 @@ def test_module_is_in_the_script(definitions_setup):
     assert "hello from a module" in definitions_setup.scripts.records[script_id]
 
 
-def test_module_that_cannot_be_used_is_the_users_error_and_nothing_is_stored(definitions_setup):
+def test_unknown_module_makes_the_workflow_invalid(definitions_setup):
     with pytest.raises(InvalidWorkflow) as caught:
         definitions_setup.submit(steps=USE)
 
@@ -60,7 +60,7 @@ def test_module_that_cannot_be_used_is_the_users_error_and_nothing_is_stored(def
     assert len(definitions_setup.scripts.records) == 1
 
 
-def test_module_that_does_not_come_is_not_the_users_error_and_nothing_is_stored(definitions_setup):
+def test_module_that_cannot_be_fetched_now_is_unavailable(definitions_setup):
     definitions_setup.modules.unavailable = True
 
     with pytest.raises(ModuleUnavailable):
@@ -69,40 +69,40 @@ def test_module_that_does_not_come_is_not_the_users_error_and_nothing_is_stored(
     assert len(definitions_setup.scripts.records) == 1
 
 
-def test_modules_of_one_workflow_do_not_take_very_long(definitions_setup, monkeypatch):
+def test_modules_of_one_workflow_share_one_timeout(definitions_setup, monkeypatch):
     definitions_setup.modules.texts["git.x/a/b@v1"] = MODULE
-    fetch = definitions_setup.modules.text
+    text = definitions_setup.modules.text
 
-    def slow(source):
+    def slow_text(source):
         definitions_setup.clock.advance(40)
-        return fetch(source)
+        return text(source)
 
-    monkeypatch.setattr(definitions_setup.modules, "text", slow)
+    monkeypatch.setattr(definitions_setup.modules, "text", slow_text)
 
     with pytest.raises(ModuleUnavailable, match="it took too long"):
         definitions_setup.submit(steps=USE * 5)
 
-    assert len(definitions_setup.modules.asked) == 2
+    assert len(definitions_setup.modules.requested) == 2
 
 
-def test_id_is_short_safe_and_tells_nothing_of_equal_scripts(definitions_setup):
-    again = definitions_setup.submit(enableLogging=True)
+def test_equal_workflows_have_different_ids_of_31_characters(definitions_setup):
+    second_id = definitions_setup.submit(enableLogging=True)
 
-    assert again != definitions_setup.script_id
-    assert is_batch_location_hash(again)
-    assert len(again) == 31
+    assert second_id != definitions_setup.script_id
+    assert is_batch_location_hash(second_id)
+    assert len(second_id) == 31
 
 
-def test_caller_is_charged_for_what_its_workflow_becomes(definitions_setup):
-    """A few kilobytes of empty steps become a script a hundred times as large."""
+def test_caller_is_charged_for_the_size_of_the_stored_record(definitions_setup):
+    """A few kilobytes of empty steps render to a script that is a hundred times as large."""
     script_id = definitions_setup.submit(steps=[{"steps": [{}] * 255}] * 4)
 
-    assert (
-        definitions_setup.charged[-1] == len(definitions_setup.scripts.records[script_id]) > 40_000
-    )
+    size = len(definitions_setup.scripts.records[script_id])
+    assert size > 40_000
+    assert definitions_setup.charged[-1] == size
 
 
-def test_caller_that_has_sent_too_much_stores_nothing(definitions_setup):
+def test_nothing_is_stored_for_a_caller_over_its_limit(definitions_setup):
     def charge(_):
         raise TooMuch("too many requests")
 
@@ -112,8 +112,8 @@ def test_caller_that_has_sent_too_much_stores_nothing(definitions_setup):
     assert len(definitions_setup.scripts.records) == 1
 
 
-def test_workflow_that_becomes_too_much_is_not_stored(definitions_setup):
-    with pytest.raises(InvalidInput, match="the script has at least"):
+def test_workflow_that_renders_to_a_large_script_is_not_stored(definitions_setup):
+    with pytest.raises(InvalidInput, match="its script takes at least"):
         definitions_setup.submit(steps=[{"run": {"command": "'" * 100_000}}] * 4)
 
     assert len(definitions_setup.scripts.records) == 1
@@ -127,9 +127,7 @@ def test_workflow_that_becomes_too_much_is_not_stored(definitions_setup):
         ({"enableLogging": True, "input": {"s3": STORE}}, False),
     ],
 )
-def test_script_without_secrets_is_stored_only_where_it_is_another_one(
-    definitions_setup, workflow, stored
-):
+def test_script_without_secrets_is_stored_only_if_it_differs(definitions_setup, workflow, stored):
     record = json.loads(definitions_setup.scripts.records[definitions_setup.submit(**workflow)])
 
     assert ("script_without_secrets" in record) == stored
@@ -167,7 +165,7 @@ def test_caller_without_secrets_gets_a_script_without_logging(logged):
 
 
 @pytest.mark.parametrize("logged", [True, False])
-def test_secrets_of_a_workflow_come_beside_its_script(logged):
+def test_secrets_of_a_workflow_are_not_in_its_script(logged):
     definitions_setup = DefinitionsSetup(enableLogging=logged, input={"s3": STORE})
 
     answer = definitions_setup.service.get_sbatch(definitions_setup.request())
@@ -178,7 +176,7 @@ def test_secrets_of_a_workflow_come_beside_its_script(logged):
     assert "hush" not in repr(answer)
 
 
-def test_caller_that_cannot_take_secrets_gets_no_script_that_needs_them():
+def test_caller_that_cannot_receive_secrets_gets_no_script_with_secrets():
     definitions_setup = DefinitionsSetup(input={"s3": STORE})
 
     with pytest.raises(ScriptUnavailable) as caught:
@@ -195,7 +193,7 @@ def test_matched_job_that_is_hot_gets_its_script(definitions_setup, state):
 
 
 @pytest.mark.parametrize("state", sorted(COLD))
-def test_job_that_is_over_gets_nothing(definitions_setup, state):
+def test_ended_job_gets_no_script(definitions_setup, state):
     definitions_setup.ledger.job = replace(definitions_setup.job, state=state)
 
     with pytest.raises(ScriptUnavailable):
@@ -203,19 +201,19 @@ def test_job_that_is_over_gets_nothing(definitions_setup, state):
 
 
 @pytest.mark.parametrize("job", ["unknown", "pending"])
-def test_job_that_our_node_has_not_seen_matched_yet_is_asked_for_again(definitions_setup, job):
-    definitions_setup.ledger.job = (
-        None
-        if job == "unknown"
-        else replace(definitions_setup.job, state=JobState.PENDING, provider="")
-    )
+def test_job_that_is_not_matched_yet_is_a_transient_error(definitions_setup, job):
+    definitions_setup.ledger.job = None
+    if job == "pending":
+        definitions_setup.ledger.job = replace(
+            definitions_setup.job, state=JobState.PENDING, provider=""
+        )
 
     with pytest.raises(ChainUnavailable):
         definitions_setup.service.get_sbatch(definitions_setup.request())
 
 
-def test_script_of_another_job_is_not_given(definitions_setup):
-    """A hash is public on the chain; only the job that carries it opens the script."""
+def test_script_of_another_job_is_unavailable(definitions_setup):
+    """Script ids are public on the chain; only the job with the id receives the script."""
     other = definitions_setup.submit(env=[{"key": "SECRET", "value": "x"}])
 
     with pytest.raises(ScriptUnavailable):
@@ -230,7 +228,7 @@ def test_script_that_is_not_stored_is_unavailable(definitions_setup):
 
 
 @pytest.mark.parametrize("error", [ConfigError("no key ab12"), ScriptDamaged("altered")])
-def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(
+def test_script_that_cannot_be_unsealed_is_logged_and_fails_no_job(
     definitions_setup, error, capsys
 ):
     def get(_):
@@ -245,7 +243,7 @@ def test_script_that_does_not_open_is_the_operators_and_no_job_fails_for_it(
     assert "script_unreadable" in capsys.readouterr().out
 
 
-def test_chain_that_does_not_answer_is_told(definitions_setup):
+def test_chain_that_does_not_answer_is_a_transient_error(definitions_setup):
     definitions_setup.ledger.down = True
 
     with pytest.raises(ChainUnavailable):
@@ -265,6 +263,6 @@ def test_nothing_of_a_workflow_is_logged(capsys):
     assert answer.log_write_token not in printed
 
 
-def test_short_key_is_the_operators():
+def test_short_key_is_a_configuration_error():
     with pytest.raises(ConfigError):
         LoggerAccess(url="x", key=b"short")

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger: who writes, who reads, what is kept. What the wire makes of it is tested in
-tests/adapters/rpc.
-"""
+"""The logger: who may write and read logs, and what is stored."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ def owner():
     return Wallet()
 
 
-def test_short_key_is_the_operators(logs, clock):
+def test_short_key_is_a_configuration_error(logs, clock):
     with pytest.raises(ConfigError):
         Logger(sink=logs, key=b"short", clock=clock, recover=recover)
 
@@ -73,11 +71,11 @@ def permit(owner, clock):
     return WritePermit(log=log_of(owner.address), expires_at=clock.now() + 60)
 
 
-def line(data, at=1):
-    return Chunk(data=data, timestamp_ns=at)
+def line(data):
+    return Chunk(data=data, timestamp_ns=1)
 
 
-def test_token_opens_its_own_log_only(service, owner, permit):
+def test_token_is_valid_for_its_own_log_only(service, owner, permit):
     token = write_token(KEY, permit)
 
     assert service.authorize_write(token, owner.address, NAME) == permit
@@ -92,26 +90,27 @@ def test_token_opens_its_own_log_only(service, owner, permit):
     log_identity, expires_at, mac = token.split(".")
     wrong = [
         write_token(b"j" * 32, permit), "é", "", mac, f"{log_identity}.{expires_at}.{'0' * 64}",
-        f"{log_identity}.{int(expires_at) + 1}.{mac}", f"{log_identity}.0{expires_at}.{mac}", f"{'2' * 32}.{expires_at}.{mac}",
+        f"{log_identity}.{int(expires_at) + 1}.{mac}", f"{log_identity}.0{expires_at}.{mac}",
+        f"{'2' * 32}.{expires_at}.{mac}",
     ]  # fmt: skip
     for token in wrong:
         with pytest.raises(NotAllowed):
             service.authorize_write(token, owner.address, NAME)
 
 
-def test_token_ends_also_for_a_stream_that_goes_on(service, owner, permit, clock):
+def test_token_expires_also_for_an_open_stream(service, owner, permit, clock):
     token = write_token(KEY, permit)
     service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
     clock.advance(61)
 
-    with pytest.raises(NotAllowed, match="has ended"):
+    with pytest.raises(NotAllowed, match="expired"):
         service.authorize_write(token, owner.address, NAME)
-    with pytest.raises(NotAllowed, match="has ended"):
+    with pytest.raises(NotAllowed, match="expired"):
         service.write(permit, line(b"late"))
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "-x", "x" * 129, "é"])
-def test_name_that_is_no_log_name_is_refused(service, owner, name):
+def test_malformed_log_name_is_refused(service, owner, name):
     with pytest.raises(InvalidInput):
         service.authorize_write("t", owner.address, name)
     with pytest.raises(InvalidInput):
@@ -130,7 +129,7 @@ def test_name_that_is_no_log_name_is_refused(service, owner, name):
         (b"a\rb", [b"a\rb"]),
     ],
 )
-def test_message_is_so_many_lines(message, lines):
+def test_message_is_split_into_lines(message, lines):
     data = to_chunk_data(message)
 
     assert to_lines(data) == lines
@@ -146,7 +145,7 @@ def test_written_lines_are_durable_after_finish(service, logs, permit):
     assert logs.synced == {permit.log: 1}
 
 
-def test_full_log_is_told(service, logs, permit):
+def test_write_to_a_full_log_is_an_error(service, logs, permit):
     logs.max_bytes = 3
 
     with pytest.raises(LogFull):
@@ -154,22 +153,20 @@ def test_full_log_is_told(service, logs, permit):
 
 
 def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
-    """Numbers start again on a fresh chain."""
+    """Job numbers start again on a new chain."""
     later = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
     service.write(permit, line(b"old"))
     service.write(later, line(b"new"))
 
-    found = [
-        service.find(owner.address, NAME, log_identity) for log_identity in ("1" * 32, "2" * 32, "")
-    ]
-
-    assert [service.read(log, 0)[0].chunk.data for log in found] == [b"old", b"new", b"new"]
+    for log_identity, data in (("1" * 32, b"old"), ("2" * 32, b"new"), ("", b"new")):
+        log = service.find(owner.address, NAME, log_identity)
+        assert service.read(log, 0)[0].chunk.data == data
     assert service.find(owner.address, "another", "") is None
     with pytest.raises(InvalidInput):
         service.find(owner.address, NAME, "../" + "0" * 29)
 
 
-def test_log_identities_differ_by_all_that_a_job_is_bound_to():
+def test_log_identity_depends_on_every_part_of_the_job_key():
     job_id = JobId(chain_id=1, contract="0x" + "5c" * 20, number=7)
     job_keys = [
         JobKey(job_id=job_id, batch_location_hash="a"),
@@ -183,12 +180,12 @@ def test_log_identities_differ_by_all_that_a_job_is_bound_to():
     assert all(is_log_identity(log_identity_of(job_key)) for job_key in job_keys)
 
 
-def test_token_outlives_the_paid_time_but_not_for_ever():
+def test_token_is_valid_for_the_paid_time_and_a_grace_period():
     assert token_end(NOW, paid_s=60) == NOW + 60 + TOKEN_GRACE_S
     assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
 
 
-def test_sweep_hands_the_time_on(service, logs, clock):
+def test_sweep_passes_the_time_to_the_store(service, logs, clock):
     service.sweep()
 
     assert logs.swept_at == clock.now()
@@ -196,17 +193,17 @@ def test_sweep_hands_the_time_on(service, logs, clock):
 
 @pytest.mark.parametrize("factor", [1, 1000])
 @pytest.mark.parametrize(
-    ("age_s", "is_good"),
+    ("age_s", "is_accepted"),
     [(0, True), (MAX_AGE_S, True), (-MAX_AGE_S, True), (301, False), (-301, False)],
 )
-def test_signature_is_good_for_minutes_in_seconds_and_milliseconds(
-    service, owner, clock, factor, age_s, is_good
+def test_signature_is_accepted_for_five_minutes_in_seconds_or_milliseconds(
+    service, owner, clock, factor, age_s, is_accepted
 ):
     timestamp = (clock.now() - age_s) * factor
     read = owner.sign(read_text(owner.address, NAME, timestamp).encode())
     watch = owner.sign(watch_text(owner.address, timestamp).encode())
 
-    if is_good:
+    if is_accepted:
         assert service.authorize_read(owner.address, NAME, timestamp, read) == (owner.address, NAME)
         assert service.authorize_watch(owner.address, timestamp, watch) == owner.address
     else:
@@ -216,7 +213,7 @@ def test_signature_is_good_for_minutes_in_seconds_and_milliseconds(
             service.authorize_watch(owner.address, timestamp, watch)
 
 
-def test_owner_is_read_in_any_case(service, owner, clock):
+def test_owner_address_may_have_any_case(service, owner, clock):
     signature = owner.sign(read_text(owner.address, NAME, clock.now()).encode())
 
     assert service.authorize_read(owner.account.address, NAME, clock.now(), signature) == (
@@ -225,7 +222,7 @@ def test_owner_is_read_in_any_case(service, owner, clock):
     )
 
 
-def test_wallet_cannot_read_what_is_anothers(service, owner, clock):
+def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
     thief = Wallet()
 
     for signer, address in ((thief, owner.address), (owner, thief.address)):
@@ -234,11 +231,11 @@ def test_wallet_cannot_read_what_is_anothers(service, owner, clock):
             service.authorize_read(address, NAME, clock.now(), signature)
 
 
-def test_names_are_the_owners(service, clock):
-    one, other = Wallet(), Wallet()
-    for wallet, name in ((one, "b"), (one, "a"), (other, "c")):
+def test_names_are_those_of_the_owners_logs(service, clock):
+    owner, other = Wallet(), Wallet()
+    for wallet, name in ((owner, "b"), (owner, "a"), (other, "c")):
         service.write(
             WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x")
         )
 
-    assert service.names(one.address) == ("a", "b")
+    assert service.names(owner.address) == ("a", "b")

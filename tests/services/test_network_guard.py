@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service tests reach no other host than this one."""
+"""Service tests connect to no other host."""
 
 import socket
 
@@ -8,7 +8,7 @@ from tests.network_guard import NetworkUsed
 
 
 def test_a_connection_to_another_host_is_refused(request):
-    """The fixture is asked for afterwards only, so this shows that each test here has it."""
+    """The test requests the fixture only after the check: every service test has it."""
     with pytest.raises(NetworkUsed):
         socket.create_connection(("192.0.2.1", 9), timeout=1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reports get in."""
+"""Which reports the agent accepts."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.fakes.agent import FakeReportStore, FakeSeal, FakeSpool
 from tests.fakes.store import FakeClock
 
 from gridstead.domain.hint import Hint
-from gridstead.services.report_intake import BURST, KEEP_S, ReportIntake
+from gridstead.services.report_intake import BURST, RETENTION_S, ReportIntake
 
 NODE = "10.0.0.7"
 END = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
@@ -45,7 +45,7 @@ def completion(**changes):
     return json.dumps(record | changes)
 
 
-def test_a_report_of_root_on_a_node_gets_in(bench):
+def test_a_report_of_root_on_a_node_is_stored(bench):
     bench.intake.receive(b"0 30 " + END, NODE)
 
     assert bench.reports.hints == [
@@ -67,20 +67,20 @@ def test_a_report_of_root_on_a_node_gets_in(bench):
         (b"0 30 " + END.replace(b" batch ", b" 0 "), NODE),
     ],
 )
-def test_any_other_datagram_does_not(bench, datagram, source):
+def test_any_other_datagram_is_dropped(bench, datagram, source):
     bench.intake.receive(datagram, source)
     bench.intake.tick()
 
     assert bench.reports.hints == []
 
 
-def test_the_batch_step_may_also_be_told_by_its_number(bench):
+def test_the_batch_step_may_be_given_by_its_number(bench):
     bench.intake.receive(b"0 30 " + END.replace(b" batch ", b" 4294967291 "), NODE)
 
     assert len(bench.reports.hints) == 1
 
 
-def test_a_flood_is_cut_off_and_the_rate_recovers(bench):
+def test_a_flood_of_reports_is_limited_and_the_rate_recovers(bench):
     for number in range(int(BURST) + 10):
         bench.intake.receive(b"0 30 " + END.replace(b" 12 ", f" {number} ".encode()), NODE)
     assert len(bench.reports.hints) == BURST
@@ -90,20 +90,20 @@ def test_a_flood_is_cut_off_and_the_rate_recovers(bench):
     assert len(bench.reports.hints) == BURST + 1
 
 
-def test_records_of_the_spool_get_in_and_broken_lines_are_put_aside(bench):
-    broken = [completion()[:40], completion(version=2), "[]", completion(slurm_job_id=None)]
-    bench.spool.lines = [completion(), *broken, completion(slurm_job_id=13, admin_comment=None)]
+def test_spool_records_are_stored_and_malformed_lines_are_rejected(bench):
+    malformed = [completion()[:40], completion(version=2), "[]", completion(slurm_job_id=None)]
+    bench.spool.lines = [completion(), *malformed, completion(slurm_job_id=13, admin_comment=None)]
 
     bench.intake.tick()
 
     assert bench.reports.hints == [
         Hint(event="record", slurm_job_id=12, uid=200001, occurred_at=1790000060)
     ]
-    assert bench.spool.rejected == broken
+    assert bench.spool.rejected == malformed
     assert bench.spool.lines == []
 
 
 def test_reports_are_kept_for_a_day(bench):
     bench.intake.tick()
 
-    assert bench.reports.forgotten_before == bench.clock.now() - KEEP_S
+    assert bench.reports.forgotten_before == bench.clock.now() - RETENTION_S

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long scripts are kept, and how many."""
+"""How long scripts are kept, and how much space they may take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROVIDER = "0x" + "ab" * 20
 AFTER_END_S, UNUSED_S = 3600, 86_400
 
 
-class DefinitionsSetup:
+class KeeperSetup:
     def __init__(self):
         self.scripts = MemoryScripts()
         self.ledger = OneJobLedger()
@@ -29,210 +29,204 @@ class DefinitionsSetup:
     def restarted(self, **settings):
         return new_keeper(self.scripts, self.ledger, self.clock, cursor=self.cursor, **settings)
 
-    def keep(self, name="script", size=10):
-        self.keeper.keep(name, "x" * size, owner="")
+    def add(self, name="script", size=10):
+        self.keeper.add(name, "x" * size, owner="")
 
-    def name_it(self, state=JobState.PENDING, name="script"):
+    def name_script(self, state=JobState.PENDING, name="script"):
         self.ledger.job = matched_job(CUSTOMER, PROVIDER, name, state)
-        self.keeper.learn()
+        self.keeper.read_chain()
 
-    def later(self, seconds):
+    def sweep_after(self, seconds):
         self.clock.advance(seconds)
         self.keeper.sweep()
 
 
 @pytest.fixture
-def definitions_setup():
-    return DefinitionsSetup()
+def setup():
+    return KeeperSetup()
 
 
-def test_script_that_no_job_names_is_removed_after_its_time(definitions_setup):
-    definitions_setup.keep()
-    definitions_setup.later(UNUSED_S)
-    assert definitions_setup.scripts.records
+def test_script_that_no_job_names_expires(setup):
+    setup.add()
+    setup.sweep_after(UNUSED_S)
+    assert setup.scripts.records
 
-    definitions_setup.later(1)
+    setup.sweep_after(1)
 
-    assert not definitions_setup.scripts.records
+    assert not setup.scripts.records
 
 
 @pytest.mark.parametrize("state", sorted(HOT))
-def test_script_of_a_hot_job_is_kept(definitions_setup, state):
-    """However long it waits: the reference forgot a script an hour after its submission."""
-    definitions_setup.keep()
-    definitions_setup.name_it(state)
+def test_script_of_a_hot_job_is_kept(setup, state):
+    """The reference implementation deleted a script an hour after its submission."""
+    setup.add()
+    setup.name_script(state)
 
-    definitions_setup.later(100 * UNUSED_S)
+    setup.sweep_after(100 * UNUSED_S)
 
-    assert definitions_setup.scripts.records
+    assert setup.scripts.records
 
 
 @pytest.mark.parametrize("state", sorted(COLD))
-def test_script_of_a_job_that_is_over_is_removed_after_its_time(definitions_setup, state):
-    definitions_setup.keep()
-    definitions_setup.name_it()
-    definitions_setup.ledger.job = replace(definitions_setup.ledger.job, state=state)
-    definitions_setup.later(0)
-    definitions_setup.later(AFTER_END_S)
-    assert definitions_setup.scripts.records
+def test_script_of_an_ended_job_expires(setup, state):
+    setup.add()
+    setup.name_script()
+    setup.ledger.job = replace(setup.ledger.job, state=state)
+    setup.sweep_after(0)
+    setup.sweep_after(AFTER_END_S)
+    assert setup.scripts.records
 
-    definitions_setup.later(1)
+    setup.sweep_after(1)
 
-    assert not definitions_setup.scripts.records
-
-
-def test_script_whose_job_came_while_the_service_was_away_is_kept(definitions_setup):
-    definitions_setup.keep()
-    definitions_setup.ledger.job = matched_job(CUSTOMER, PROVIDER, "script", JobState.PENDING)
-    definitions_setup.keeper = definitions_setup.restarted()
-
-    definitions_setup.later(100 * UNUSED_S)
-
-    assert definitions_setup.scripts.records
+    assert not setup.scripts.records
 
 
-def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(definitions_setup):
-    """Several servers behind one endpoint: the one that is asked now lags behind the one that told
-    of the job.
-    """
-    definitions_setup.keep()
-    definitions_setup.name_it()
-    jobs, definitions_setup.ledger.jobs = (
-        definitions_setup.ledger.jobs,
-        lambda numbers, *, at_block: {},
-    )
-    definitions_setup.later(0)
-    definitions_setup.ledger.jobs = jobs
+def test_script_whose_job_came_while_the_service_was_down_is_kept(setup):
+    setup.add()
+    setup.ledger.job = matched_job(CUSTOMER, PROVIDER, "script", JobState.PENDING)
+    setup.keeper = setup.restarted()
 
-    definitions_setup.later(60)
-    definitions_setup.later(100 * UNUSED_S)
+    setup.sweep_after(100 * UNUSED_S)
 
-    assert definitions_setup.scripts.records
+    assert setup.scripts.records
 
 
-def test_script_of_a_job_that_is_gone_for_good_is_removed(definitions_setup):
-    definitions_setup.keep()
-    definitions_setup.name_it()
-    definitions_setup.ledger.job = None
-    definitions_setup.later(60)
-    definitions_setup.later(60)
-    definitions_setup.later(AFTER_END_S)
-    assert definitions_setup.scripts.records
+def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(setup):
+    """An endpoint may have several servers, and the server of this sweep may lag."""
+    setup.add()
+    setup.name_script()
+    jobs = setup.ledger.jobs
+    setup.ledger.jobs = lambda numbers, *, at_block: {}
+    setup.sweep_after(0)
+    setup.ledger.jobs = jobs
 
-    definitions_setup.later(1)
+    setup.sweep_after(60)
+    setup.sweep_after(100 * UNUSED_S)
 
-    assert not definitions_setup.scripts.records
-
-
-def test_script_of_a_job_that_a_reorg_took_away_waits_for_it(definitions_setup):
-    definitions_setup.keep()
-    definitions_setup.name_it()
-    job, definitions_setup.ledger.job = definitions_setup.ledger.job, None
-    definitions_setup.later(60)
-    definitions_setup.later(60)
-    definitions_setup.ledger.job = job
-    definitions_setup.keeper.learn()
-
-    definitions_setup.later(100 * UNUSED_S)
-
-    assert definitions_setup.scripts.records
+    assert setup.scripts.records
 
 
-def test_script_of_a_job_number_that_begins_anew_is_removed(definitions_setup):
-    """On a fresh chain numbers start again, and the job of this number has another script."""
-    definitions_setup.keep()
-    definitions_setup.name_it()
-    definitions_setup.ledger.job = replace(
-        definitions_setup.ledger.job, batch_location_hash="another"
-    )
-    definitions_setup.later(60)
-    definitions_setup.later(60)
+def test_script_of_a_job_that_stays_missing_expires(setup):
+    setup.add()
+    setup.name_script()
+    setup.ledger.job = None
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+    setup.sweep_after(AFTER_END_S)
+    assert setup.scripts.records
 
-    definitions_setup.later(AFTER_END_S + 1)
+    setup.sweep_after(1)
 
-    assert not definitions_setup.scripts.records
+    assert not setup.scripts.records
+
+
+def test_script_of_a_job_that_returns_after_a_reorg_is_kept(setup):
+    setup.add()
+    setup.name_script()
+    job, setup.ledger.job = setup.ledger.job, None
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+    setup.ledger.job = job
+    setup.keeper.read_chain()
+
+    setup.sweep_after(100 * UNUSED_S)
+
+    assert setup.scripts.records
+
+
+def test_script_of_a_job_number_that_is_used_again_expires(setup):
+    """On a new chain, job numbers start again, and the job of this number has another script."""
+    setup.add()
+    setup.name_script()
+    setup.ledger.job = replace(setup.ledger.job, batch_location_hash="another")
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+
+    setup.sweep_after(AFTER_END_S + 1)
+
+    assert not setup.scripts.records
 
 
 @pytest.mark.parametrize("name", ["", "x" * 32, "a\0b", "../x", "é"])
-def test_job_that_names_anything_else_is_passed_over(definitions_setup, name):
-    definitions_setup.name_it(name=name)
+def test_job_that_names_no_script_id_is_ignored(setup, name):
+    setup.name_script(name=name)
 
-    assert not definitions_setup.scripts.uses()
+    assert not setup.scripts.uses()
 
 
-def test_many_jobs_are_looked_at_page_by_page(definitions_setup, monkeypatch):
+def test_many_jobs_are_read_page_by_page(setup, monkeypatch):
     monkeypatch.setattr("gridstead.services.script_keeper.JOBS_PER_READ", 1)
     for number, name in enumerate(["a", "b", "c"], start=5):
-        definitions_setup.keep(name)
+        setup.add(name)
         job = matched_job(CUSTOMER, PROVIDER, name)
-        definitions_setup.ledger.job = replace(job, id=replace(job.id, number=number))
-        definitions_setup.keeper.learn()
+        setup.ledger.job = replace(job, id=replace(job.id, number=number))
+        setup.keeper.read_chain()
 
-    definitions_setup.later(60)
-    definitions_setup.later(60)
+    setup.sweep_after(60)
+    setup.sweep_after(60)
 
-    assert [use.batch_location_hash for use in definitions_setup.scripts.uses()] == ["c"]
+    assert [use.batch_location_hash for use in setup.scripts.uses()] == ["c"]
 
 
-def test_chain_that_does_not_answer_loses_nothing(definitions_setup):
-    definitions_setup.keep()
-    definitions_setup.name_it()
-    definitions_setup.ledger.down = True
+def test_no_script_is_lost_if_the_chain_does_not_answer(setup):
+    setup.add()
+    setup.name_script()
+    setup.ledger.down = True
 
     with pytest.raises(ChainUnavailable):
-        definitions_setup.later(10 * UNUSED_S)
+        setup.sweep_after(10 * UNUSED_S)
 
-    assert definitions_setup.scripts.records
-
-
-def test_no_more_is_kept_for_unnamed_jobs_than_the_limit(definitions_setup):
-    definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
-    definitions_setup.keep("a")
-    definitions_setup.keep("b")
-
-    with pytest.raises(TooMuch) as caught:
-        definitions_setup.keep("c")
-
-    assert "Try again later" in caught.value.hint
-    assert set(definitions_setup.scripts.records) == {"a", "b"}
+    assert setup.scripts.records
 
 
-def test_scripts_of_jobs_that_are_over_count_until_they_are_removed(definitions_setup):
-    definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
-    definitions_setup.keep(size=20)
-    definitions_setup.name_it()
-    definitions_setup.ledger.job = replace(definitions_setup.ledger.job, state=JobState.FINISHED)
-    definitions_setup.later(0)
+def test_unused_scripts_take_no_more_space_than_the_limit(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add("a")
+    setup.add("b")
 
     with pytest.raises(TooMuch) as caught:
-        definitions_setup.keep("b", size=20)
-    definitions_setup.later(AFTER_END_S + 1)
-    definitions_setup.keep("b", size=20)
+        setup.add("c")
 
-    assert caught.value.detail == "too many scripts without a hot job are stored"
-    assert "after their job's end" in caught.value.hint
+    assert caught.value.hint
+    assert set(setup.scripts.records) == {"a", "b"}
 
 
-def test_limit_holds_after_a_restart(definitions_setup):
-    definitions_setup.keep(size=20)
-    definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
+def test_scripts_of_ended_jobs_count_until_they_are_removed(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
+    setup.name_script()
+    setup.ledger.job = replace(setup.ledger.job, state=JobState.FINISHED)
+    setup.sweep_after(0)
+
+    with pytest.raises(TooMuch) as caught:
+        setup.add("b", size=20)
+    setup.sweep_after(AFTER_END_S + 1)
+    setup.add("b", size=20)
+
+    assert "without a hot job" in caught.value.detail
+    assert set(setup.scripts.records) == {"b"}
+
+
+def test_limit_holds_after_a_restart(setup):
+    setup.add(size=20)
+    setup.keeper = setup.restarted(unused_bytes=25)
 
     with pytest.raises(TooMuch):
-        definitions_setup.keep("b")
+        setup.add("b")
 
 
-def test_named_scripts_make_room(definitions_setup):
-    definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
-    definitions_setup.keep(size=20)
-    definitions_setup.name_it()
-    definitions_setup.later(0)
+def test_named_scripts_do_not_count(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
+    setup.name_script()
+    setup.sweep_after(0)
 
-    definitions_setup.keep("b", size=20)
+    setup.add("b", size=20)
 
-    assert len(definitions_setup.scripts.records) == 2
+    assert len(setup.scripts.records) == 2
 
 
-def test_old_seals_are_made_anew_until_none_is_left(definitions_setup, capsys):
+def test_records_with_an_old_key_are_resealed_until_none_is_left(setup, capsys):
     def reseal(*, after):
         pages = {
             "": Resealed(count=200, unreadable=(), last="m"),
@@ -240,39 +234,39 @@ def test_old_seals_are_made_anew_until_none_is_left(definitions_setup, capsys):
         }
         return pages.get(after, Resealed(count=0, unreadable=(), last=None))
 
-    definitions_setup.scripts.reseal = reseal
+    setup.scripts.reseal = reseal
 
-    definitions_setup.keeper.sweep()
+    setup.keeper.sweep()
 
     assert "count=203" in capsys.readouterr().out
 
 
-def test_damaged_record_is_told_once_and_keeps_nothing_from_being_done(definitions_setup, capsys):
-    definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
-    definitions_setup.keep(size=20)
+def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
     pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
-    definitions_setup.scripts.reseal = lambda *, after: pages.get(
+    setup.scripts.reseal = lambda *, after: pages.get(
         after, Resealed(count=0, unreadable=(), last=None)
     )
 
-    definitions_setup.later(UNUSED_S + 1)
-    definitions_setup.later(60)
-    definitions_setup.keep("b", size=20)
+    setup.sweep_after(UNUSED_S + 1)
+    setup.sweep_after(60)
+    setup.add("b", size=20)
 
-    told = capsys.readouterr().out
-    assert told.count("script_unreadable") == 1
-    assert "batch_location_hash=script-x" in told
+    output = capsys.readouterr().out
+    assert output.count("script_unreadable") == 1
+    assert "batch_location_hash=script-x" in output
 
 
-def test_room_is_counted_before_records_are_sealed_anew(definitions_setup):
-    definitions_setup.keeper = definitions_setup.restarted(unused_bytes=25)
-    definitions_setup.keep(size=20)
+def test_space_is_counted_before_records_are_resealed(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
 
     def reseal(*, after):
         raise Transient("could not reach the state store")
 
-    definitions_setup.scripts.reseal = reseal
+    setup.scripts.reseal = reseal
     with pytest.raises(Transient):
-        definitions_setup.later(UNUSED_S + 1)
+        setup.sweep_after(UNUSED_S + 1)
 
-    definitions_setup.keep("b", size=20)
+    setup.add("b", size=20)

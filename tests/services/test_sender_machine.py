@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender under crashes, reorgs, lost pools and dead endpoints in any order."""
+"""The sender under random crashes, reorgs, lost pools and unreachable endpoints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gridstead.services.sender import Sender, SenderPorts
 PROVIDER = "0x" + "a1" * 20
 CUSTOMERS = ["0x" + "c1" * 20, "0x" + "c2" * 20]
 CONFIRMATIONS = 4
-BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
+FAILPOINTS = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """The sender process ends at a failpoint."""
 
 
 def settlement(job, state):
@@ -35,7 +35,7 @@ def settlement(job, state):
 
 
 class SenderMachine(RuleBasedStateMachine):
-    """A provider's sender; rules are what the world does to it."""
+    """A provider's sender; the rules move the chain, the node and the clock."""
 
     def __init__(self):
         super().__init__()
@@ -63,8 +63,8 @@ class SenderMachine(RuleBasedStateMachine):
         self.crash_at = None
         self.sender = Sender(ports, policy, failpoint=self.failpoint)
 
-    def failpoint(self, boundary):
-        if boundary == self.crash_at:
+    def failpoint(self, name):
+        if name == self.crash_at:
             raise Crash
 
     def tick(self):
@@ -76,7 +76,7 @@ class SenderMachine(RuleBasedStateMachine):
             self.start()
 
     def claimed_jobs(self, customer, count):
-        """Have a customer's jobs asked for, matched and claimed, in one block."""
+        """Request, match and claim jobs of a customer in one block."""
         self.ledger.automine = False
         for _ in range(count):
             self.scripts += 1
@@ -87,7 +87,7 @@ class SenderMachine(RuleBasedStateMachine):
         self.ledger.mine()
 
     @rule(customer=st.sampled_from(CUSTOMERS), count=st.integers(1, 4))
-    def customer_asks(self, customer, count):
+    def customer_requests_jobs(self, customer, count):
         self.claimed_jobs(customer, count)
 
     @rule()
@@ -95,8 +95,8 @@ class SenderMachine(RuleBasedStateMachine):
         self.outbox.put("claim", ClaimJobs(limit=10))
 
     @rule(started=st.booleans(), ended=st.booleans())
-    def jobs_go_on(self, started, ended):
-        """The supervisor puts what its newest look at the chain asks for."""
+    def supervisor_puts_calls(self, started, ended):
+        """The supervisor stores the calls for the jobs' states at the newest block."""
         for job in list(self.ledger._state.jobs.values()):
             if started and job.state is JobState.SCHEDULED:
                 self.outbox.put(
@@ -104,16 +104,13 @@ class SenderMachine(RuleBasedStateMachine):
                     SetRunning(job_key=job.job_key, started_at=self.clock.now()),
                 )
             if ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
-                state = (
-                    JobState.FINISHED
-                    if started or job.state is JobState.RUNNING
-                    else JobState.FAILED
-                )
+                has_run = started or job.state is JobState.RUNNING
+                state = JobState.FINISHED if has_run else JobState.FAILED
                 self.outbox.put(f"end:{job.job_key}", settlement(job, state))
 
-    @rule(boundary=st.sampled_from((None, None, *BOUNDARIES)), blocks=st.integers(0, 2))
-    def sender_works(self, boundary, blocks):
-        self.crash_at = boundary
+    @rule(failpoint=st.sampled_from((None, None, *FAILPOINTS)), blocks=st.integers(0, 2))
+    def sender_ticks(self, failpoint, blocks):
+        self.crash_at = failpoint
         self.tick()
         self.crash_at = None
         self.ledger.mine(blocks)
@@ -131,7 +128,7 @@ class SenderMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
 
     @rule()
-    def pool_is_forgotten(self):
+    def node_loses_its_pool(self):
         self.ledger.pool.clear()
 
     @precondition(lambda self: len(self.ledger._history) > 2 * CONFIRMATIONS)
@@ -141,33 +138,32 @@ class SenderMachine(RuleBasedStateMachine):
         count=st.integers(1, 3),
     )
     def chain_is_reorganised(self, depth, customer, count):
-        """The same numbers may go to other jobs."""
-        # A node that kept the pool could mine old bytes before anybody can act; what anvil does is
-        # asked here.
+        """After the reorg, other jobs may get the same numbers."""
+        # A node that keeps its pool could mine old transactions before the sender can act. Anvil
+        # drops the pool, and so does this rule.
         self.ledger.pool.clear()
         self.ledger.reorg(depth)
         if customer is not None:
             self.claimed_jobs(customer, count)
 
     @rule()
-    def endpoint_goes_away_for_a_tick(self):
+    def endpoint_is_unreachable_for_a_tick(self):
         self.ledger.down = True
         self.tick()
         self.ledger.down = False
 
     @invariant()
-    def no_call_is_made_for_a_job_that_it_does_not_mean(self):
+    def no_call_reaches_another_job(self):
         assert self.ledger.mistaken == []
 
     @invariant()
-    def final_calls_stay_done(self):
+    def final_calls_stay_in_effect(self):
         for entry in self.outbox.entries():
             if entry.state is SendState.FINAL and isinstance(entry.call, SetRunning | Settle):
                 job = self.ledger.job(entry.call.job_key.job_id.number)
                 assert job.job_key == entry.call.job_key
-                assert job.state in (
-                    COLD if isinstance(entry.call, Settle) else COLD | {JobState.RUNNING}
-                )
+                is_settled = isinstance(entry.call, Settle)
+                assert job.state in (COLD if is_settled else COLD | {JobState.RUNNING})
 
     def teardown(self):
         self.ledger.hasty = False
@@ -178,8 +174,8 @@ class SenderMachine(RuleBasedStateMachine):
             self.ledger.mine()
             self.clock.advance(5)
         assert self.outbox.open_entries() == ()
-        self.no_call_is_made_for_a_job_that_it_does_not_mean()
-        self.final_calls_stay_done()
+        self.no_call_reaches_another_job()
+        self.final_calls_stay_in_effect()
 
 
 SenderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A site's service, on playbooks that only tell."""
+"""The site service, on fake playbooks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,22 @@ from gridstead.domain.playbook import (
 )
 from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.playbooks import Stop
-from gridstead.services.site import APPLY, PLAN, VERIFY, RunAuthor, SiteService, Watch, to_jobs
+from gridstead.services.site import (
+    APPLY,
+    PLAN,
+    VERIFY,
+    RunAuthor,
+    RunObserver,
+    SiteService,
+    to_jobs,
+)
 
-WATCH = Watch(tell=lambda _event: None, stop=Stop())
-ORDER = PlaybookRequest(playbook="", inventory="/inv", limit="compute1", tags="slurm_configure")
+OBSERVER = RunObserver(notify=lambda _event: None, stop=Stop())
+REQUEST = PlaybookRequest(playbook="", inventory="/inv", limit="compute1", tags="slurm_configure")
 LINE = "12|0xab|2026-11-21T14:00:00|compute[1-2]"
 
 
-def ended(host, outcome, message="", *, name="Ensure x"):
+def ended(host, outcome, message="", *, name="Configure x"):
     return HostFinished(
         host=host, task=Task(name=name, role="slurm"), outcome=outcome, message=message
     )
@@ -37,38 +45,38 @@ def run(*events, outcome=RunOutcome.SUCCEEDED, waiting=None, report=None):
 
 
 class FakePlaybooks:
-    """Answers each order with the next run."""
+    """Returns the next prepared run for each request."""
 
     def __init__(self):
-        self.answers, self.orders = [], []
+        self.results, self.requests = [], []
 
-    def run(self, order, *, tell, stop):
-        self.orders.append(order)
-        return self.answers.pop(0)
+    def run(self, request, *, notify, stop):
+        self.requests.append(request)
+        return self.results.pop(0)
 
 
 class FakeRecords:
     """Keeps records in memory."""
 
     def __init__(self):
-        self.kept = []
+        self.records = []
 
     def add(self, record):
-        self.kept.append(record)
+        self.records.append(record)
 
     def all(self):
-        return tuple(reversed(self.kept))
+        return tuple(reversed(self.records))
 
 
 class Clock:
-    """Ten seconds pass between two looks."""
+    """A clock that advances by ten seconds each time it is read."""
 
     def __init__(self):
-        self.at = 1_795_265_800
+        self.seconds = 1_795_265_800
 
     def now(self):
-        self.at += 10
-        return self.at
+        self.seconds += 10
+        return self.seconds
 
 
 @pytest.fixture
@@ -81,51 +89,54 @@ def site(playbooks):
     return SiteService(playbooks, FakeRecords(), Clock(), RunAuthor(by="me@here", commit="abc"))
 
 
-def test_a_run_that_began_nothing_fails_with_ansibles_words_and_is_recorded(site, playbooks):
-    playbooks.answers = [
+def test_a_run_that_started_no_task_fails_with_ansibles_output_and_is_recorded(site, playbooks):
+    playbooks.results = [
         run(PrintedText(text="[ERROR]: no hosts\nto target"), outcome=RunOutcome.FAILED)
     ]
 
-    with pytest.raises(ConfigError, match="could not begin") as error:
-        site.apply(ORDER, WATCH)
+    with pytest.raises(ConfigError, match="could not start") as error:
+        site.apply(REQUEST, OBSERVER)
 
     assert error.value.detail == "[ERROR]: no hosts\nto target"
-    assert [one.outcome for one in site.runs()] == [RunOutcome.FAILED]
+    assert [record.outcome for record in site.runs()] == [RunOutcome.FAILED]
 
 
-def test_hosts_that_do_not_answer_may_answer_later(site, playbooks):
-    away = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
-    playbooks.answers = [
-        run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
+def test_a_run_with_only_unreachable_hosts_raises_site_unreachable(site, playbooks):
+    unreachable = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
+    playbooks.results = [
+        run(unreachable, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
     ]
 
     with pytest.raises(SiteUnreachable, match="could not reach compute1"):
-        site.apply(ORDER, WATCH)
+        site.apply(REQUEST, OBSERVER)
 
 
-def test_a_failure_names_task_words_and_what_still_runs_with_old_settings(site, playbooks):
+def test_a_failure_names_tasks_messages_and_handlers_that_did_not_run(site, playbooks):
     events = (
         ended("compute1", TaskOutcome.FAILED, "no room"),
         ended("db", TaskOutcome.UNREACHABLE, "no route"),
     )
     failed = RunEnded(failed=frozenset({"compute1", "db"}))
-    playbooks.answers = [
+    playbooks.results = [
         run(*events, failed, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})
     ]
 
     with pytest.raises(ConfigError, match="compute1, db") as error:
-        site.apply(ORDER, WATCH)
+        site.apply(REQUEST, OBSERVER)
 
-    assert error.value.detail == "compute1: slurm: Ensure x: no room\ndb: slurm: Ensure x: no route"
+    assert error.value.detail.splitlines() == [
+        "compute1: slurm: Configure x: no room",
+        "db: slurm: Configure x: no route",
+    ]
     assert "db: slurm_restart" in error.value.hint
 
 
-def test_apply_runs_the_site_as_ordered_and_records_it(site, playbooks):
-    playbooks.answers = [run(ended("compute1", TaskOutcome.CHANGED))]
+def test_apply_runs_the_requested_part_of_the_site_and_records_it(site, playbooks):
+    playbooks.results = [run(ended("compute1", TaskOutcome.CHANGED))]
 
-    record = site.apply(ORDER, WATCH)
+    record = site.apply(REQUEST, OBSERVER)
 
-    assert playbooks.orders == [
+    assert playbooks.requests == [
         PlaybookRequest(playbook=APPLY, inventory="/inv", limit="compute1", tags="slurm_configure")
     ]
     assert (record.id, record.command, record.circumstances.by) == (
@@ -134,98 +145,100 @@ def test_apply_runs_the_site_as_ordered_and_records_it(site, playbooks):
         "me@here",
     )
     assert record.circumstances.ended_at - record.circumstances.started_at == 10
-    assert record.changed == {"compute1": ("slurm: Ensure x",)}
+    assert record.changed == {"compute1": ("slurm: Configure x",)}
     assert site.runs() == (record,)
 
 
-def test_an_interrupted_run_is_no_error(site, playbooks):
-    playbooks.answers = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_an_interrupted_run_is_not_an_error(site, playbooks):
+    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
 
-    assert site.apply(ORDER, WATCH).outcome is RunOutcome.INTERRUPTED
-
-
-def test_verify_returns_what_was_found_although_the_playbook_failed(site, playbooks):
-    told = {"host": "a", "role": "munge", "what": "x", "seen": "y", "who": "grid", "hint": ""}
-    report = {"looked_at": 2, "hosts": {}, "findings": [told]}
-    playbooks.answers = [run(outcome=RunOutcome.FAILED, report=report)]
-
-    _, found = site.verify(ORDER, WATCH)
-
-    assert [one.who for one in found.findings] == ["grid"]
-    assert playbooks.orders[0].playbook == VERIFY
+    assert site.apply(REQUEST, OBSERVER).outcome is RunOutcome.INTERRUPTED
 
 
-def test_verify_without_a_report_says_why(site, playbooks):
-    playbooks.answers = [run(PrintedText(text="broken"), outcome=RunOutcome.FAILED)]
+def test_verify_returns_its_findings_although_the_playbook_failed(site, playbooks):
+    finding = {"host": "a", "role": "munge", "what": "x", "seen": "y", "who": "grid", "hint": ""}
+    report = {"looked_at": 2, "hosts": {}, "findings": [finding]}
+    playbooks.results = [run(outcome=RunOutcome.FAILED, report=report)]
+
+    _, verification = site.verify(REQUEST, OBSERVER)
+
+    assert [finding.who for finding in verification.findings] == ["grid"]
+    assert playbooks.requests[0].playbook == VERIFY
+
+
+def test_verify_without_a_report_is_an_error(site, playbooks):
+    playbooks.results = [run(PrintedText(text="broken"), outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
-        site.verify(ORDER, WATCH)
+        site.verify(REQUEST, OBSERVER)
 
 
-def test_verify_that_was_interrupted_found_nothing(site, playbooks):
-    playbooks.answers = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_an_interrupted_verify_returns_no_result(site, playbooks):
+    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
 
-    assert site.verify(ORDER, WATCH)[1] is None
+    assert site.verify(REQUEST, OBSERVER)[1] is None
 
 
-def test_plan_checks_the_site_and_then_asks_for_the_jobs_of_all_nodes(site, playbooks):
+def test_plan_checks_the_site_and_then_reads_the_jobs_of_all_nodes(site, playbooks):
     started = HostFinished(
-        host="compute2", task=Task(name="Ensure it runs"), outcome=TaskOutcome.CHANGED, targets=("slurmd",),
+        host="compute2",
+        task=Task(name="Start slurmd"),
+        outcome=TaskOutcome.CHANGED,
+        targets=("slurmd",),
         unit_state="restarted",
-    )  # fmt: skip
-    playbooks.answers = [run(started), run(report={"squeue": [LINE]})]
+    )
+    playbooks.results = [run(started), run(report={"squeue": [LINE]})]
 
-    _, found = site.plan_site(ORDER, WATCH)
+    _, plan = site.plan_site(REQUEST, OBSERVER)
 
-    assert [(one.playbook, one.check, one.limit) for one in playbooks.orders] == [
-        (APPLY, True, "compute1"),
-        (PLAN, False, None),
-    ]
-    assert [str(one) for one in found.effects] == ["restart slurmd"]
-    assert [job.id for job in found.jobs["compute2"]] == ["12"]
+    check_run, jobs_run = playbooks.requests
+    assert (check_run.playbook, check_run.check, check_run.limit) == (APPLY, True, "compute1")
+    assert (jobs_run.playbook, jobs_run.check, jobs_run.limit) == (PLAN, False, None)
+    assert [str(effect) for effect in plan.effects] == ["restart slurmd"]
+    assert [job.id for job in plan.jobs["compute2"]] == ["12"]
 
 
-def test_plan_does_not_know_the_jobs_where_slurm_does_not_answer(site, playbooks):
+def test_plan_has_no_jobs_if_slurm_does_not_answer(site, playbooks):
     restarted = HostFinished(
         host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED
     )
-    playbooks.answers = [run(restarted), run(outcome=RunOutcome.FAILED)]
+    playbooks.results = [run(restarted), run(outcome=RunOutcome.FAILED)]
 
-    assert site.plan_site(ORDER, WATCH)[1].jobs is None
-
-
-def test_plan_without_effects_asks_for_no_jobs(site, playbooks):
-    playbooks.answers = [run(ended("a", TaskOutcome.CHANGED))]
-
-    assert site.plan_site(ORDER, WATCH)[1].jobs == {}
+    assert site.plan_site(REQUEST, OBSERVER)[1].jobs is None
 
 
-def test_plan_that_was_interrupted_asks_for_nothing(site, playbooks):
-    playbooks.answers = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_plan_without_effects_does_not_read_jobs(site, playbooks):
+    playbooks.results = [run(ended("a", TaskOutcome.CHANGED))]
 
-    assert site.plan_site(ORDER, WATCH)[1] is None
+    assert site.plan_site(REQUEST, OBSERVER)[1].jobs == {}
 
 
-def test_plan_that_was_interrupted_while_it_asked_for_jobs_tells_none(site, playbooks):
+def test_an_interrupted_check_run_returns_no_plan(site, playbooks):
+    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
+
+    assert site.plan_site(REQUEST, OBSERVER)[1] is None
+
+
+def test_a_plan_that_is_interrupted_while_it_reads_jobs_returns_no_plan(site, playbooks):
     restarted = HostFinished(
         host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED
     )
-    playbooks.answers = [run(restarted), run(outcome=RunOutcome.INTERRUPTED)]
+    playbooks.results = [run(restarted), run(outcome=RunOutcome.INTERRUPTED)]
 
-    record, found = site.plan_site(ORDER, WATCH)
+    record, plan = site.plan_site(REQUEST, OBSERVER)
 
-    assert (record.outcome, found) == (RunOutcome.INTERRUPTED, None)
+    assert (record.outcome, plan) == (RunOutcome.INTERRUPTED, None)
 
 
-def test_plan_that_failed_says_so(site, playbooks):
+def test_a_failed_check_run_is_an_error(site, playbooks):
     failed = (ended("a", TaskOutcome.FAILED, "x"), RunEnded(failed=frozenset({"a"})))
-    playbooks.answers = [run(*failed, outcome=RunOutcome.FAILED)]
+    playbooks.results = [run(*failed, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
-        site.plan_site(ORDER, WATCH)
+        site.plan_site(REQUEST, OBSERVER)
 
 
-def test_jobs_are_read_as_squeue_prints_them():
+def test_jobs_are_parsed_from_squeue_lines():
     (job,) = to_jobs({"squeue": [LINE]})
 
     assert (job.id, job.user, job.ends_at, job.nodes) == (
@@ -233,13 +246,13 @@ def test_jobs_are_read_as_squeue_prints_them():
     )  # fmt: skip
 
 
-def test_another_line_of_squeue_is_never_guessed():
+def test_a_malformed_squeue_line_is_an_error():
     with pytest.raises(UnexpectedOutput):
         to_jobs({"squeue": ["12|x"]})
 
 
 class FakeMetrics:
-    """Remembers what was published."""
+    """Stores what was published."""
 
     def __init__(self):
         self.published = []
@@ -256,33 +269,33 @@ def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks
         outcome=TaskOutcome.CHANGED,
         message="",
     )
-    playbooks.answers = [run(changed, handler, same)]
+    playbooks.results = [run(changed, handler, same)]
     metrics = FakeMetrics()
 
-    record, found = site.drift(ORDER, WATCH, metrics)
+    record, changes = site.drift(REQUEST, OBSERVER, metrics)
 
-    assert playbooks.orders == [replace(ORDER, playbook=APPLY, check=True)]
-    assert found == {"compute1": 1, "db": 0}
-    assert metrics.published == [(found, record.circumstances.ended_at)]
+    assert playbooks.requests == [replace(REQUEST, playbook=APPLY, check=True)]
+    assert changes == {"compute1": 1, "db": 0}
+    assert metrics.published == [(changes, record.circumstances.ended_at)]
     assert record.command == "drift"
 
 
-def test_drift_that_cannot_be_looked_at_is_published_as_that(site, playbooks):
-    away = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
-    playbooks.answers = [
-        run(away, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
+def test_a_failed_drift_check_is_published_as_unknown(site, playbooks):
+    unreachable = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
+    playbooks.results = [
+        run(unreachable, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
     ]
     metrics = FakeMetrics()
 
     with pytest.raises(SiteUnreachable):
-        site.drift(ORDER, WATCH, metrics)
+        site.drift(REQUEST, OBSERVER, metrics)
 
     assert [tasks for tasks, _ in metrics.published] == [None]
 
 
-def test_an_interrupted_look_for_drift_leaves_what_was_published(site, playbooks):
-    playbooks.answers = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_an_interrupted_drift_check_publishes_nothing(site, playbooks):
+    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
     metrics = FakeMetrics()
 
-    assert site.drift(ORDER, WATCH, metrics)[1] is None
+    assert site.drift(REQUEST, OBSERVER, metrics)[1] is None
     assert metrics.published == []

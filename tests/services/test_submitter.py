@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on their way into Slurm, several at once."""
+"""Submitting jobs to Slurm, several at once."""
 
 import threading
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 10
 
 
 class MeetingScripts:
-    """Port ScriptSource: nobody gets a script before so many ask for one at the same time."""
+    """Port ScriptSource: a request waits until ``parties`` requests wait at the same time."""
 
     def __init__(self, parties):
         self._barrier = threading.Barrier(parties, timeout=TIMEOUT_S)
@@ -32,18 +32,18 @@ class MeetingScripts:
         if job.id.number in self.unavailable:
             raise JobDefinitionUnavailable("could not fetch a script")
         if job.id.number in self.broken:
-            raise UnexpectedOutput("control:8444", "a secret is no text")
+            raise UnexpectedOutput("control:8444", "a secret is not text")
         return Script(text="#!/bin/sh\n")
 
 
 class Bench:
-    """A submitter among fakes."""
+    """A submitter with fakes."""
 
-    def __init__(self, at_once):
+    def __init__(self, threads):
         self.clock = FakeClock()
         self.ledger = FakeLedger(self.clock)
         self.slurm = FakeScheduler(self.clock)
-        self.scripts = MeetingScripts(at_once)
+        self.scripts = MeetingScripts(threads)
         self.journal = MemoryJournal()
         self._lock = threading.Lock()
         self.submitter = Submitter(
@@ -52,136 +52,141 @@ class Bench:
             scripts=self.scripts,
             note=self._note,
             failpoint=lambda _: None,
-            at_once=at_once,
+            threads=threads,
         )
 
     def _note(self, entries):
         with self._lock:
             self.journal.append(entries)
 
-    def wanted(self, customer=CUSTOMER):
-        """Return a job that is to be submitted."""
+    def action(self, customer=CUSTOMER):
+        """Return the action that submits a new job."""
         return Submit(job=self.ledger.request(customer), time_limit_min=10)
 
-    def noted(self, wanted):
-        """Return what the journal says of a job."""
+    def noted(self, action):
+        """Return the kinds of a job's journal entries."""
         return [
             entry.kind
             for entry in self.journal.open_entries()
-            if entry.job_key == wanted.job.job_key
+            if entry.job_key == action.job.job_key
         ]
+
+
+def submitted(bench):
+    """Return the job keys of all submissions."""
+    return {submission.job_key for submission in bench.slurm.submissions}
 
 
 @pytest.fixture
 def bench():
-    return Bench(at_once=3)
+    return Bench(threads=3)
 
 
-def test_jobs_are_fetched_side_by_side_and_each_is_noted_before_and_after(bench):
-    jobs = [bench.wanted() for _ in range(6)]
+def test_jobs_are_fetched_in_parallel_and_noted_before_and_after(bench):
+    jobs = [bench.action() for _ in range(6)]
 
     bench.submitter.submit(jobs)
 
-    assert {one.job_key for one in bench.slurm.submissions} == {one.job.job_key for one in jobs}
+    assert submitted(bench) == {action.job.job_key for action in jobs}
     assert len(bench.slurm.submissions) == len(jobs)
-    for one in jobs:
-        assert bench.noted(one) == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
+    for action in jobs:
+        assert bench.noted(action) == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
 
 
-def test_one_job_that_fails_keeps_no_other_back(bench):
-    jobs = [bench.wanted() for _ in range(3)]
+def test_a_job_that_fails_does_not_delay_other_jobs(bench):
+    jobs = [bench.action() for _ in range(3)]
     bench.scripts.unavailable = {jobs[0].job.id.number}
 
     bench.submitter.submit(jobs)
 
     assert bench.noted(jobs[0]) == []
-    assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 2
+    assert [bench.noted(action)[-1] for action in jobs[1:]] == [EntryKind.SUBMITTED] * 2
 
 
-def test_a_customer_who_cannot_run_yet_keeps_no_other_back(bench):
+def test_a_customer_who_cannot_run_yet_does_not_delay_other_customers(bench):
     bench.slurm.missing[IMPOSTOR] = ("a home",)
-    jobs = [bench.wanted(IMPOSTOR), *(bench.wanted() for _ in range(3))]
+    jobs = [bench.action(IMPOSTOR), *(bench.action() for _ in range(3))]
 
     bench.submitter.submit(jobs)
 
     assert bench.noted(jobs[0]) == []
-    assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 3
+    assert [bench.noted(action)[-1] for action in jobs[1:]] == [EntryKind.SUBMITTED] * 3
 
 
-def test_a_secret_that_is_no_text_fails_one_job_only(bench):
-    jobs = [bench.wanted() for _ in range(3)]
+def test_a_secret_that_is_not_text_fails_only_its_job(bench):
+    jobs = [bench.action() for _ in range(3)]
     bench.scripts.broken = {jobs[0].job.id.number}
 
     bench.submitter.submit(jobs)
 
     assert bench.noted(jobs[0]) == []
-    assert [bench.noted(one)[-1] for one in jobs[1:]] == [EntryKind.SUBMITTED] * 2
+    assert [bench.noted(action)[-1] for action in jobs[1:]] == [EntryKind.SUBMITTED] * 2
 
 
-def hangs(calls, *, without=frozenset()):
-    """What takes too long to answer, for all but some."""
+def hanging_gate(calls, *, answered=frozenset()):
+    """Return a gate that answers for some addresses only; the other calls time out."""
 
-    def call(asked):
-        calls.append(asked)
-        if asked not in without:
+    def gate(address):
+        calls.append(address)
+        if address not in answered:
             raise SchedulerUnavailable("no answer")
-        return Gate(user=GridUser(address=asked, uid=200_001, gid=100_000), missing=())
+        return Gate(user=GridUser(address=address, uid=200_001, gid=100_000), missing=())
 
-    return call
+    return gate
 
 
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_a_script_source_that_hangs_is_waited_for_once_in_a_tick(at_once):
-    bench = Bench(at_once)
-    jobs = [bench.wanted() for _ in range(50)]
-    asked = []
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_script_source_that_hangs_costs_one_timeout_per_tick(threads):
+    bench = Bench(threads)
+    jobs = [bench.action() for _ in range(50)]
+    fetched = []
 
     def fetch(job):
-        asked.append(job)
+        fetched.append(job)
         raise JobDefinitionUnavailable("no answer")
 
     bench.scripts.fetch = fetch
     bench.submitter.submit(jobs)
 
-    assert 1 <= len(asked) <= 2 * at_once  # threads that had begun go on
+    assert 1 <= len(fetched) <= 2 * threads  # a thread that has started finishes its job
 
 
-def test_a_gate_that_hangs_is_waited_for_once_in_a_tick(bench):
+def test_a_gate_that_hangs_costs_one_timeout_per_tick(bench):
     calls = []
-    bench.slurm.gate = hangs(calls)
+    bench.slurm.gate = hanging_gate(calls)
 
-    bench.submitter.submit([bench.wanted(f"0x{number:040x}") for number in range(9)])
+    bench.submitter.submit([bench.action(f"0x{number:040x}") for number in range(9)])
 
     assert len(calls) == 1
 
 
-def test_a_gate_that_always_fails_for_one_customer_keeps_others_back_for_one_tick(bench):
-    bench.slurm.gate = hangs([], without={CUSTOMER})
-    jobs = [*(bench.wanted(IMPOSTOR) for _ in range(3)), *(bench.wanted() for _ in range(3))]
+def test_a_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(bench):
+    bench.slurm.gate = hanging_gate([], answered={CUSTOMER})
+    jobs = [*(bench.action(IMPOSTOR) for _ in range(3)), *(bench.action() for _ in range(3))]
 
     bench.submitter.submit(jobs)
     assert bench.slurm.submissions == []
     bench.submitter.submit(jobs)
 
-    assert {one.job_key for one in bench.slurm.submissions} == {one.job.job_key for one in jobs[3:]}
+    assert submitted(bench) == {action.job.job_key for action in jobs[3:]}
 
 
-@pytest.mark.parametrize(("seconds", "asked"), [(59, 1), (60, 2), (-7200, 2)])
-def test_an_open_gate_is_remembered_for_a_minute_whatever_becomes_of_the_clock(
-    bench, seconds, asked
+@pytest.mark.parametrize(("seconds", "calls_expected"), [(59, 1), (60, 2), (-7200, 2)])
+def test_an_open_gate_is_cached_for_a_minute_but_not_after_the_clock_was_set_back(
+    bench, seconds, calls_expected
 ):
     calls = []
-    bench.slurm.gate = hangs(calls, without={CUSTOMER})
-    bench.submitter.submit([bench.wanted() for _ in range(3)])
+    bench.slurm.gate = hanging_gate(calls, answered={CUSTOMER})
+    bench.submitter.submit([bench.action() for _ in range(3)])
     bench.clock.advance(seconds)
-    bench.submitter.submit([bench.wanted() for _ in range(3)])
+    bench.submitter.submit([bench.action() for _ in range(3)])
 
-    assert len(calls) == asked
+    assert len(calls) == calls_expected
 
 
-def test_jobs_that_always_fail_do_not_starve_the_others():
-    bench = Bench(at_once=1)
-    jobs = [bench.wanted() for _ in range(3)]
+def test_jobs_that_always_fail_do_not_starve_other_jobs():
+    bench = Bench(threads=1)
+    jobs = [bench.action() for _ in range(3)]
     bench.scripts.unavailable = {jobs[0].job.id.number, jobs[1].job.id.number}
 
     for _ in jobs:
@@ -201,4 +206,4 @@ def test_a_bug_in_one_thread_is_not_swallowed(bench):
     bench.scripts.fetch = broken
 
     with pytest.raises(KeyError):
-        bench.submitter.submit([bench.wanted()])
+        bench.submitter.submit([bench.action()])

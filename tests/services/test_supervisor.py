@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The supervisor on fakes of the chain and of Slurm."""
 
 import pytest
 from tests import billing_oracle
@@ -41,7 +42,7 @@ def test_the_submission_carries_job_key_user_and_paid_time(grid):
     assert submission.time_limit_min == job.escrow // job.price_per_min
 
 
-def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, monkeypatch):
+def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, monkeypatch):
     numbers = [grid.request(), grid.request()]
     grid.steps(2)
     for attempt in grid.slurm.attempts():
@@ -49,18 +50,18 @@ def test_a_call_that_cannot_be_stored_keeps_no_other_back(grid, monkeypatch):
     refused = grid.ledger.job(numbers[0]).job_key
     put = grid.outbox.put
 
-    def picky(key, call):
+    def put_others(key, call):
         if getattr(call, "job_key", None) == refused:
             raise InvalidInput("cannot be stored")
         put(key, call)
 
-    monkeypatch.setattr(grid.outbox, "put", picky)
+    monkeypatch.setattr(grid.outbox, "put", put_others)
     grid.steps()
 
     assert [grid.state(number) for number in numbers] == [JobState.SCHEDULED, JobState.RUNNING]
 
 
-def test_a_closed_gate_is_asked_again_and_nothing_is_submitted(grid):
+def test_a_closed_gate_is_checked_again_and_nothing_is_submitted(grid):
     grid.slurm.missing[CUSTOMER] = ("no home",)
     grid.request()
     grid.steps(3)
@@ -73,7 +74,7 @@ def test_a_closed_gate_is_asked_again_and_nothing_is_submitted(grid):
 
 
 @pytest.mark.parametrize("leaves_record", [False, True])
-def test_a_job_that_slurm_rejects_again_and_again_is_given_back(grid, leaves_record):
+def test_a_job_that_slurm_keeps_rejecting_is_refused(grid, leaves_record):
     grid.slurm.reject, grid.slurm.reject_leaves_record = "no such partition", leaves_record
     number = grid.request()
     grid.steps(120)
@@ -85,8 +86,8 @@ def test_a_job_that_slurm_rejects_again_and_again_is_given_back(grid, leaves_rec
 
 
 @pytest.mark.parametrize("leaves_record", [False, True])
-def test_a_job_that_slurm_rejects_for_a_while_runs(grid, leaves_record):
-    grid.slurm.reject, grid.slurm.reject_leaves_record = "words that nobody knows", leaves_record
+def test_a_job_that_slurm_rejects_for_a_while_runs_later(grid, leaves_record):
+    grid.slurm.reject, grid.slurm.reject_leaves_record = "an unknown error", leaves_record
     number = grid.request()
     grid.steps(30)
     grid.slurm.reject = ""
@@ -116,10 +117,10 @@ def test_a_submission_whose_answer_was_lost_is_adopted(grid):
 
 
 @pytest.mark.parametrize(
-    "boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
+    "failpoint", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
 )
-def test_a_supervisor_killed_at_a_boundary_runs_and_settles_the_job_once(grid, boundary):
-    grid.failpoint = boundary
+def test_a_supervisor_killed_at_a_failpoint_runs_and_settles_the_job_once(grid, failpoint):
+    grid.failpoint = failpoint
     number = grid.request()
     grid.steps(10)
     grid.finish()
@@ -158,14 +159,12 @@ def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
     assert grid.state(number) is JobState.FINISHED
 
 
-def test_one_answer_that_took_long_is_not_two_samples(grid, monkeypatch):
-    """squeue waits for a slurmctld that is down and answers when it is back, before its nodes have
-    reported.
-    """
-    ask = grid.slurm.live
+def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
+    """squeue waits while slurmctld is down and may answer before the nodes have registered."""
+    live = grid.slurm.live
 
-    def late():
-        sample = ask()
+    def late_live():
+        sample = live()
         grid.clock.advance(10)
         return sample
 
@@ -173,7 +172,7 @@ def test_one_answer_that_took_long_is_not_two_samples(grid, monkeypatch):
     grid.steps(2)
     grid.slurm.crash()
     with monkeypatch.context() as patch:
-        patch.setattr(grid.slurm, "live", late)
+        patch.setattr(grid.slurm, "live", late_live)
         grid.step()
     grid.steps(4)
     assert len(grid.slurm.submissions) == 1
@@ -183,7 +182,7 @@ def test_one_answer_that_took_long_is_not_two_samples(grid, monkeypatch):
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, reported):
+def test_a_run_whose_end_slurmctld_forgot_is_settled_and_cancelled(grid, reported):
     number, slurm_job_id = grid.running()
     grid.clock.advance(20)
     attempt = grid.slurm.attempt(slurm_job_id)
@@ -203,23 +202,23 @@ def test_a_run_that_slurmctld_forgot_has_ended_is_settled_and_taken_away(grid, r
     assert not grid.slurm.attempts(where=lambda a: a.alive)
 
 
-def test_slurmdbd_is_asked_about_all_jobs_soon_after_the_clock_is_set_back(grid, monkeypatch):
-    """Else a run that slurmctld forgot has ended is billed that much later."""
+def test_slurmdbd_is_queried_for_all_jobs_soon_after_the_clock_was_set_back(grid, monkeypatch):
+    """Otherwise a run whose end slurmctld forgot would be billed late."""
     number, _ = grid.running()
-    ask, asked = grid.slurm.accounting, []
+    accounting, queried = grid.slurm.accounting, []
 
-    def listening(names, *, since):
-        asked.extend(names)
-        return ask(names, since=since)
+    def recording_accounting(names, *, since):
+        queried.extend(names)
+        return accounting(names, since=since)
 
-    monkeypatch.setattr(grid.slurm, "accounting", listening)
+    monkeypatch.setattr(grid.slurm, "accounting", recording_accounting)
     grid.clock.advance(-7200)
     grid.tick()
 
-    assert asked == [grid.ledger.job(number).id.slurm_name]
+    assert queried == [grid.ledger.job(number).id.slurm_name]
 
 
-def test_a_job_lost_again_and_again_is_panicked_and_refunded(grid):
+def test_a_job_that_is_lost_repeatedly_is_panicked_and_refunded(grid):
     number = grid.request()
     for _ in range(60):
         grid.step()
@@ -229,7 +228,7 @@ def test_a_job_lost_again_and_again_is_panicked_and_refunded(grid):
     assert (job.state, job.final_cost) == (JobState.PANICKED, 0)
 
 
-def test_a_running_job_that_its_customer_cancels_is_billed_for_what_ran(grid):
+def test_a_running_job_that_its_customer_cancels_is_billed_for_its_run_time(grid):
     number, _ = grid.running()
     grid.clock.advance(30)
     grid.ledger.cancel(number)
@@ -240,7 +239,7 @@ def test_a_running_job_that_its_customer_cancels_is_billed_for_what_ran(grid):
     assert 0 < job.final_cost < job.escrow
 
 
-def test_a_queued_job_that_its_customer_cancels_leaves_slurm(grid):
+def test_a_queued_job_that_its_customer_cancels_is_cancelled_in_slurm(grid):
     number = grid.request()
     grid.steps(2)
     grid.ledger.cancel(number)
@@ -250,7 +249,7 @@ def test_a_queued_job_that_its_customer_cancels_leaves_slurm(grid):
     assert not grid.slurm.attempts(where=lambda a: a.alive)
 
 
-def test_nothing_is_settled_while_slurm_is_silent(grid):
+def test_nothing_is_settled_while_slurm_does_not_answer(grid):
     number, slurm_job_id = grid.running()
     grid.slurm.end(slurm_job_id)
     grid.slurm.down = True
@@ -264,9 +263,7 @@ def test_nothing_is_settled_while_slurm_is_silent(grid):
 
 
 def test_a_bill_waits_for_the_last_of_many_reports(grid):
-    """A supervisor that was just started reads a day of reports, and the one that counts may be the
-    last.
-    """
+    """A supervisor that has just started reads a day of reports; the decisive one may be last."""
     number, slurm_job_id = grid.running()
     attempt = grid.slurm.attempt(slurm_job_id)
     for other in range(5):
@@ -287,14 +284,14 @@ def test_a_bill_waits_for_the_last_of_many_reports(grid):
     assert (job.state, job.final_cost) == (JobState.FINISHED, cost)
 
 
-def test_slurmrestd_away_for_minutes_loses_no_job(grid, monkeypatch):
+def test_no_job_is_lost_while_slurmrestd_is_down_for_minutes(grid, monkeypatch):
     number = grid.request()
     submit = grid.slurm.submit
 
-    def away(_):
+    def unavailable(_):
         raise SchedulerUnavailable("could not submit job")
 
-    monkeypatch.setattr(grid.slurm, "submit", away)
+    monkeypatch.setattr(grid.slurm, "submit", unavailable)
     grid.steps(300)
     assert grid.state(number) is JobState.SCHEDULED
     monkeypatch.setattr(grid.slurm, "submit", submit)

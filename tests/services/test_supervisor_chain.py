@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor on a chain that is reorganised, begins anew, or answers with several voices."""
+"""The supervisor on a chain that is reorganised or replaced, or whose servers disagree."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def grid():
     return SupervisorSetup()
 
 
-def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_theirs(grid):
+def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_their_job(grid):
     number = grid.request()
     grid.steps(2)
     grid.ledger.reorg(5)
@@ -32,8 +32,8 @@ def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_what_is_
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_settlement_that_a_deep_reorg_took_back_is_made_again_and_paid_once(grid, restarted):
-    """All of it was final and forgotten."""
+def test_a_settlement_that_a_deep_reorg_reverts_is_sent_again_and_paid_once(grid, restarted):
+    """The job was final and forgotten before the reorg."""
     number, slurm_job_id = grid.running()
     grid.clock.advance(30)
     grid.slurm.end(slurm_job_id)
@@ -54,7 +54,7 @@ def test_a_settlement_that_a_deep_reorg_took_back_is_made_again_and_paid_once(gr
     assert grid.journal.open_entries() == ()
 
 
-def test_a_fresh_chain_adopts_nothing_of_the_old_accounting(grid):
+def test_no_attempt_of_an_old_chain_is_adopted_on_a_new_chain(grid):
     number, slurm_job_id = grid.running()
     grid.slurm.end(slurm_job_id)
     grid.steps(20)
@@ -66,21 +66,21 @@ def test_a_fresh_chain_adopts_nothing_of_the_old_accounting(grid):
     fresh.ledger.add_provider(US)
     fresh.slurm = grid.slurm
     fresh.start()
-    again = fresh.request(script="another-script")
+    new_number = fresh.request(script="another-script")
     fresh.steps(3)
 
-    assert again == number
+    assert new_number == number
     assert len(grid.slurm.submissions) == 2
 
 
 def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid, monkeypatch):
     grid.request()
     grid.step()
-    head, asked = grid.ledger.head, []
+    head, calls = grid.ledger.head, []
 
     def lagging_from_the_second_answer_on():
-        asked.append(None)
-        return head() if len(asked) == 1 else grid.ledger.block(head().number - 3)
+        calls.append(None)
+        return head() if len(calls) == 1 else grid.ledger.block(head().number - 3)
 
     monkeypatch.setattr(grid.ledger, "head", lagging_from_the_second_answer_on)
     grid.supervisor.tick()
@@ -90,21 +90,23 @@ def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid,
     assert len(grid.slurm.submissions) == 1
 
 
-def test_a_claim_is_not_forgotten_when_another_server_stands_on_another_fork(grid, monkeypatch):
+def test_a_claim_is_not_forgotten_when_another_server_is_on_another_fork(grid, monkeypatch):
     grid.request()
     grid.step()
-    ledger, asked = grid.ledger, []
-    head, at = ledger.head, ledger._at
+    ledger, calls = grid.ledger, []
+    head, state_at = ledger.head, ledger._at
 
     def forked_from_the_second_answer_on():
-        asked.append(None)
-        return head() if len(asked) == 1 else replace(head(), hash="of another fork")
+        calls.append(None)
+        return head() if len(calls) == 1 else replace(head(), hash="another fork")
 
-    def of_its_fork(block):
-        return at(ledger.block(block.number - 3) if block.hash == "of another fork" else block)
+    def state_of_its_fork(block):
+        if block.hash == "another fork":
+            block = ledger.block(block.number - 3)
+        return state_at(block)
 
     monkeypatch.setattr(ledger, "head", forked_from_the_second_answer_on)
-    monkeypatch.setattr(ledger, "_at", of_its_fork)
+    monkeypatch.setattr(ledger, "_at", state_of_its_fork)
     grid.supervisor.tick()
     monkeypatch.undo()
     grid.steps(2)
@@ -112,21 +114,20 @@ def test_a_claim_is_not_forgotten_when_another_server_stands_on_another_fork(gri
     assert len(grid.slurm.submissions) == 1
 
 
-def test_a_node_that_reads_its_way_up_to_a_claim_undoes_none(grid, monkeypatch):
+def test_an_attempt_is_not_cancelled_while_the_node_syncs_up_to_the_claim(grid, monkeypatch):
     number, slurm_job_id = grid.running()
     for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
-        assert [a.slurm_job_id for a in grid.slurm.attempts(where=lambda a: a.alive)] == [
-            slurm_job_id
-        ]
+        (attempt,) = grid.slurm.attempts(where=lambda attempt: attempt.alive)
+        assert attempt.slurm_job_id == slurm_job_id
     monkeypatch.undo()
     grid.finish()
 
     assert grid.state(number) is JobState.FINISHED
 
 
-def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid):
+def test_a_job_whose_claim_a_reorg_reverts_for_a_moment_runs_once_and_is_paid(grid):
     number = grid.request()
     grid.steps(2)
     grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
@@ -142,9 +143,7 @@ def test_a_job_whose_claim_a_reorg_undid_for_a_moment_runs_once_and_is_paid(grid
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_run_that_was_ended_for_want_of_a_claim_never_ends_the_job_that_is_claimed_again(
-    grid, restarted
-):
+def test_an_attempt_cancelled_without_a_claim_does_not_end_the_job_claimed_again(grid, restarted):
     number = grid.request()
     grid.steps(2)
     grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)

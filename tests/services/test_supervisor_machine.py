@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random interleavings of what customers, Slurm, the chain and power cuts do; the same promises
-after each.
+"""Random interleavings of customers, Slurm, chain reorgs and power cuts, with invariants.
 
-Some reorgs of the chain go deeper than the confirmations.
+Some reorgs are deeper than the confirmations.
 """
 
 from hypothesis import HealthCheck, settings
@@ -13,7 +12,7 @@ from tests.services.supervisor_setup import CONFIRMATIONS, US, SupervisorSetup
 from gridstead.domain.lifecycle import COLD, JobState
 
 CUSTOMERS = ["0x" + c * 40 for c in "345"]
-BOUNDARIES = [
+FAILPOINTS = [
     "claimed",
     "before_submit",
     "submitted",
@@ -36,9 +35,9 @@ class SupervisorMachine(RuleBasedStateMachine):
     def request(self, customer):
         self.grid.request(customer)
 
-    @rule(boundary=st.sampled_from(BOUNDARIES))
-    def arm_a_power_cut(self, boundary):
-        self.grid.failpoint = boundary
+    @rule(failpoint=st.sampled_from(FAILPOINTS))
+    def arm_a_power_cut(self, failpoint):
+        self.grid.failpoint = failpoint
 
     @rule()
     def tick(self):
@@ -53,8 +52,8 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.grid.start()
 
     @rule(data=st.data())
-    def slurm_moves(self, data):
-        alive = self.grid.slurm.attempts(where=lambda a: a.alive)
+    def slurm_starts_or_ends_a_job(self, data):
+        alive = self.grid.slurm.attempts(where=lambda attempt: attempt.alive)
         if alive:
             attempt = data.draw(st.sampled_from(alive))
             if attempt.state == "PENDING":
@@ -67,16 +66,16 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.grid.slurm.crash()
 
     @rule(down=st.booleans())
-    def slurm_goes(self, down):
+    def slurm_goes_down_or_up(self, down):
         self.grid.slurm.down = down
 
     @rule(delay=st.integers(0, 20))
     def slurmdbd_lags(self, delay):
         self.grid.slurm.dbd_delay_s = delay
 
-    @rule(words=st.sampled_from(("", "not now")), leaves_record=st.booleans())
-    def slurm_refuses(self, words, leaves_record):
-        self.grid.slurm.reject, self.grid.slurm.reject_leaves_record = words, leaves_record
+    @rule(error=st.sampled_from(("", "not now")), leaves_record=st.booleans())
+    def slurm_rejects_submissions(self, error, leaves_record):
+        self.grid.slurm.reject, self.grid.slurm.reject_leaves_record = error, leaves_record
 
     @rule()
     def an_answer_is_lost(self):
@@ -103,15 +102,17 @@ class SupervisorMachine(RuleBasedStateMachine):
     def no_job_has_two_attempts_alive_after_a_tick_with_slurm(self):
         if self.grid.slurm.down:
             return
-        alive = [a.job_key for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
+        alive = [a.job_key for a in self.grid.slurm.attempts(where=lambda attempt: attempt.alive)]
         doubled = {job_key for job_key in alive if alive.count(job_key) > 1}
         if doubled:
             self.grid.tick()
-            alive = [a.job_key for a in self.grid.slurm.attempts(where=lambda a: a.alive)]
+            alive = [
+                a.job_key for a in self.grid.slurm.attempts(where=lambda attempt: attempt.alive)
+            ]
         assert len(alive) == len(set(alive))
 
     @invariant()
-    def nobody_pays_more_than_the_lock_or_for_the_providers_fault(self):
+    def nobody_pays_more_than_the_escrow_or_for_a_panicked_job(self):
         for job in self.jobs().values():
             assert job.final_cost <= job.escrow
             if job.state is JobState.PANICKED:
@@ -131,7 +132,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         assert [
             job for job in jobs if job.state not in COLD and job.state is not JobState.PENDING
         ] == []
-        assert self.grid.slurm.attempts(where=lambda a: a.alive) == ()
+        assert self.grid.slurm.attempts(where=lambda attempt: attempt.alive) == ()
         assert self.grid.journal.open_entries() == ()
 
 

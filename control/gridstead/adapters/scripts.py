@@ -139,9 +139,9 @@ class Scripts:
             row = connection.execute(query).one()
         return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
 
-    def alone(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Let nobody else in who asks for the same."""
-        return self._database.alone()
+        return self._database.lock()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
         """Return whether a nonce is taken for the first time."""

@@ -25,7 +25,7 @@ from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # Ansible is only on machines that run it
     from gridstead.ports.playbooks import DriftMetrics
-    from gridstead.services.site import SiteService, Watch
+    from gridstead.services.site import SiteService, RunObserver
 
 app = typer.Typer()
 
@@ -246,14 +246,14 @@ def _metrics(path: Path | None) -> DriftMetrics | None:
 
 
 @contextmanager
-def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, Watch]]:
+def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, RunObserver]]:
     site = _site(checkout)
     from gridstead.ports.playbooks import Stop  # noqa: PLC0415 - with the rest
-    from gridstead.services.site import Watch  # noqa: PLC0415
+    from gridstead.services.site import RunObserver  # noqa: PLC0415
 
     stop = Stop()
     with SiteProgress(command) as progress, interruptible(stop):
-        yield site, Watch(tell=progress.tell, stop=stop)
+        yield site, RunObserver(notify=progress.tell, stop=stop)
 
 
 def _end(record: RunRecord) -> None:

@@ -31,13 +31,13 @@ class Playbooks(Protocol):
     """The playbooks of a checkout."""
 
     def run(
-        self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop
+        self, order: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
     ) -> PlaybookRun:
         """Run a playbook to its end and return what came of it.
 
         Args:
             order: What to run.
-            tell: Called with each event as it comes. What is kept secret is not told; whether it
+            notify: Called with each event as it comes. Secrets are left out; whether a secret task
                 changed anything is known at the end only.
             stop: Looked at several times a second.
 

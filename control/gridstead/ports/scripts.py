@@ -87,7 +87,7 @@ class ScriptStore(Protocol):
         """Return how much is stored."""
         ...
 
-    def alone(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Return what one process at a time can enter, of all that share the store; others wait."""
         ...
 

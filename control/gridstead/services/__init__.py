@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done, in which order. One module per service: gather, ask the domain, act through ports."""
+"""The services, one module each. A service gathers data, asks the domain, acts through ports."""

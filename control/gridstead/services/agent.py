@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster agent: what the supervisor may have done to Slurm, and nothing more.
+"""The cluster agent performs the operations on Slurm that the supervisor may use, and no others.
 
-It stands between a network and SlurmUser's rights, so each request is judged as if its sender were
-hostile.
-Rule 1: jobs are queued for wallets only, as the wallet's own account, with their job key. Rule 2:
-only a job that carries the job key that the caller names is ended or extended. Implements ports
-``Scheduler`` and ``Reports``.
+The agent has SlurmUser's rights and serves a network, so it checks each request as if its sender
+were hostile.
+Rule 1: a job is submitted only for a wallet user, under the wallet's own account, with its job key.
+Rule 2: a job is cancelled or extended only if it carries the job key in the request. The agent
+implements the ports ``Scheduler`` and ``Reports``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ log = structlog.get_logger()
 
 
 class Agent:
-    """Judges requests and carries them out.
+    """Checks requests and carries them out.
 
     Args:
-        slurm: SlurmUser's hands.
-        accounts: Users, directories and associations as this host sees them.
-        reports: What plugins said.
-        wallets: The ids that jobs may run as.
-        clock: Says how long ago slurmctld was last made to read its associations.
+        slurm: Slurm, with SlurmUser's rights.
+        accounts: Users, directories and associations on this host.
+        reports: The plugins' reports.
+        wallets: The uids and the gid that jobs may run with.
+        clock: Limits how often slurmctld must read its associations again.
     """
 
     def __init__(
@@ -63,19 +63,20 @@ class Agent:
         self._lock = threading.Lock()
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt if it is sound and its user is here; port Scheduler.
+        """Submit an attempt and return its Slurm job id; port Scheduler.
 
         Raises:
-            InvalidInput: It is not sound; nothing is queued.
+            InvalidInput: If the submission is invalid; nothing was submitted.
+            SchedulerUnavailable: If the user does not resolve; nothing was submitted.
         """
         self._check(submission)
         user = self._accounts.user(submission.user.address)
         if user is None:
             raise SchedulerUnavailable(
-                f"could not find user {submission.user.address}", detail="nothing was queued"
+                f"could not find user {submission.user.address}", detail="nothing was submitted"
             )
         if user != submission.user:
-            raise InvalidInput(f"user {user.address} is {user.uid}:{user.gid} here")
+            raise InvalidInput(f"user {user.address} has ids {user.uid}:{user.gid} on this host")
         self._accounts.associate(user.address)
         try:
             slurm_job_id = self._slurm.submit(submission)
@@ -88,48 +89,47 @@ class Agent:
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
-        """End an attempt that carries this job key; port Scheduler."""
+        """Cancel an attempt if it carries this job key; port Scheduler."""
         if self._carries(slurm_job_id, job_key):
             self._slurm.cancel(slurm_job_id)
             log.info("job_cancelled", slurm_job_id=slurm_job_id)
 
     def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
-        """Raise the limit of an attempt that carries this job key, never lower it; port Scheduler."""
+        """Raise the time limit of an attempt if it carries this job key; port Scheduler.
+
+        A time limit is never lowered.
+        """
         _check_count("time limit", time_limit_min, 1, TIME_LIMIT_MAX_MIN)
         if self._carries(slurm_job_id, job_key, below_min=time_limit_min):
             self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
             log.info("job_extended", slurm_job_id=slurm_job_id)
 
     def live(self) -> LiveSample:
-        """Return what slurmctld lists; port Scheduler."""
+        """Return the jobs that slurmctld lists; port Scheduler."""
         return self._slurm.live()
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return what slurmdbd has under these names; port Scheduler.
+        """Return slurmdbd's records of jobs with these names; port Scheduler.
 
         Raises:
-            InvalidInput: A name is not one of a job of the grid.
+            InvalidInput: If a name is not the name of a grid job, or there are too many names.
         """
-        wanted = sorted(set(names))
-        if (
-            len(wanted) > NAMES_MAX
-            or any(parse_slurm_name(name) is None for name in wanted)
-            or since < 0
-        ):
-            raise InvalidInput("invalid look-up of job names")
-        return self._slurm.accounting(wanted, since=since)
+        job_names = sorted(set(names))
+        are_valid = all(parse_slurm_name(name) is not None for name in job_names)
+        if len(job_names) > NAMES_MAX or not are_valid or since < 0:
+            raise InvalidInput("invalid query for job names")
+        return self._slurm.accounting(job_names, since=since)
 
     def gate(self, address: str) -> Gate:
-        """Return whether a customer can run here; port Scheduler."""
+        """Return whether a customer can run jobs on this cluster; port Scheduler."""
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")
         user = self._accounts.user(address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
         if not self._wallets.holds(user):
-            return Gate(
-                user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",)
-            )
+            reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
+            return Gate(user=user, missing=(reason,))
         missing = self._accounts.missing_directories(user)
         if not missing:
             self._accounts.associate(address)
@@ -140,12 +140,14 @@ class Agent:
         return self._slurm.hardware()
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return what plugins said since; port Reports."""
+        """Return the plugins' reports after a sequence number; port Reports."""
         return self._reports.after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
 
     def _reassociate(self, address: str) -> None:
-        """Mend a slurmctld that started while slurmdbd was down: it has its users from a file and
-        never asks again.
+        """Make slurmctld read its associations again.
+
+        A slurmctld that started while slurmdbd was down reads its users from a file and never asks
+        slurmdbd for them again.
         """
         with self._lock:
             now = self._clock.now()
@@ -153,17 +155,19 @@ class Agent:
                 return
             self._reassociate_at = now + REASSOCIATE_EVERY_S
         log.warning(
-            "association_unknown", address=address, action="slurmctld reads all associations anew"
+            "association_unknown", address=address, action="slurmctld reads all associations again"
         )
         self._accounts.reassociate(address)
 
     def _carries(self, slurm_job_id: int, job_key: str, *, below_min: int | None = None) -> bool:
         if parse_job_key(job_key) is None:
             raise InvalidInput(f"invalid job key {job_key[:200]!r}")
-        found = self._slurm.find(slurm_job_id)
-        if found is None or not found.alive or str(found.job_key) != job_key:
+        attempt = self._slurm.find(slurm_job_id)
+        if attempt is None or not attempt.alive or str(attempt.job_key) != job_key:
             return False
-        return below_min is None or found.time_limit_min is None or found.time_limit_min < below_min
+        if below_min is None or attempt.time_limit_min is None:
+            return True
+        return attempt.time_limit_min < below_min
 
     def _check(self, submission: Submission) -> None:
         if not self._wallets.holds(submission.user):
@@ -174,12 +178,9 @@ class Agent:
         if parse_job_key(str(submission.job_key)) != submission.job_key:
             raise InvalidInput("invalid job key")
         resources = submission.resources
-        for what, count in (
-            ("tasks", resources.tasks),
-            ("CPUs per task", resources.cpus_per_task),
-            ("memory per CPU", resources.memory_per_cpu_mb),
-        ):
-            _check_count(what, count, 1, _COUNT_MAX)
+        _check_count("tasks", resources.tasks, 1, _COUNT_MAX)
+        _check_count("CPUs per task", resources.cpus_per_task, 1, _COUNT_MAX)
+        _check_count("memory per CPU", resources.memory_per_cpu_mb, 1, _COUNT_MAX)
         _check_count("GPUs", resources.gpus, 0, _COUNT_MAX)
         _check_count("time limit", submission.time_limit_min, 1, TIME_LIMIT_MAX_MIN)
         _check_script(submission.script.text)
@@ -188,27 +189,26 @@ class Agent:
 
 def _check_count(what: str, count: int, lowest: int, highest: int) -> None:
     if not lowest <= count <= highest:
-        raise InvalidInput(f"{what} cannot be {count}", detail=f"from {lowest} to {highest}")
+        raise InvalidInput(
+            f"{what} cannot be {count}", detail=f"must be from {lowest} to {highest}"
+        )
 
 
 def _check_script(text: str) -> None:
     if not text.startswith("#!") or "\0" in text or len(text.encode()) > MAX_SCRIPT_BYTES:
         raise InvalidInput(
-            "invalid script", detail="needs an interpreter line, no zero bytes, at most 1 MiB"
+            "invalid script", detail="must have an interpreter line, no null bytes, at most 1 MiB"
         )
 
 
 def _check_environment(variables: Iterable[tuple[str, str]]) -> None:
     size = 0
     for name, value in variables:
-        if (
-            not _VARIABLE.fullmatch(name)
-            or name.startswith(("SLURM", "SBATCH", "LD_", "SPANK"))
-            or "\0" in value
-        ):
+        is_reserved = name.startswith(("SLURM", "SBATCH", "LD_", "SPANK"))
+        if not _VARIABLE.fullmatch(name) or is_reserved or "\0" in value:
             raise InvalidInput(f"invalid environment variable {name[:80]!r}")
         size += len(name) + len(value.encode()) + 2
     if size > MAX_ENVIRONMENT_BYTES:
         raise InvalidInput(
-            "environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}"
+            "the environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}"
         )

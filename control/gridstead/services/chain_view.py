@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sender sees of the chain in one tick.
+"""Reads the sender's view of the chain, once per tick.
 
-Rule 1: nothing in a view is younger than the newest block or of another history. Rule 2: what
-cannot be taken back is judged by the block below the newest: some nodes answer for their newest
-block while they already write the next one into the same state, so a call may seem done before its
-transaction is in a block. Rule 3: what was read stays true until the chain is reorganised, which
-shows in the hash of the last block seen. Rule 4: several servers may answer, of which some lag or
-stand on another fork. A missing receipt says something only when the nonce was used up long ago,
-and a receipt only as long as its block is the chain's.
+Rule 1: a view holds nothing that is newer than its newest block or belongs to another fork. Rule 2:
+an irreversible decision uses the block below the newest one. Some nodes answer for their newest
+block while they already write the next block to the same state, so a call may seem to be executed
+before its transaction is in a block. Rule 3: a value that was read stays valid until a reorg, which
+shows in the hash of the last block that was read. Rule 4: an endpoint may have several servers, and
+some of them may lag or be on another fork. A missing receipt is evidence only if the nonce was used
+long ago. A receipt is evidence only while its block is part of the chain.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gridstead.ports import Account, Clock, Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a wallet's outbox holds, and what its sender remembers of sending it.
+class OutboxSnapshot:
+    """The content of a wallet's outbox, and what its sender remembers about sending it.
 
     Attributes:
         entries: Open entries, oldest first.
-        transactions: Those of open nonces, by nonce and then age.
+        transactions: Transactions of open nonces, by nonce, then by age.
         waiting: By hash, when a transaction was given to the node.
-        refusals: By entry id, the last refusal of a transaction with it.
+        refusals: By entry id, the last refusal of a transaction with the entry.
     """
 
     entries: tuple[OutboxEntry, ...]
@@ -42,14 +42,14 @@ class Work:
 
 
 class ChainViewReader:
-    """Looks at the chain for one wallet.
+    """Reads the chain for one wallet.
 
     Args:
-        clock: Dates the views.
+        clock: Wall time.
         ledger: The chain.
         account: The wallet.
-        confirmations: A used nonce without a receipt is a stranger's only that many blocks down,
-            and a receipt that deep is looked at once more.
+        confirmations: If a used nonce has no receipt after this many blocks, another program used
+            it. A receipt that has this many blocks on top is checked once more.
     """
 
     def __init__(
@@ -60,144 +60,163 @@ class ChainViewReader:
         self._ledger = ledger
         self._account = account
         self._receipts: dict[str, Receipt] = {}
-        self._seen: tuple[Block, Block] | None = (
-            None  # the newest block and the one below, at the last look
-        )
-        self._is_other = True
+        # The newest block of the last complete read, and the block below it.
+        self._last_read: tuple[Block, Block] | None = None
+        self._is_reorganised = True
 
-    def read(self, work: Work) -> ChainView:
+    def read(self, snapshot: OutboxSnapshot) -> ChainView:
         """Return a view without objections.
 
         Raises:
-            ChainUnavailable: The chain did not answer, or changed meanwhile.
+            ChainUnavailable: If the chain did not answer, or was reorganised during the read.
         """
-        account, seen = self._account, self._seen
+        account, last_read = self._account, self._last_read
         head = self._ledger.head()
         below = self._block(head.number - 1) if head.number else head
-        self._is_other = seen is None or not self._holds(seen[0], head, below)
-        self._seen = None  # until this look is whole
+        self._is_reorganised = last_read is None or not self._is_current(last_read[0], head, below)
+        self._last_read = None  # until this read is complete
         reached = account.nonce(at_block=head)
-        receipts = self._find(work.transactions, head, reached)
-        deep = (
-            below
-            if self._confirmations <= 1
-            else self._block(max(0, head.number - self._confirmations))
-        )
-        nonce = _certain(account.nonce(at_block=deep), work.transactions, receipts)
+        receipts = self._read_receipts(snapshot.transactions, head, reached)
+        deep = below
+        if self._confirmations > 1:
+            deep = self._block(max(0, head.number - self._confirmations))
+        nonce = _certain_nonce(account.nonce(at_block=deep), snapshot.transactions, receipts)
         gas_limit, fees = account.gas_limit(at_block=head), account.fees()
-        if self._block(head.number).hash != head.hash:
-            raise _changed()
-        self._seen, self._receipts = (head, below), receipts
+        self._check_unchanged(head)
+        self._last_read, self._receipts = (head, below), receipts
         return ChainView(
             now=self._clock.now(),
             head=head.number,
             nonce=nonce,
             reached=reached,
-            entries=work.entries,
-            transactions=work.transactions,
+            entries=snapshot.entries,
+            transactions=snapshot.transactions,
             receipts=receipts,
             objections={},
-            waiting=work.waiting,
+            waiting=snapshot.waiting,
             fees=fees,
             gas_limit=gas_limit,
-            gas={entry.id: account.gas_of(entry.call) for entry in work.entries},
-            refusals=work.refusals,
+            gas={entry.id: account.gas_of(entry.call) for entry in snapshot.entries},
+            refusals=snapshot.refusals,
         )
 
-    def check(self, view: ChainView, decided: TransactionPlan) -> ChainView:
-        """Return the view with what speaks against the calls that a plan would give to the node.
+    def check(self, view: ChainView, plan: TransactionPlan) -> ChainView:
+        """Return the view with the objections to the calls that a plan would give to the node.
 
-        After a reorg, and at the start of a process, against all that wait to be mined too.
+        After a reorg, and in the first tick of a process, the calls of all waiting transactions are
+        checked too.
+
+        Raises:
+            ChainUnavailable: If the chain did not answer, or was reorganised during the read.
         """
-        asked = decided.given
-        if self._is_other:
-            waiting = (
-                one
-                for one in view.transactions
-                if one.hash not in view.receipts and one.nonce >= view.first
-            )
-            asked |= {i for one in waiting for i in one.entry_ids}
-        if not asked or self._seen is None:
+        entry_ids = set(plan.given)
+        if self._is_reorganised:
+            for transaction in view.transactions:
+                is_waiting = transaction.hash not in view.receipts
+                if is_waiting and transaction.nonce >= view.first:
+                    entry_ids.update(transaction.entry_ids)
+        if not entry_ids or self._last_read is None:
             return replace(view, cleared=frozenset())
-        head, below = self._seen
-        calls = {entry.id: entry.call for entry in view.entries if entry.id in asked}
+        head, below = self._last_read
+        calls = {entry.id: entry.call for entry in view.entries if entry.id in entry_ids}
         doubts = self._objections(calls, head)
-        certain = self._objections({i: calls[i] for i in doubts}, below)
-        if self._block(head.number).hash != head.hash:
-            raise _changed()
-        return replace(
-            view, objections={i: doubts[i] for i in certain}, cleared=asked - doubts.keys()
-        )
+        confirmed = self._objections({entry_id: calls[entry_id] for entry_id in doubts}, below)
+        self._check_unchanged(head)
+        objections = {entry_id: doubts[entry_id] for entry_id in confirmed}
+        return replace(view, objections=objections, cleared=frozenset(entry_ids - doubts.keys()))
 
-    def _find(
+    def _read_receipts(
         self, transactions: Collection[Transaction], head: Block, reached: int
     ) -> dict[str, Receipt]:
-        """Return the receipts of what is in a block; asked are those that may be new."""
-        known = {} if self._is_other else self._receipts
-        receipts = {one.hash: known[one.hash] for one in transactions if one.hash in known}
-        new = [one.hash for one in transactions if one.nonce < reached and one.hash not in receipts]
-        found = dict(self._account.receipts(new)) if new else {}
-        doubtful = {
-            tx: one
-            for tx, one in receipts.items()
-            if head.number - one.block >= self._confirmations
-        } | found
-        hashes = {
-            number: self._block(number).hash
-            for number in {one.block for one in doubtful.values()}
-            if number <= head.number
-        }
-        wrong = {tx for tx, one in doubtful.items() if hashes.get(one.block) != one.block_hash}
-        return {tx: receipt for tx, receipt in (receipts | found).items() if tx not in wrong}
+        """Return the receipts of mined transactions; only unknown receipts are requested."""
+        known = {} if self._is_reorganised else self._receipts
+        receipts: dict[str, Receipt] = {}
+        doubtful: dict[str, Receipt] = {}
+        unknown: list[str] = []
+        for transaction in transactions:
+            tx = transaction.hash
+            if tx in known:
+                receipts[tx] = known[tx]
+                if head.number - known[tx].block >= self._confirmations:
+                    doubtful[tx] = known[tx]
+            elif transaction.nonce < reached:
+                unknown.append(tx)
+        if unknown:
+            new = dict(self._account.receipts(unknown))
+            receipts |= new
+            doubtful |= new
+        wrong = self._wrong_receipts(doubtful, head)
+        return {tx: receipt for tx, receipt in receipts.items() if tx not in wrong}
+
+    def _wrong_receipts(self, receipts: Mapping[str, Receipt], head: Block) -> set[str]:
+        """Return the hashes of the receipts whose block is not part of the chain."""
+        hashes: dict[int, str] = {}
+        for number in {receipt.block for receipt in receipts.values()}:
+            if number <= head.number:
+                hashes[number] = self._block(number).hash
+        wrong: set[str] = set()
+        for tx, receipt in receipts.items():
+            if hashes.get(receipt.block) != receipt.block_hash:
+                wrong.add(tx)
+        return wrong
 
     def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
-        """Return why calls must not be made, as a block has it."""
-        named = {
-            i: job_key.job_id.number
-            for i, call in calls.items()
-            if (job_key := subject(call)) is not None
-        }
-        if not named:
+        """Return, by entry id, why a call must not be made according to a block."""
+        numbers: dict[int, int] = {}
+        for entry_id, call in calls.items():
+            job_key = subject(call)
+            if job_key is not None:
+                numbers[entry_id] = job_key.job_id.number
+        if not numbers:
             return {}
-        jobs = self._ledger.jobs(sorted(set(named.values())), at_block=at_block)
-        wallet = self._account.address
-        reasons = (
-            (i, objection(calls[i], jobs.get(number), wallet=wallet)) for i, number in named.items()
-        )
-        return {i: reason for i, reason in reasons if reason}
+        jobs = self._ledger.jobs(sorted(set(numbers.values())), at_block=at_block)
+        objections: dict[int, str] = {}
+        for entry_id, number in numbers.items():
+            reason = objection(calls[entry_id], jobs.get(number), wallet=self._account.address)
+            if reason:
+                objections[entry_id] = reason
+        return objections
 
-    def _holds(self, last: Block, head: Block, below: Block) -> bool:
-        """Return whether a block that was the newest is still part of the chain."""
-        if last.number > head.number:
+    def _is_current(self, block: Block, head: Block, below: Block) -> bool:
+        """Return whether a block is still part of the chain."""
+        if block.number > head.number:
             return False
-        known = {head.number: head, below.number: below}
-        return (known.get(last.number) or self._block(last.number)).hash == last.hash
+        for known in (head, below):
+            if known.number == block.number:
+                return known.hash == block.hash
+        return self._block(block.number).hash == block.hash
+
+    def _check_unchanged(self, head: Block) -> None:
+        if self._block(head.number).hash != head.hash:
+            raise _reorganised()
 
     def _block(self, number: int) -> Block:
         block = self._ledger.block(number)
         if block is None:
-            raise _changed()
+            raise _reorganised()
         return block
 
 
-def _certain(
-    deep: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]
+def _certain_nonce(
+    deep_nonce: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]
 ) -> int:
-    """Return the nonce below which nothing changes any more, for all that one can tell.
+    """Return the nonce below which no nonce can change any more.
 
     Args:
-        deep: The nonce as a block has it that is final.
-        transactions: Those of open nonces.
-        receipts: By hash. One speaks for its own nonce only: an earlier one's may be hidden by a
-            server that lags.
+        deep_nonce: The wallet's nonce at a final block.
+        transactions: Transactions of open nonces.
+        receipts: By hash. A receipt is evidence for its own nonce only: a server that lags may hide
+            the receipt of a lower nonce.
     """
-    nonce, mined = deep, {one.nonce for one in transactions if one.hash in receipts}
-    for each in sorted({one.nonce for one in transactions if one.nonce >= deep}):
-        if each not in mined:
+    mined = {transaction.nonce for transaction in transactions if transaction.hash in receipts}
+    sent = {transaction.nonce for transaction in transactions if transaction.nonce >= deep_nonce}
+    certain = deep_nonce
+    for nonce in sorted(sent):
+        if nonce not in mined:
             break
-        nonce = each + 1
-    return nonce
+        certain = nonce + 1
+    return certain
 
 
-def _changed() -> ChainUnavailable:
-    return ChainUnavailable("could not read the chain", detail="it was reorganised meanwhile")
+def _reorganised() -> ChainUnavailable:
+    return ChainUnavailable("could not read the chain", detail="it was reorganised during the read")

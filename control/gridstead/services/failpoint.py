@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named points on the way of a service: it tells of each that it comes to, so a test can end the
-process there.
-"""
+"""Failpoints are named points in a service where a test can end the process."""
 
 from __future__ import annotations
 
 
-def ignore(_: str) -> None:
-    """Go on: what a service that is not under test does at a named point."""
+def ignore(_name: str) -> None:
+    """Do nothing at a failpoint; the default outside of tests."""

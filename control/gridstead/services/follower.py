@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The follower: gives a service every event of the chain at least once, whatever the chain and the
-process do.
+"""The follower delivers every event of the chain to a service at least once.
 
-Rule 1: the cursor moves only after the events that it covers were taken. Rule 2: when the cursor's
-block is no longer part of the chain, the follower goes back to the newest saved block that is, and
-gives the events above it again.
-Rule 3: who takes them forgets what ended and is final; when a reorg may have gone deeper than that,
-all is given again.
+Reorgs and crashes lose no event.
+Rule 1: the cursor moves only after the consumer has taken the events. Rule 2: if the cursor's block
+is no longer part of the chain, the follower goes back to the newest saved block that still is, and
+delivers the events above that block again. Rule 3: a consumer may forget what is final. If a reorg
+may be deeper than that, the follower delivers all events again.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from gridstead.ports import Cursor, Ledger
 log = structlog.get_logger()
 
 BLOCKS_PER_READ = 1000
-# Nodes that prune keep the state of the newest 128 blocks; half of that is deeper than any reorg
-# they live through.
+# Pruning nodes keep the state of the newest 128 blocks. Half of that is deeper than any reorg that
+# they survive.
 STATE_KEPT_BLOCKS = 64
 
 
@@ -33,10 +32,10 @@ class Follower:
 
     Args:
         ledger: The chain.
-        cursor: How far it has come. Lives as long as what the events are stored in.
-        start: First block that is read when the cursor is empty or nothing it knows is left.
-        confirmations: Blocks on top of an end after which whoever takes the events may forget it.
-        blocks_per_read: How many blocks are asked for at once.
+        cursor: The last block that was read. It must live as long as the consumer's store.
+        start: First block to read if the cursor is empty or none of its blocks is on the chain.
+        confirmations: Blocks on top of a job's end after which the consumer may forget the job.
+        blocks_per_read: How many blocks one request covers.
     """
 
     def __init__(
@@ -54,53 +53,56 @@ class Follower:
         self._confirmations = confirmations
         self._blocks_per_read = blocks_per_read
 
-    def tick(self, take: Callable[[tuple[ChainEvent, ...]], None]) -> None:
-        """Give all new events, in chain order, up to the newest block; errors and guarantees as in
-        ``follow``.
+    def tick(self, consume: Callable[[tuple[ChainEvent, ...]], None]) -> None:
+        """Deliver all new events, in chain order, up to the newest block.
+
+        Errors and guarantees are the same as in ``follow``.
         """
-        self.follow(lambda events, _: take(events))
+        self.follow(lambda events, _: consume(events))
 
-    def follow(self, take: Callable[[tuple[ChainEvent, ...], Block], None]) -> None:
-        """Give all new events, in chain order, and the block by which to judge them.
+    def follow(self, consume: Callable[[tuple[ChainEvent, ...], Block], None]) -> None:
+        """Deliver all new events, in chain order, each range with the block at which to read state.
 
-        That is the block up to which they are read, or one so deep that a node still has its state:
-        what newer blocks say, such as the end of a job, a reorg may take back without the events
-        being given again.
+        That block is the last block of the range, or a newer one if a node no longer has the state
+        of the last block. It is never newer than necessary: a reorg may take back a newer state,
+        such as the end of a job, without delivering the events again.
 
         Args:
-            take: Called once per range that has events. When it returns, they are never given
-                again, but after a reorg.
+            consume: Called once for each range that has events. After it returns, only a reorg
+                makes the follower deliver these events again.
 
         Raises:
-            ChainUnavailable: Nothing was lost; the next tick goes on where this one stopped.
+            ChainUnavailable: If the chain did not answer. Nothing is lost; the next tick continues
+                at the same place.
         """
         head = self._ledger.head()
         first = self._common_ancestor(head) + 1
-        final = (
-            head.number - self._confirmations
-        )  # saved too: a short reorg after a long read is then known as such
+        # The final block is saved too, so that a short reorg after a long read is recognised.
+        final = head.number - self._confirmations
         while first <= head.number:
             last = min(first + self._blocks_per_read - 1, final if first <= final else head.number)
             end = head if last == head.number else self._block(last)
             events = self._ledger.events(first=first, end=end)
-            # A reorg may have come between the two answers above; then the events may belong to
-            # neither history.
+            # A reorg between the two requests above may mix the events of two forks.
             if self._block(last).hash != end.hash:
                 raise ChainUnavailable(
-                    "could not read the chain's events", detail="it was reorganised meanwhile"
+                    "could not read the chain's events", detail="it was reorganised during the read"
                 )
             if events:
-                take(events, self._block(max(last, head.number - STATE_KEPT_BLOCKS)))
+                consume(events, self._block(max(last, head.number - STATE_KEPT_BLOCKS)))
             self._cursor.save(end)
             first = last + 1
 
     def _common_ancestor(self, head: Block) -> int:
-        """Return the height up to which everything was taken, still stands, and may be forgotten."""
+        """Return the height of the newest block that was delivered and is still on the chain.
+
+        Return ``start - 1`` if a reorg may be deeper than what the consumer remembers.
+        """
         history = self._cursor.history()
         is_forked = False
         for saved in history:
             if saved.number > head.number:
-                continue  # which a server that lags has not got yet
+                continue  # a server that lags does not have the block yet
             present = head if saved.number == head.number else self._ledger.block(saved.number)
             if present is None or present.hash != saved.hash:
                 is_forked = True
@@ -112,7 +114,7 @@ class Follower:
             )
             if history[0].number - saved.number <= self._confirmations:
                 return saved.number
-            reason = f"what had {self._confirmations} confirmations may be undone"
+            reason = f"the reorg may be deeper than {self._confirmations} blocks"
             log.warning("chain_read_again", block=self._start, reason=reason)
             return self._start - 1
         if history:
@@ -123,6 +125,6 @@ class Follower:
         block = self._ledger.block(number)
         if block is None:
             raise ChainUnavailable(
-                f"could not read block {number}", detail="the chain is shorter now"
+                f"could not read block {number}", detail="the chain has become shorter"
             )
         return block

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the scripts of jobs and hands each only to the provider that the chain has matched to its
-job.
+"""The Job Definition service stores job scripts and hands them out to providers.
 
-Rule 1: a script is rendered and durably stored before its id is given out. Rule 2: an answer needs
-a signature over a challenge of ours that was never used before, and the chain's word at the newest
-block. Rule 3: a script goes to jobs of its owner alone. Rule 4: nothing of a workflow is logged.
+Rule 1: a script is rendered and durably stored before its id is returned. Rule 2: a request needs a
+signature over an unused challenge of this service, and the job's state at the newest block. Rule 3:
+a script is handed out only for a job of its owner, to the provider that the chain has matched to
+the job. Rule 4: the content of a workflow is never logged.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from gridstead.workflow.render import ScriptPaths, render, secrets_of
 from gridstead.workflow.schema import ModuleSource, Workflow
 
 Charge = Callable[[int], None]
-"""Counts so many bytes for a caller, or raises TooMuch."""
+"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
-MODULES_PATIENCE_S = 60  # for all modules of a workflow; clients wait no longer
+MODULES_TIMEOUT_S = 60  # for all modules of a workflow; clients do not wait longer
 SALT_BYTES = 16
-LOOKS, LOOK_S = 10, 0.5  # old supervisors wait for 10 s
-MAX_WAITING = 4  # each keeps a thread from others
-CLOCKS_DIFFER_S = (
-    600  # those of instances; the one that is ahead must not forget what the one behind still takes
-)
+MATCH_READS, MATCH_READ_S = 10, 0.5  # old supervisors wait for 10 s
+MAX_WAITING = 4  # each waiting request occupies a thread
+# Clock difference between instances. The instance whose clock is ahead must remember a nonce as
+# long as the instance whose clock is behind accepts it.
+CLOCK_SKEW_S = 600
 
 log = structlog.get_logger()
 
@@ -72,7 +72,7 @@ class LoggerAccess:
 
     Attributes:
         url: ``host:port``.
-        key: What write tokens are made with; shared with the logger.
+        key: Signs write tokens; shared with the logger.
     """
 
     url: str
@@ -82,8 +82,9 @@ class LoggerAccess:
         check_key(self.key)
 
     def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
-        """Return what a job's environment must hold for its output to be written, from now (Unix
-        seconds) on.
+        """Return the environment variables that let a job write its log.
+
+        ``now`` is in Unix seconds; the write token is valid from then on.
         """
         log_id = LogId(
             owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key)
@@ -104,17 +105,17 @@ class JobDefinitions:
     """The service; safe to call from many threads.
 
     Args:
-        keeper: Has the records and knows whose they are.
-        nonces: Which challenges were answered.
-        challenge_keys: What challenges are made with, the newest first; the same in all instances.
+        keeper: Stores the scripts and knows their owners.
+        nonces: The challenges that were used.
+        challenge_keys: The keys that sign challenges, newest first; the same in all instances.
         ledger: The chain.
         clock: Wall time.
-        recover: Finds who signed.
+        recover: Returns the address that signed a message.
         logger: How jobs reach the logger.
-        modules: Where modules come from.
+        modules: Fetches modules.
         site: Paths on a provider's nodes.
-        random_bytes: Returns so many unpredictable bytes.
-        pause: Returns so many seconds later.
+        random_bytes: Returns the given number of unpredictable bytes.
+        sleep: Waits for the given number of seconds.
     """
 
     def __init__(  # noqa: PLR0913 # one argument per collaborator
@@ -130,7 +131,7 @@ class JobDefinitions:
         modules: Modules,
         site: ScriptPaths | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
-        pause: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._keeper = keeper
         self._nonces = nonces
@@ -142,61 +143,66 @@ class JobDefinitions:
         self._modules = modules
         self._site = site
         self._random_bytes = random_bytes
-        self._pause = pause
+        self._sleep = sleep
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
 
     def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
-        """Store a workflow, given as the wire has it, and return the id for its job.
+        """Store the script of a workflow and return its id.
 
         Args:
-            mapping: The workflow.
-            customer: Address of the wallet whose jobs alone it is for; empty: of the first whose
-                job names it.
-            charge: Told what is stored. A small workflow may become a large script.
+            mapping: The workflow in its GraphQL form.
+            customer: Address of the owner; if it is empty, the owner is the first customer whose
+                job names the script.
+            charge: Called with the size of the stored record; a small workflow may render to a
+                large script.
 
         Raises:
-            InvalidWorkflow: It breaks rules; nothing is stored.
-            InvalidInput: The customer is no address, or the script would be too large.
-            TooMuch: Too many scripts without a hot job are stored, too many modules are being
-                fetched, or the caller has sent too much.
-            ModuleUnavailable: A module that it uses could not be fetched now; nothing is stored.
+            InvalidWorkflow: If the workflow breaks a rule; nothing is stored.
+            InvalidInput: If the customer is not an address, or the script would be too large.
+            TooMuch: If too many scripts without a hot job are stored, too many modules are being
+                fetched, or the caller has exceeded its limit.
+            ModuleUnavailable: If a module could not be fetched; nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
-        workflow = from_graphql(mapping, modules=self._patient())
+        workflow = from_graphql(mapping, modules=self._module_reader())
         record = json.dumps(self._record_of(workflow))
         charge(len(record))
         batch_location_hash = script_id(record)
-        self._keeper.keep(batch_location_hash, record, owner=owner)
+        self._keeper.add(batch_location_hash, record, owner=owner)
         log.info(
             "workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps)
         )
         return batch_location_hash
 
     def _record_of(self, workflow: Workflow) -> dict[str, object]:
-        own = dict(secrets_of(workflow))
+        workflow_secrets = dict(secrets_of(workflow))
         record = {
             "salt": self._random_bytes(SALT_BYTES).hex(),
             "script": render(workflow, site=self._site),
             "logged": workflow.enable_logging,
-            "secrets": own,
+            "secrets": workflow_secrets,
         }
-        if workflow.enable_logging and not own:  # else it is the same script, or none
+        # Without logging, both scripts are the same. With secrets, the second one cannot exist.
+        if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, site=self._site
             )
         return record
 
     def validate(self, mapping: Mapping[str, object]) -> str:
-        """Return ``valid``, or in words which rules a module breaks, given as the wire has it."""
+        """Return ``valid``, or the rules that a module breaks, one a line.
+
+        The module is in its GraphQL form.
+        """
         try:
             check_module(mapping)
         except InvalidWorkflow as err:
             return "\n".join(map(str, err.problems))
         return "valid"
 
-    def _patient(self) -> Callable[[ModuleSource], str]:
-        """Return what fetches modules until the time for a workflow's is over."""
-        end = self._clock.now() + MODULES_PATIENCE_S
+    def _module_reader(self) -> Callable[[ModuleSource], str]:
+        """Return a function that fetches the modules of one workflow, within one timeout."""
+        end = self._clock.now() + MODULES_TIMEOUT_S
 
         def text_of(source: ModuleSource) -> str:
             if self._clock.now() > end:
@@ -208,10 +214,11 @@ class JobDefinitions:
         return text_of
 
     def challenge(self, address: str = "") -> bytes:
-        """Return what a provider has to sign: JSON with ``message`` and a new ``nonce``.
+        """Return a challenge for a provider to sign: JSON with ``message`` and a new ``nonce``.
 
         Args:
-            address: The one wallet whose signature is taken, lower case; empty: any wallet's, once.
+            address: The only wallet that may sign it, lower case; empty for any wallet. Each
+                challenge is accepted once.
         """
         chance = self._random_bytes(CHANCE_BYTES)
         return make_challenge(
@@ -219,14 +226,15 @@ class JobDefinitions:
         )
 
     def get_sbatch(self, request: ScriptRequest) -> ScriptAnswer:
-        """Return the script of a job that is matched to the caller. Asking again, with a new
-        challenge, is safe.
+        """Return the script of a job that is matched to the caller.
+
+        The caller may repeat the request with a new challenge.
 
         Raises:
-            NotAllowed: The signature, the challenge, the provider or the customer is wrong.
-            ScriptUnavailable: There is no such script, or the job is over, or has another one.
-            ChainUnavailable: The chain did not tell of a matched job (yet).
-            JobDefinitionUnavailable: The script does not open, which its operator can mend.
+            NotAllowed: If the signature, the challenge, the provider or the customer is wrong.
+            ScriptUnavailable: If there is no such script, or the job has ended or has another one.
+            ChainUnavailable: If the chain does not show a matched job (yet).
+            JobDefinitionUnavailable: If the script cannot be unsealed. The operator can fix this.
         """
         self._authenticate(request)
         job = self._job(request)
@@ -246,7 +254,7 @@ class JobDefinitions:
                 hint=err.hint,
             )
             raise JobDefinitionUnavailable(
-                "the Job Definition service cannot open the script"
+                "the Job Definition service could not unseal the script"
             ) from err
         log.info(
             "script_given",
@@ -260,9 +268,11 @@ class JobDefinitions:
         name = job.id.slurm_name
         stored = self._keeper.find(request.batch_location_hash) if is_open(job, request) else None
         if stored is None:
-            raise ScriptUnavailable(f"no script for job {name}", detail=f"it is {job.state.name}")
+            raise ScriptUnavailable(
+                f"no script for job {name}", detail=f"the job is {job.state.name}"
+            )
         if not stored.owner:
-            raise ChainUnavailable(f"could not tell whose the script of job {name} is")
+            raise ChainUnavailable(f"could not find the owner of the script of job {name}")
         if stored.owner != job.customer:
             log.warning(
                 "script_refused",
@@ -270,56 +280,63 @@ class JobDefinitions:
                 provider=job.provider,
                 reason="another customer's",
             )
-            raise ScriptUnavailable(f"no script for job {name}", detail="it is another customer's")
+            raise ScriptUnavailable(
+                f"no script for job {name}", detail="the script belongs to another customer"
+            )
         return stored.record
 
     def _authenticate(self, request: ScriptRequest) -> None:
         nonce = nonce_of(request.challenge)
         ends_at = nonce_end(self._challenge_keys, nonce, address=request.provider)
         if ends_at is None or self._clock.now() > ends_at:
-            raise NotAllowed("the challenge is not one of ours for this provider, or is too old")
+            raise NotAllowed("the challenge is unknown, too old, or made for another provider")
         try:
             signer = self._recover(request.challenge, request.signature)
         except InvalidInput as err:
-            raise NotAllowed("cannot tell who signed the challenge", detail=str(err)) from err
+            raise NotAllowed("invalid signature of the challenge", detail=str(err)) from err
         if signer != request.provider:
-            raise NotAllowed("the challenge is not signed by this provider")
-        if not self._nonces.take(nonce, ends_at=ends_at + CLOCKS_DIFFER_S):
-            raise NotAllowed("the challenge is used")
+            raise NotAllowed("the challenge was not signed by this provider")
+        if not self._nonces.take(nonce, ends_at=ends_at + CLOCK_SKEW_S):
+            raise NotAllowed("the challenge was used before")
 
     def _job(self, request: ScriptRequest) -> Job:
-        """Return the job, which is matched.
+        """Return the job of a request; it is matched or further.
 
-        An old supervisor asks as soon as its own node shows the match, and fails the job if ours
-        does not yet: we look again for it, unless others wait already.
+        An old supervisor sends its request as soon as its own node shows the match, and fails the
+        job if this service's node does not show the match yet. For an old supervisor this method
+        therefore waits for the match, unless too many requests are waiting already.
         """
         waits = not request.secrets_beside and self._waiting.acquire(blocking=False)
         try:
-            for _ in range(LOOKS if waits else 1):
+            for _ in range(MATCH_READS if waits else 1):
                 head = self._ledger.head()
                 job = self._ledger.jobs([request.job_number], at_block=head).get(request.job_number)
                 if job is not None and job.state is not JobState.PENDING:
                     return job
                 if waits:
-                    self._pause(LOOK_S)
+                    self._sleep(MATCH_READ_S)
         finally:
             if waits:
                 self._waiting.release()
-        said = "unknown" if job is None else "not matched"
-        raise ChainUnavailable(f"job {request.job_number} is {said} at block {head.number}")
+        state = "unknown" if job is None else "not matched"
+        raise ChainUnavailable(f"job {request.job_number} is {state} at block {head.number}")
 
     def _answer(self, record: Mapping[str, Any], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
         if not secrets_beside:
             if record["secrets"]:
-                reason = "the job has secrets, which this provider cannot take beside its script"
+                reason = "the job has secrets, and this provider cannot receive secrets"
                 raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=reason)
             script = record.get("script_without_secrets", record["script"])
             return ScriptAnswer(script=script, logger_url=self._logger.url)
-        own = {name: text.encode() for name, text in record["secrets"].items()}
-        beside = self._logger.secrets(job, now=self._clock.now())
+        variables: dict[str, bytes] = {}
+        log_variables = self._logger.secrets(job, now=self._clock.now())
+        if record["logged"]:
+            variables |= log_variables
+        for name, text in record["secrets"].items():
+            variables[name] = text.encode()
         return ScriptAnswer(
             script=record["script"],
             logger_url=self._logger.url,
-            secrets=(beside if record["logged"] else {}) | own,
-            log_write_token=beside["GRIDSTEAD_LOG_TOKEN"].decode(),
+            secrets=variables,
+            log_write_token=log_variables["GRIDSTEAD_LOG_TOKEN"].decode(),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LDAP connector: a wallet that asks for a job becomes a user of the directory."""
+"""The LDAP connector creates a directory user for each wallet that requests a job."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ BLOCKS_PER_READ = 1000
 
 
 class LdapConnector:
-    """Makes directory users.
+    """Creates directory users.
 
-    Events say which user is needed next; the first tick compares the whole history with the
-    directory, so neither a lost event nor a lost user outlives a restart.
+    Each new event names a user that is needed. The first tick also compares all past events with
+    the directory, so a restart repairs a lost event or a lost user.
 
     Args:
         ledger: The chain.
-        follower: Its new events.
-        directory: LDAP.
-        start: First block of that history.
+        follower: Reads new events of the chain.
+        directory: The LDAP directory.
+        start: First block of the events to compare.
     """
 
     def __init__(
@@ -41,27 +41,27 @@ class LdapConnector:
         self._reconciled = False
 
     def tick(self) -> None:
-        """Make the users that the chain asks for and the directory lacks."""
+        """Create the users that the chain requires and the directory lacks."""
         if not self._reconciled:
             self._reconcile()
             self._reconciled = True
-        self._follower.tick(self._make)
+        self._follower.tick(self._create_customers)
 
     def _reconcile(self) -> None:
-        wanted: set[str] = set()
+        required: set[str] = set()
         head = self._ledger.head()
         for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
             last = first + BLOCKS_PER_READ - 1
             end = self._ledger.block(last) if last < head.number else head
             if end is None:
                 raise ChainUnavailable(
-                    f"could not read block {last}", detail="the chain is shorter now"
+                    f"could not read block {last}", detail="the chain has become shorter"
                 )
-            wanted |= customers(self._ledger.events(first=first, end=end))
-        self._ensure(missing(wanted, self._directory.users()))
-        log.info("directory_reconciled", block=head.number, users=len(wanted))
+            required |= customers(self._ledger.events(first=first, end=end))
+        self._ensure(missing(required, self._directory.users()))
+        log.info("directory_reconciled", block=head.number, users=len(required))
 
-    def _make(self, events: Iterable[ChainEvent]) -> None:
+    def _create_customers(self, events: Iterable[ChainEvent]) -> None:
         self._ensure(sorted(customers(events)))
 
     def _ensure(self, addresses: Iterable[str]) -> None:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler: matches pending jobs to providers, and ends what providers left lying.
+"""The meta-scheduler matches pending jobs to providers and ends the waits of jobs that time out.
 
-The chain is its only memory. It reads all events from the first block at each start: who asked, who
-refused, who claimed. The rules of what is left lying, and for how long, are those of
-``domain/expiry.py``.
+It stores nothing: at each start it reads all events since the first block, to learn which jobs
+exist and which providers claimed or refused them. ``domain/expiry.py`` defines the timeouts.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -29,15 +28,14 @@ log = structlog.get_logger()
 
 
 class MetaScheduler:
-    """Matches each pending job to the first eligible provider, and takes back what providers let
-    lie.
+    """Matches each pending job to the first eligible provider, and expires overdue jobs.
 
     Args:
         ledger: The chain.
-        follower: Of all its events, from the first block on.
-        outbox: Of the wallet that matches.
-        confirmations: Blocks on top of a job's end before it is forgotten: a reorg may undo the
-            end.
+        follower: Reads all events of the chain from the first block on.
+        outbox: The outbox of the matcher's wallet.
+        confirmations: Blocks on top of a job's end before the job is forgotten, because a reorg may
+            take back the end.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class MetaScheduler:
         self._outbox = outbox
         self._confirmations = confirmations
         self._hot: set[int] = set()
-        # By number and customer: after a reorg the number may be somebody else's job.
+        # By number and customer: after a reorg the number may belong to another customer's job.
         self._returns: dict[tuple[int, str], Returns] = defaultdict(Returns)
         self._last_claims: dict[str, int] = {}
         self._times: dict[int, int] = {}
@@ -59,8 +57,9 @@ class MetaScheduler:
         self._reasons: dict[int, str] = {}
 
     def tick(self) -> None:
-        """End what was left lying and match what can be; the rest stays pending, with a reason in
-        the view.
+        """Expire overdue jobs and match pending jobs.
+
+        A job without an eligible provider stays pending; the view shows the reason.
         """
         self._follower.tick(self._remember)
         if not self._hot:
@@ -72,23 +71,28 @@ class MetaScheduler:
         self._forget(job for job in jobs.values() if job.state in COLD and job.state_block <= final)
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
-        reasons = self._match(
-            [job for job in jobs.values() if job.state is JobState.PENDING], head, timeouts
-        )
-        self._show({n: j.state for n, j in jobs.items() if j.state not in COLD}, reasons)
+        pending = [job for job in jobs.values() if job.state is JobState.PENDING]
+        reasons = self._match(pending, head, timeouts)
+        hot = {number: job.state for number, job in jobs.items() if job.state not in COLD}
+        self._show(hot, reasons)
 
     def matched(self) -> Mapping[str, str]:
-        """Return the matched and running jobs: 0x and 64 hexadecimal digits to the state's name."""
+        """Return the matched and running jobs: job name (0x and 64 hex digits) to state name."""
+        names: dict[str, str] = {}
         with self._view_lock:
-            return {
-                f"0x{n:064x}": s.name for n, s in self._states.items() if s is not JobState.PENDING
-            }
+            for number, state in self._states.items():
+                if state is not JobState.PENDING:
+                    names[_job_name(number)] = state.name
+        return names
 
     def pending(self) -> Mapping[str, str]:
-        """Return the pending jobs: 0x and 64 hexadecimal digits to why nobody has them yet."""
+        """Return the pending jobs: job name (0x and 64 hex digits) to why it is not matched yet."""
+        reasons: dict[str, str] = {}
         with self._view_lock:
-            pending = (n for n, s in self._states.items() if s is JobState.PENDING)
-            return {f"0x{n:064x}": self._reasons.get(n, "being matched") for n in pending}
+            for number, state in self._states.items():
+                if state is JobState.PENDING:
+                    reasons[_job_name(number)] = self._reasons.get(number, "being matched")
+        return reasons
 
     def _remember(self, events: Iterable[ChainEvent]) -> None:
         for event in events:
@@ -98,10 +102,8 @@ class MetaScheduler:
                 self._hot.add(event.job_number)
             if event.kind is ChainEventKind.JOB_CLAIMED:
                 self._last_claims[event.provider] = event.block
-            if (
-                event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
-                and event.job_number is not None
-            ):
+            is_return = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
+            if is_return and event.job_number is not None:
                 self._returns[event.job_number, event.customer].take(event)
 
     def _forget(self, ended: Iterable[Job]) -> None:
@@ -109,44 +111,45 @@ class MetaScheduler:
             self._hot.discard(job.id.number)
             self._returns.pop((job.id.number, job.customer), None)
 
-    def _expire(self, jobs: Iterable[Job], head: Block, timeouts: Timeouts) -> None:
-        """Ask for the end of every wait that is over; asking again while the first call is on its
-        way changes nothing.
+    def _expire(self, jobs: Collection[Job], head: Block, timeouts: Timeouts) -> None:
+        """Request the expiry of every overdue job. A repeated request has no effect.
 
-        A call that cannot be stored keeps no other back: the next tick asks again.
+        If a call cannot be stored, the next tick tries again; other calls are not delayed.
         """
         due: set[tuple[JobKey, int]] = set()
-        waiting: set[int] = set()
         for job in jobs:
-            waiting.add(job.state_block)
-            last_claim = self._last_claims.get(job.provider)
-            claimed_at = self._claimed_at(job, timeouts)
-            if not is_due(
-                job, head=head, timeouts=timeouts, claimed_at=claimed_at, last_claim=last_claim
-            ):
-                continue
-            call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
-            try:
-                self._outbox.put(f"expire:{job.job_key}", call)
-            except GridsteadError as error:
-                log.warning(
-                    "expiry_failed", job_id=job.id.number, state=job.state.name, reason=str(error)
-                )
-                continue
-            due.add((job.job_key, job.state_block))
-            if (job.job_key, job.state_block) not in self._due:
-                log.warning(
-                    "expiry_requested",
-                    job_id=job.id.number,
-                    state=job.state.name,
-                    provider=job.provider,
-                )
+            if self._is_due(job, head, timeouts) and self._request_expiry(job):
+                due.add((job.job_key, job.state_block))
         self._due = due
+        waiting = {job.state_block for job in jobs}
         self._times = {block: time for block, time in self._times.items() if block in waiting}
 
+    def _is_due(self, job: Job, head: Block, timeouts: Timeouts) -> bool:
+        return is_due(
+            job,
+            head=head,
+            timeouts=timeouts,
+            claimed_at=self._claimed_at(job, timeouts),
+            last_claim=self._last_claims.get(job.provider),
+        )
+
+    def _request_expiry(self, job: Job) -> bool:
+        """Store the call and return whether that succeeded; log the first request."""
+        number, state = job.id.number, job.state.name
+        call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
+        try:
+            self._outbox.put(f"expire:{job.job_key}", call)
+        except GridsteadError as error:
+            log.warning("expiry_failed", job_id=number, state=state, reason=str(error))
+            return False
+        if (job.job_key, job.state_block) not in self._due:
+            log.warning("expiry_requested", job_id=number, state=state, provider=job.provider)
+        return True
+
     def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
-        """Return the time of a claim that waits for its start; a reorg may move it, then the
-        contracts say no.
+        """Return the time of a claim, None if the job is not waiting for its start.
+
+        After a reorg the time may be wrong; then the contracts reject the expiry.
         """
         if job.state is not JobState.SCHEDULED or timeouts.start_s is None:
             return None
@@ -158,6 +161,7 @@ class MetaScheduler:
         return self._times[job.state_block]
 
     def _match(self, pending: list[Job], head: Block, timeouts: Timeouts) -> dict[int, str]:
+        """Match the pending jobs and return, by job number, why a job was not matched."""
         reasons: dict[int, str] = {}
         if not pending:
             return reasons
@@ -171,11 +175,12 @@ class MetaScheduler:
             if choice.provider is None:
                 reasons[job.id.number] = choice.reason
                 continue
-            # At no more than the price that the provider was chosen for.
-            price = choice.price_per_min
-            matches.append(
-                Match(job_key=job.job_key, provider=choice.provider, max_price_per_min=price)
+            match = Match(
+                job_key=job.job_key,
+                provider=choice.provider,
+                max_price_per_min=choice.price_per_min,  # the choice depends on this price
             )
+            matches.append(match)
         reasons |= self._put(matches)
         for number, reason in reasons.items():
             if self._reasons.get(number) != reason:
@@ -183,8 +188,9 @@ class MetaScheduler:
         return reasons
 
     def _put(self, matches: Sequence[Match]) -> dict[int, str]:
-        """Store calls in one write, or one by one if that fails; return by number why one cannot be
-        stored.
+        """Store calls in one write, or one by one if that write fails.
+
+        Return, by job number, why a call could not be stored.
         """
         calls = [(f"match:{call.job_key}", call) for call in matches]
         reasons: dict[int, str] = {}
@@ -201,9 +207,9 @@ class MetaScheduler:
     def _choose(
         self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts
     ) -> Choice:
-        """Return who gets the job; without a script's id no provider could ever run it."""
-        if not is_batch_location_hash(job.batch_location_hash):
-            return Choice(provider=None, reason="the id of its script is malformed")
+        """Return the provider for a job, or why there is none."""
+        if not is_batch_location_hash(job.batch_location_hash):  # no provider could ever run it
+            return Choice(provider=None, reason="the script id of the job is malformed")
         returns = self._returns.get((job.id.number, job.customer), Returns())
         resting = returns.resting(head=head, timeouts=timeouts)
         return choose(
@@ -217,3 +223,7 @@ class MetaScheduler:
     def _show(self, states: dict[int, JobState], reasons: dict[int, str]) -> None:
         with self._view_lock:
             self._states, self._reasons = states, reasons
+
+
+def _job_name(number: int) -> str:
+    return f"0x{number:064x}"

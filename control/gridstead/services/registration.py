@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registration: the chain's record of a provider follows its cluster, its prices and its labels."""
+"""Keeps a provider's record on the chain equal to its cluster, its prices and its labels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ log = structlog.get_logger()
 
 
 class Registration:
-    """Registers one provider whenever neither its active nor its waiting record says what it
-    offers.
-    """
+    """Registers one provider when neither its active nor its waiting record matches its offer."""
 
     def __init__(
         self, ledger: Ledger, outbox: Outbox, scheduler: Scheduler, *, provider: str, terms: Terms
@@ -26,11 +24,14 @@ class Registration:
         self._terms = terms
 
     def tick(self) -> None:
-        """Compare and register if needed; an administrator of the grid approves it."""
-        wanted = offer(self._scheduler.hardware(), self._terms)
+        """Compare the records with the offer and request a registration if they differ.
+
+        An administrator of the grid approves the registration.
+        """
+        current_offer = offer(self._scheduler.hardware(), self._terms)
         head = self._ledger.head()
-        current = self._ledger.providers([self._provider], at_block=head).get(self._provider)
+        active = self._ledger.providers([self._provider], at_block=head).get(self._provider)
         waiting = self._ledger.waiting_provider(self._provider, at_block=head)
-        if must_register(wanted, current, waiting):
-            self._outbox.put("register", wanted)
-            log.info("registration_requested", nodes=wanted.hardware.nodes)
+        if must_register(current_offer, active, waiting):
+            self._outbox.put("register", current_offer)
+            log.info("registration_requested", nodes=current_offer.hardware.nodes)

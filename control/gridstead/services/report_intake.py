@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes in what plugins say, for the cluster agent: datagrams of nodes and the job completion
-spool.
+"""Receives the reports of the Slurm plugins for the cluster agent.
 
-Nothing here is ever answered, and nothing that is wrong with a report stops anything but the
-report.
+Reports arrive as datagrams from nodes and in the spool of the job completion plugin. The agent
+never replies. An invalid report is dropped and has no other effect.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from gridstead.domain.hint import Hint, RateLimit, admit, parse_completion, pars
 from gridstead.errors import NotAllowed, SchedulerUnavailable, UnexpectedOutput
 from gridstead.ports import Clock, CompletionSpool, ReportSeal, ReportStore
 
-KEEP_S = 86_400
+RETENTION_S = 86_400
 FORGET_EVERY_S = 3_600
-TELL_EVERY_S = 60
-RATE_PER_S = 200.0  # of one node: a job that floods silences its own node at most
+LOG_EVERY_S = 60
+RATE_PER_S = 200.0  # per node: a job that floods the agent can only silence its own node
 BURST = 1_000.0
 
 log = structlog.get_logger()
 
 
 class ReportIntake:
-    """Stores the reports that may pass.
+    """Stores valid reports.
 
     Args:
-        reports: Where they go.
-        seal: Opens datagrams.
-        spool: Where the job completion plugin writes; None when it is not read.
-        sources: Addresses that nodes send from.
+        reports: The store of reports.
+        seal: Decrypts and authenticates datagrams.
+        spool: Where the job completion plugin writes; None if the spool is not read.
+        sources: IP addresses of the nodes.
         clock: Wall time.
     """
 
@@ -53,13 +52,13 @@ class ReportIntake:
         self._forget_at = 0
         self._dropped = 0
         self._drop_reason = ""
-        self._tell_at = 0
+        self._log_at = 0
 
     def receive(self, datagram: bytes, source: str) -> None:
-        """Store the report that a datagram holds if its sender, its seal and the rate allow it."""
+        """Store the report in a datagram if its sender, its seal and its rate are acceptable."""
         rate = self._rates.get(source)
         if rate is None or not rate.allows(self._clock.now()):
-            self._drop(f"{source} may not report, or not so fast")
+            self._drop(f"{source} is not a known node, or exceeds its rate limit")
             return
         try:
             hint = parse_report(admit(self._seal.open(datagram)))
@@ -70,21 +69,22 @@ class ReportIntake:
             self._reports.add([hint])
 
     def tick(self) -> None:
-        """Store what the spool has got since the last tick; now and then forget what is older than
-        a day.
-        """
+        """Store the spool's new records and, once an hour, delete reports older than a day."""
         if self._spool is not None:
             self._read(self._spool)
         now = self._clock.now()
-        if self._dropped and now >= self._tell_at:
+        if self._dropped and now >= self._log_at:
             log.warning("reports_dropped", count=self._dropped, reason=self._drop_reason)
-            self._dropped, self._tell_at = 0, now + TELL_EVERY_S
+            self._dropped, self._log_at = 0, now + LOG_EVERY_S
         if now >= self._forget_at:
-            self._reports.forget(before=now - KEEP_S)
+            self._reports.forget(before=now - RETENTION_S)
             self._forget_at = now + FORGET_EVERY_S
 
     def _drop(self, reason: str) -> None:
-        """Count a report that may not pass; a flood of them must not flood the log."""
+        """Count a dropped report.
+
+        ``tick`` logs the count, so that a flood of reports does not flood the log.
+        """
         self._dropped += 1
         self._drop_reason = reason
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows from the chain whose a script is, keeps it as long as its jobs are hot, and removes it
-afterwards.
+"""Determines from the chain who owns a script, and deletes the script after its jobs have ended.
 
-Ids of scripts are public on the chain, so a job that names one proves nothing: anybody can ask for
-such a job. A script is the customer's who named it first, in the order of the chain, or who was
-named when it was submitted; jobs of others never open it.
+Script ids are public on the chain, so anyone can request a job that names somebody else's script.
+The owner of a script is the customer given at its submission, or else the first customer on the
+chain whose job names it. A job of another customer never receives the script.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ JOBS_PER_READ = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long and how much is kept.
+    """How long scripts are kept, and how much space unused scripts may take.
 
     Attributes:
-        after_end_s: Seconds that a script is kept after the last of its jobs has ended.
-        unused_s: Seconds that one is kept that no job names.
-        unused_bytes: How large all may be together that have no hot job, before it and after its
-            end; beyond it nothing is taken.
+        after_end_s: Seconds that a script is kept after its last job has ended.
+        unused_s: Seconds that a script is kept if no job names it.
+        unused_bytes: Size limit for all scripts without a hot job, before the job and after it.
+            When the limit is reached, no new script is accepted.
     """
 
     after_end_s: int
@@ -43,14 +42,14 @@ class Retention:
 
 
 class ScriptKeeper:
-    """The keeper; safe to call from many threads.
+    """Keeps the scripts; safe to call from many threads.
 
     Args:
-        store: Where scripts lie.
+        store: Where scripts are stored.
         ledger: The chain.
-        follower: Its events, since the store was made.
+        follower: Reads the chain's events since the store was created.
         clock: Wall time.
-        retention: How long and how much is kept.
+        retention: How long scripts are kept.
     """
 
     def __init__(
@@ -71,92 +70,103 @@ class ScriptKeeper:
         self._missing: set[ScriptUse] = set()
         self._unreadable: set[str] = set()
 
-    def keep(self, batch_location_hash: str, record: str, *, owner: str) -> None:
+    def add(self, batch_location_hash: str, record: str, *, owner: str) -> None:
         """Store a script that no job names yet.
 
         Raises:
-            TooMuch: Too many scripts without a hot job are stored, before one or after its end.
+            TooMuch: If the scripts without a hot job have reached the size limit.
         """
-        size = len(record)  # near enough; the next sweep counts again
+        size = len(record)  # an estimate; the next sweep counts exactly
         if self._unused_bytes + size > self._retention.unused_bytes:
-            detail = "too many scripts without a hot job are stored"
-            hint = "Try again later: they are removed some time after their submission, or after their job's end."
-            raise TooMuch("cannot store the workflow now", detail=detail, hint=hint)
+            raise TooMuch(
+                "could not store the workflow",
+                detail="too many scripts without a hot job are stored",
+                hint="Try again later: unused scripts expire.",
+            )
         ends_at = self._clock.now() + self._retention.unused_s
         self._store.put(batch_location_hash, record, owner=owner, ends_at=ends_at)
         self._unused_bytes += size
 
     def find(self, batch_location_hash: str) -> StoredScript | None:
-        """Return a script, None if there is none; without an owner while the chain has no job that
-        names it.
+        """Return a script, None if there is none.
+
+        The script has no owner if it was submitted without one and no job on the chain names it.
 
         Raises:
-            ConfigError: The operator took away the key that it is sealed with.
-            ScriptDamaged: It was altered.
+            ConfigError: If the operator removed the key that the script is sealed with.
+            ScriptDamaged: If the script was altered.
         """
         stored = self._store.get(batch_location_hash)
         if stored is None or stored.owner:
             return stored
-        self.learn()
+        self.read_chain()
         return self._store.get(batch_location_hash)
 
-    def learn(self) -> None:
+    def read_chain(self) -> None:
         """Store which jobs name scripts, up to the newest block."""
-        with self._store.alone():
-            self._follower.follow(self._take)
+        with self._store.lock():
+            self._follower.follow(self._store_uses)
 
     def sweep(self) -> None:
-        """Remove scripts that nobody needs any more, and seal anew what an old key holds."""
-        self.learn()  # a job may have named a script while nobody looked
+        """Delete expired scripts, and seal scripts that have an old key with the newest key."""
+        self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
-        self._release(now)
+        self._release_ended(now)
         removed = self._store.sweep(now)
         if removed:
             log.info("scripts_removed", count=removed)
         self._unused_bytes = self._store.holdings().unused_bytes
         self._reseal()
 
-    def _release(self, now: int) -> None:
-        """Let go of scripts whose jobs are over.
+    def _release_ended(self, now: int) -> None:
+        """Release scripts whose jobs have ended.
 
-        A job that the chain does not show is over when two sweeps did not see it: one of several
-        servers behind an endpoint may lag behind the others.
+        A job that the chain does not show counts as ended when two sweeps in a row did not see it:
+        an endpoint may have several servers, and one of them may lag.
         """
         missing: set[ScriptUse] = set()
         uses = self._store.uses()
         head = self._ledger.head()
         for first in range(0, len(uses), JOBS_PER_READ):
-            some = uses[first : first + JOBS_PER_READ]
-            jobs = self._ledger.jobs([one.job_number for one in some], at_block=head)
-            unseen = {one for one in some if is_missing(one, jobs.get(one.job_number))}
-            missing |= unseen
-            cold = [one for one in some if one not in unseen and jobs[one.job_number].state in COLD]
-            over = [*cold, *(unseen & self._missing)]
-            if over:
-                self._store.release(over, ends_at=now + self._retention.after_end_s)
+            page = uses[first : first + JOBS_PER_READ]
+            jobs = self._ledger.jobs([use.job_number for use in page], at_block=head)
+            ended: list[ScriptUse] = []
+            for use in page:
+                job = jobs.get(use.job_number)
+                if job is None or is_missing(use, job):
+                    missing.add(use)
+                    if use in self._missing:
+                        ended.append(use)
+                elif job.state in COLD:
+                    ended.append(use)
+            if ended:
+                self._store.release(ended, ends_at=now + self._retention.after_end_s)
         self._missing = missing
 
     def _reseal(self) -> None:
         count = 0
         unreadable: set[str] = set()
-        some = self._store.reseal(after="")
-        while some.last is not None:
-            count += some.count
-            unreadable.update(some.unreadable)
-            some = self._store.reseal(after=some.last)
+        resealed = self._store.reseal(after="")
+        while resealed.last is not None:
+            count += resealed.count
+            unreadable.update(resealed.unreadable)
+            resealed = self._store.reseal(after=resealed.last)
         for batch_location_hash in sorted(unreadable - self._unreadable):
             log.error("script_unreadable", batch_location_hash=batch_location_hash)
         self._unreadable = unreadable
         if count:
             log.info("scripts_resealed", count=count)
 
-    def _take(self, events: tuple[ChainEvent, ...], head: Block) -> None:
-        numbers = {
-            event.job_number
-            for event in events
-            if event.kind is ChainEventKind.JOB_REQUESTED and event.job_number is not None
-        }
-        jobs = self._ledger.jobs(numbers, at_block=head)
-        uses = [use for number in sorted(jobs) if (use := use_of(jobs[number])) is not None]
+    def _store_uses(self, events: tuple[ChainEvent, ...], head: Block) -> None:
+        numbers: set[int] = set()
+        for event in events:
+            is_request = event.kind is ChainEventKind.JOB_REQUESTED
+            if is_request and event.job_number is not None:
+                numbers.add(event.job_number)
+        uses: list[ScriptUse] = []
+        for _, job in sorted(self._ledger.jobs(numbers, at_block=head).items()):
+            use = use_of(job)
+            if use is not None:
+                uses.append(use)
         if uses:
             self._store.use(uses)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider's site, seen from the machine that runs Ansible: apply what the inventory says,
-verify, plan, tell drift.
+"""A provider's site, managed from the machine that runs Ansible.
 
-Every run is recorded, also one that fails or is interrupted.
+The service applies the inventory, verifies the site, previews changes and measures drift. It
+records every run, including runs that fail or are interrupted.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from gridstead.ports.clock import Clock
 from gridstead.ports.playbooks import DriftMetrics, Playbooks, RunRecords, Stop
 
 APPLY, VERIFY, PLAN = "playbooks/site.yml", "playbooks/verify.yml", "playbooks/plan.yml"
-SAID_MAX = 20  # lines of what Ansible said before its first task
+PRINTED_LINES_MAX = 20  # lines that an error quotes of a run that failed before its first task
 JOB_FIELDS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """Who watches a run.
+class RunObserver:
+    """How the caller follows a run and stops it.
 
     Attributes:
-        tell: Called with each event as it comes.
-        stop: A wish to end it.
+        notify: Called with each event as it arrives.
+        stop: The caller's request to stop the run.
     """
 
-    tell: Callable[[PlaybookEvent], None]
+    notify: Callable[[PlaybookEvent], None]
     stop: Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAuthor:
-    """Who runs things, and from what.
+    """Who starts runs, and from which checkout.
 
     Attributes:
         by: As ``user@machine``.
@@ -66,152 +66,153 @@ class RunAuthor:
 
 
 class SiteService:
-    """A site, by its playbooks.
+    """Runs a site's playbooks and records the runs.
 
     Args:
-        playbooks: Runs them.
-        records: Where runs are remembered.
+        playbooks: Runs a playbook.
+        records: Stores the records of runs.
         clock: Wall time.
-        caller: Who calls.
+        author: Who starts the runs.
     """
 
     def __init__(
-        self, playbooks: Playbooks, records: RunRecords, clock: Clock, caller: RunAuthor
+        self, playbooks: Playbooks, records: RunRecords, clock: Clock, author: RunAuthor
     ) -> None:
-        self._playbooks, self._records, self._clock, self._caller = (
-            playbooks,
-            records,
-            clock,
-            caller,
-        )
+        self._playbooks = playbooks
+        self._records = records
+        self._clock = clock
+        self._author = author
 
-    def apply(self, order: PlaybookRequest, watch: Watch) -> RunRecord:
-        """Make the site what the inventory says, and return the record of it.
+    def apply(self, request: PlaybookRequest, observer: RunObserver) -> RunRecord:
+        """Bring the site to the state that the inventory describes, and return the run's record.
 
         Args:
-            order: Inventory, limit and tags; the playbook is ours.
-            watch: Who watches.
+            request: Inventory, limit and tags; the service sets the playbook.
+            observer: Follows the run.
 
         Raises:
-            ConfigError: The run failed; the operator must act.
-            SiteUnreachable: Hosts did not answer, and nothing else is wrong.
+            ConfigError: If the run failed and the operator must act.
+            SiteUnreachable: If hosts did not answer and nothing else failed.
         """
-        run, record = self._run("apply", replace(order, playbook=APPLY), watch)
+        run, record = self._run("apply", replace(request, playbook=APPLY), observer)
         check(run, record)
         return record
 
-    def verify(self, order: PlaybookRequest, watch: Watch) -> tuple[RunRecord, Verification | None]:
-        """Look at everything and change nothing; return what was found, None if the run was
-        interrupted.
+    def verify(
+        self, request: PlaybookRequest, observer: RunObserver
+    ) -> tuple[RunRecord, Verification | None]:
+        """Verify the site and return the run's record and the result.
+
+        The result is None if the run was interrupted. Nothing on the site changes.
 
         Raises:
-            ConfigError: It could not be looked at all.
-            SiteUnreachable: No host answered.
+            ConfigError: If the verification could not run.
+            SiteUnreachable: If no host answered.
         """
-        run, record = self._run("verify", replace(order, playbook=VERIFY), watch)
+        run, record = self._run("verify", replace(request, playbook=VERIFY), observer)
         if run.report is None:
             check(run, record)
             return record, None
         return record, to_verification(run.report)
 
-    def plan_site(self, order: PlaybookRequest, watch: Watch) -> tuple[RunRecord, SitePlan | None]:
-        """Return what ``apply`` would change now, None if the run was interrupted. Changes nothing.
+    def plan_site(
+        self, request: PlaybookRequest, observer: RunObserver
+    ) -> tuple[RunRecord, SitePlan | None]:
+        """Return the run's record and what ``apply`` would change now.
+
+        The plan is None if the run was interrupted. Nothing on the site changes.
 
         Raises:
-            ConfigError: The check run failed; the operator must act.
-            SiteUnreachable: Hosts did not answer, and nothing else is wrong.
+            ConfigError: If the check run failed and the operator must act.
+            SiteUnreachable: If hosts did not answer and nothing else failed.
         """
-        run, record = self._run("plan", replace(order, playbook=APPLY, check=True), watch)
+        run, record = self._run("plan", replace(request, playbook=APPLY, check=True), observer)
         check(run, record)
         if run.outcome is RunOutcome.INTERRUPTED:
             return record, None
         if not effects(run.events):
             return record, plan_site(run.events, ())
-        asked = self._playbooks.run(
-            replace(order, playbook=PLAN, limit=None, tags=None), tell=watch.tell, stop=watch.stop
-        )
-        if asked.outcome is RunOutcome.INTERRUPTED:
-            return replace(record, outcome=asked.outcome), None
-        return record, plan_site(
-            run.events, None if asked.report is None else to_jobs(asked.report)
-        )
+        jobs_request = replace(request, playbook=PLAN, limit=None, tags=None)
+        jobs_run = self._playbooks.run(jobs_request, notify=observer.notify, stop=observer.stop)
+        if jobs_run.outcome is RunOutcome.INTERRUPTED:
+            return replace(record, outcome=jobs_run.outcome), None
+        jobs = None if jobs_run.report is None else to_jobs(jobs_run.report)
+        return record, plan_site(run.events, jobs)
 
     def drift(
-        self, order: PlaybookRequest, watch: Watch, metrics: DriftMetrics | None
+        self, request: PlaybookRequest, observer: RunObserver, metrics: DriftMetrics | None
     ) -> tuple[RunRecord, Mapping[str, int] | None]:
-        """Return how many tasks of ``apply`` would change something on each host, None if the run
-        was interrupted.
+        """Return the run's record and, by host, how many tasks of ``apply`` would change something.
 
-        Changes nothing. A run that could not look is published as well, before it is an error.
+        The counts are None if the run was interrupted. Nothing on the site changes. A failed check
+        run is published too, before it is raised as an error.
 
         Raises:
-            ConfigError: The check run failed; the operator must act.
-            SiteUnreachable: Hosts did not answer, and nothing else is wrong.
+            ConfigError: If the check run failed and the operator must act.
+            SiteUnreachable: If hosts did not answer and nothing else failed.
         """
-        run, record = self._run("drift", replace(order, playbook=APPLY, check=True), watch)
+        run, record = self._run("drift", replace(request, playbook=APPLY, check=True), observer)
         if run.outcome is RunOutcome.INTERRUPTED:
             return record, None
-        found = tally(run.events) if run.outcome is RunOutcome.SUCCEEDED else None
+        changes = tally(run.events) if run.outcome is RunOutcome.SUCCEEDED else None
         if metrics is not None:
-            metrics.publish(found, checked_at=record.circumstances.ended_at)
+            metrics.publish(changes, checked_at=record.circumstances.ended_at)
         check(run, record)
-        return record, found
+        return record, changes
 
     def runs(self) -> tuple[RunRecord, ...]:
-        """Return what was run so far, the newest first."""
+        """Return the records of all runs, newest first."""
         return self._records.all()
 
     def _run(
-        self, command: str, order: PlaybookRequest, watch: Watch
+        self, command: str, request: PlaybookRequest, observer: RunObserver
     ) -> tuple[PlaybookRun, RunRecord]:
         started_at = self._clock.now()
-        run = self._playbooks.run(order, tell=watch.tell, stop=watch.stop)
+        run = self._playbooks.run(request, notify=observer.notify, stop=observer.stop)
         circumstances = Circumstances(
-            by=self._caller.by,
-            commit=self._caller.commit,
+            by=self._author.by,
+            commit=self._author.commit,
             started_at=started_at,
             ended_at=self._clock.now(),
         )
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_at))
-        record = to_record(f"{stamp}-{command}", command, order, run, circumstances)
+        record = to_record(f"{stamp}-{command}", command, request, run, circumstances)
         self._records.add(record)
         return run, record
 
 
 def check(run: PlaybookRun, record: RunRecord) -> None:
-    """Do nothing if a run succeeded or was interrupted.
+    """Return if a run succeeded or was interrupted.
 
     Raises:
-        ConfigError: It failed; the operator must act.
-        SiteUnreachable: Hosts did not answer, and nothing else is wrong.
+        ConfigError: If the run failed and the operator must act.
+        SiteUnreachable: If hosts did not answer and nothing else failed.
     """
     if run.outcome is not RunOutcome.FAILED:
         return
     failed = failures(run.events)
     if not failed:
-        said = [event.text for event in run.events if isinstance(event, PrintedText)]
-        raise ConfigError(
-            "Ansible could not begin",
-            detail="\n".join("\n".join(said).splitlines()[-SAID_MAX:]) or None,
-        )
-    detail = "\n".join(f"{one.host}: {one.task}: {one.message}" for one in failed)
-    if all(one.outcome is TaskOutcome.UNREACHABLE for one in failed):
-        hint = "Are they on, and does `ssh HOST` work from here? Then run it again."
-        raise SiteUnreachable(f"could not reach {_names(failed)}", detail=detail, hint=hint)
-    hint = "Mend it and run it again: what was done stays done."
+        raise ConfigError("Ansible could not start", detail=_last_printed_lines(run))
+    detail = "\n".join(f"{failure.host}: {failure.task}: {failure.message}" for failure in failed)
+    if all(failure.outcome is TaskOutcome.UNREACHABLE for failure in failed):
+        hint = "Check that the hosts are on and that `ssh HOST` works from here, then run it again."
+        raise SiteUnreachable(f"could not reach {_hosts(failed)}", detail=detail, hint=hint)
+    hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
-        waits = "; ".join(f"{host}: {', '.join(names)}" for host, names in record.waiting.items())
-        hint += f" Not restarted yet, although their settings changed: {waits}."
+        waiting = "; ".join(f"{host}: {', '.join(names)}" for host, names in record.waiting.items())
+        hint += f" These handlers did not run, although their settings changed: {waiting}."
     raise ConfigError(
-        f"could not bring {_names(failed)} to what the inventory says", detail=detail, hint=hint
+        f"could not apply the inventory to {_hosts(failed)}", detail=detail, hint=hint
     )
 
 
 def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
-    """Return the jobs that playbooks/plan.yml reports, as squeue printed them: id|user|end|nodes.
+    """Return the running jobs in a report of playbooks/plan.yml.
+
+    A line of the report is a line of squeue: id|user|end|nodes.
 
     Raises:
-        UnexpectedOutput: A line has another form.
+        UnexpectedOutput: If a line has another form.
     """
     jobs = []
     for line in report.get("squeue", ()):
@@ -223,5 +224,11 @@ def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
     return tuple(jobs)
 
 
-def _names(failed: tuple[HostFinished, ...]) -> str:
-    return ", ".join(one.host for one in failed)
+def _last_printed_lines(run: PlaybookRun) -> str | None:
+    texts = [event.text for event in run.events if isinstance(event, PrintedText)]
+    lines = "\n".join(texts).splitlines()
+    return "\n".join(lines[-PRINTED_LINES_MAX:]) or None
+
+
+def _hosts(failed: tuple[HostFinished, ...]) -> str:
+    return ", ".join(failure.host for failure in failed)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor: claims jobs, runs them in Slurm, settles them.
+"""The supervisor claims jobs, runs them in Slurm and settles them.
 
-A tick gathers one snapshot, has ``domain.reconcile.plan`` decide, and acts. The journal is written
-before and after each act that leaves this process, so a crash on any line leaves a plan whose rest
-is done by the next start.
+Each tick gathers one snapshot, calls ``domain.reconcile.plan_jobs`` and performs the actions. The
+journal is written before and after each action with an external effect. After a crash on any line,
+the next start plans and performs the remaining actions.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = structlog.get_logger()
 
 REPORT_MEMORY_S = 24 * 3600
 ACCOUNTING_MARGIN_S = 3600
-ASK_ALL_EVERY_S = 60
+ACCOUNT_ALL_EVERY_S = 60
 
 
 @dataclass(slots=True, kw_only=True)
 class SupervisorPorts:
-    """The ports a supervisor works through."""
+    """The ports that a supervisor uses."""
 
     clock: Clock
     ledger: Ledger
@@ -55,24 +55,23 @@ class SupervisorPorts:
 
 @dataclass(slots=True)
 class _Memory:
-    """What may be lost at any moment: it is all read again."""
+    """State that a restart reads again, so it may be lost at any time."""
 
     records: JournalRecords = field(default_factory=JournalRecords)
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
-    asked_all_at: int = 0
+    all_accounted_at: int = 0
     unclaimed_since: dict[JobKey, int] = field(default_factory=dict)
 
 
 class Supervisor:
-    """Runs the jobs that the chain gives to one provider.
+    """Runs the jobs that the chain assigns to one provider.
 
     Args:
-        ports: The outside world.
-        rules: What the operator decided.
-        submissions_at_once: How many jobs are fetched and submitted side by side.
-        failpoint: Called with the name of each boundary of a job's path, for tests that crash
-            there.
+        ports: The ports to use.
+        rules: The operator's settings.
+        submission_threads: How many jobs are fetched and submitted in parallel.
+        failpoint: Called with the name of each failpoint.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Supervisor:
         ports: SupervisorPorts,
         rules: Rules,
         *,
-        submissions_at_once: int = 1,
+        submission_threads: int = 1,
         failpoint: Callable[[str], None] = ignore,
     ) -> None:
         self._ports = ports
@@ -93,7 +92,7 @@ class Supervisor:
             scripts=ports.scripts,
             note=self._note,
             failpoint=failpoint,
-            at_once=submissions_at_once,
+            threads=submission_threads,
         )
         self._memory = _Memory()
         self._memory.records.extend(
@@ -101,11 +100,12 @@ class Supervisor:
         )
 
     def tick(self) -> None:
-        """Bring the cluster and the chain one step closer to each other.
+        """Gather a snapshot, plan the actions and perform them.
+
+        A failure of a single job is logged.
 
         Raises:
-            GridsteadError: The chain did not answer, so nothing was decided. Failures of single
-                jobs are logged.
+            GridsteadError: If the chain did not answer; nothing was planned.
         """
         self._ports.follower.follow(self._remember_claims)
         snapshot = self._gather()
@@ -114,7 +114,7 @@ class Supervisor:
             if not isinstance(action, Submit | Put):
                 self._try(type(action).__name__, partial(self._act, action))
         self._put([action for action in actions if isinstance(action, Put)])
-        # Last, as they take longest. How many there are at once is a matter of the claim limit.
+        # Submissions come last because they take longest. The claim limit bounds their number.
         self._submitter.submit([action for action in actions if isinstance(action, Submit)])
         if actions:
             log.info(
@@ -125,33 +125,30 @@ class Supervisor:
             )
 
     def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
-        """Open a record for each hot job that the chain gave to us, as it is at the block that the
-        events lead to.
-        """
-        ours = {
-            event.job_number
-            for event in events
-            if event.kind is ChainEventKind.JOB_CLAIMED and event.provider == self._rules.provider
-        }
-        numbers = {number for number in ours if number is not None}
+        """Open a record for each hot job that the provider has claimed at the block ``head``."""
+        numbers: set[int] = set()
+        for event in events:
+            is_ours = event.provider == self._rules.provider
+            is_claim = event.kind is ChainEventKind.JOB_CLAIMED and is_ours
+            if is_claim and event.job_number is not None:
+                numbers.add(event.job_number)
         if not numbers:
             return
-        jobs = self._ports.ledger.jobs(numbers, at_block=head)
-        claimed = [
-            JournalEntry(
-                job_key=job.job_key, kind=EntryKind.CLAIMED, occurred_at=self._claimed_at(job)
-            )
-            for job in jobs.values()
-            if is_claimed(job, job.job_key, self._rules.provider)
-        ]
-        self._note(e for e in claimed if e.job_key not in self._memory.records.by_job_key)
+        entries: list[JournalEntry] = []
+        for job in self._ports.ledger.jobs(numbers, at_block=head).values():
+            if not is_claimed(job, job.job_key, self._rules.provider):
+                continue
+            if job.job_key not in self._memory.records.by_job_key:
+                entries.append(self._claim_entry(job))
+        self._note(entries)
         self._failpoint("claimed")
 
-    def _claimed_at(self, job: Job) -> int:
-        block = (
-            self._ports.ledger.block(job.state_block) if job.state is JobState.SCHEDULED else None
-        )
-        return block.timestamp if block else job.submitted_at
+    def _claim_entry(self, job: Job) -> JournalEntry:
+        block: Block | None = None
+        if job.state is JobState.SCHEDULED:
+            block = self._ports.ledger.block(job.state_block)
+        claimed_at = block.timestamp if block else job.submitted_at
+        return JournalEntry(job_key=job.job_key, kind=EntryKind.CLAIMED, occurred_at=claimed_at)
 
     def _note(self, entries: Iterable[JournalEntry]) -> None:
         new = tuple(entries)
@@ -163,9 +160,9 @@ class Supervisor:
 
     def _gather(self) -> Snapshot:
         ports, records = self._ports, self._memory.records.by_job_key
-        live = self._ask_live()
+        live = self._live()
         head = ports.ledger.head()
-        numbers = {job_key.job_id.number for job_key in records} | _numbers_alive(live, self._rules)
+        numbers = {job_key.job_id.number for job_key in records} | _live_numbers(live, self._rules)
         jobs = dict(ports.ledger.jobs(numbers, at_block=head)) if numbers else {}
         self._pull_reports()
         return Snapshot(
@@ -175,86 +172,96 @@ class Supervisor:
             queues=ports.ledger.queue_sizes(self._rules.provider, at_block=head),
             records=dict(records),
             live=live,
-            accounting=self._ask_accounting(live, jobs, head),
+            accounting=self._accounting(live, jobs, head),
             reports=tuple(self._memory.reports),
-            open_keys=frozenset(
-                e.key for e in ports.outbox.open_entries() if e.state is not SendState.MINED
-            ),
+            open_keys=self._open_keys(),
             unclaimed_since=self._note_unclaimed(jobs, head),
         )
 
+    def _open_keys(self) -> frozenset[str]:
+        """Return the keys of the outbox's calls that are in no block yet."""
+        entries = self._ports.outbox.open_entries()
+        return frozenset(entry.key for entry in entries if entry.state is not SendState.MINED)
+
     def _note_unclaimed(self, jobs: Mapping[int, Job], head: Block) -> dict[JobKey, int]:
-        """Remember since when the chain has not given us an open job; a start of this process
-        begins to count anew.
+        """Return, by job key, the block since which an open job is not claimed by the provider.
+
+        A restart of this process starts the count again.
         """
         before = self._memory.unclaimed_since
-        self._memory.unclaimed_since = {
-            job_key: min(before.get(job_key, head.number), head.number)
-            for job_key, record in self._memory.records.by_job_key.items()
-            if (job := jobs.get(job_key.job_id.number)) is None
-            or not is_claimed(job, job_key, self._rules.provider)
-            if knows_claim(record, head)
-        }
-        return self._memory.unclaimed_since
+        unclaimed: dict[JobKey, int] = {}
+        for job_key, record in self._memory.records.by_job_key.items():
+            job = jobs.get(job_key.job_id.number)
+            is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
+            if knows_claim(record, head) and not is_ours:
+                unclaimed[job_key] = min(before.get(job_key, head.number), head.number)
+        self._memory.unclaimed_since = unclaimed
+        return unclaimed
 
-    def _ask_live(self) -> LiveSample | None:
-        """Return what slurmctld lists, dated by our own clock and by the question: the answer may
-        have been long.
+    def _live(self) -> LiveSample | None:
+        """Return what slurmctld lists, None if slurmctld did not answer.
+
+        The sample is dated by this host's clock before the request, because the answer may take
+        long.
         """
-        asked_at = self._ports.clock.now()
+        requested_at = self._ports.clock.now()
         try:
-            return replace(self._ports.scheduler.live(), taken_at=asked_at)
+            return replace(self._ports.scheduler.live(), taken_at=requested_at)
         except (Transient, UnexpectedOutput) as error:
             log.warning("slurm_unanswered", code=error.code, reason=str(error))
             return None
 
-    def _ask_accounting(
-        self, live: LiveSample | None, jobs: dict[int, Job], head: Block
+    def _accounting(
+        self, live: LiveSample | None, jobs: Mapping[int, Job], head: Block
     ) -> AccountingSample | None:
-        """Ask slurmdbd about the open jobs that slurmctld does not list as alive, and now and then
-        about all.
-
-        A slurmctld that crashed may list what has ended; a node's report of the end has slurmdbd
-        asked at once.
-        """
-        memory, now = self._memory, self._ports.clock.now()
-        ended = {
-            (report.slurm_job_id, report.uid) for report in memory.reports if report.event == "end"
-        }
-        alive = (
-            {a.job_key for a in live.attempts if a.alive and (a.slurm_job_id, a.uid) not in ended}
-            if live
-            else set()
-        )
-        if not 0 <= now - memory.asked_all_at < ASK_ALL_EVERY_S:  # or the clock was set back
-            memory.asked_all_at = now
-            alive = set()
-        open_job_keys = [
-            job_key for job_key in self._memory.records.by_job_key if job_key not in alive
-        ]
-        if not open_job_keys:
+        """Return slurmdbd's records of open jobs, None if slurmdbd did not answer."""
+        job_keys = self._keys_to_account(live)
+        if not job_keys:
             return AccountingSample(taken_at=self._ports.clock.now(), complete=True, attempts=())
-        submitted = [
-            jobs[p.job_id.number].submitted_at for p in open_job_keys if p.job_id.number in jobs
-        ]
-        since = min(submitted, default=head.timestamp) - ACCOUNTING_MARGIN_S
+        since = head.timestamp
+        numbers = {job_key.job_id.number for job_key in job_keys} & jobs.keys()
+        if numbers:
+            since = min(jobs[number].submitted_at for number in numbers)
         try:
             return self._ports.scheduler.accounting(
-                [p.job_id.slurm_name for p in open_job_keys], since=since
+                [job_key.job_id.slurm_name for job_key in job_keys],
+                since=since - ACCOUNTING_MARGIN_S,
             )
         except (Transient, UnexpectedOutput) as error:
             log.warning("accounting_unanswered", code=error.code, reason=str(error))
             return None
 
+    def _keys_to_account(self, live: LiveSample | None) -> list[JobKey]:
+        """Return the open jobs that slurmdbd must be asked about.
+
+        These are the jobs that slurmctld does not list as alive and, once a minute, all open jobs:
+        after a crash slurmctld may list a job that has ended. A node's report of the end also makes
+        the job one of them at once.
+        """
+        memory, now = self._memory, self._ports.clock.now()
+        alive: set[JobKey | None] = set()
+        if live is not None:
+            ended = _ended_attempts(memory.reports)
+            for attempt in live.attempts:
+                if attempt.alive and (attempt.slurm_job_id, attempt.uid) not in ended:
+                    alive.add(attempt.job_key)
+        is_recent = 0 <= now - memory.all_accounted_at < ACCOUNT_ALL_EVERY_S
+        if not is_recent:  # also after the clock was set back
+            memory.all_accounted_at = now
+            alive = set()
+        return [job_key for job_key in memory.records.by_job_key if job_key not in alive]
+
     def _pull_reports(self) -> None:
-        """Fetch all that is new of the plugins' reports; without them bills only lose a second
-        witness.
+        """Fetch all new reports of the plugins.
+
+        Without the reports, the supervisor has one source less for the bills.
         """
         if self._ports.reports is None:
             return
         memory = self._memory
         try:
-            # One answer holds so many; a bill made before the last of them could be too high.
+            # One answer holds a limited number of reports. A bill could be too high before the last
+            # report has arrived.
             while new := self._ports.reports.pull(after=memory.report_sequence, wait_s=0):
                 memory.reports.extend(new)
                 memory.report_sequence = max(report.sequence for report in new)
@@ -264,25 +271,27 @@ class Supervisor:
         memory.reports = [report for report in memory.reports if report.occurred_at > horizon]
 
     def _try(self, name: str, act: Callable[[], None]) -> None:
-        """Act; a failure is logged, and what was to be done is planned again."""
+        """Perform an action. A failure is logged; the next tick plans the action again."""
         try:
             act()
         except GridsteadError as error:
             log.warning("action_failed", action=name, code=error.code, reason=str(error))
 
-    def _put(self, wanted: Sequence[Put]) -> None:
-        """Store calls together: one write, and the sender finds all of them at once. One by one if
-        that fails.
+    def _put(self, actions: Sequence[Put]) -> None:
+        """Store calls in the outbox in one write, or one by one if that write fails.
+
+        One write lets the sender find all calls in the same tick.
         """
-        for one in wanted:
-            self._failpoint(f"before_{name_of(one.call)}")
+        for action in actions:
+            self._failpoint(f"before_{name_of(action.call)}")
         try:
-            self._ports.outbox.put_all([(one.key, one.call) for one in wanted])
+            self._ports.outbox.put_all([(action.key, action.call) for action in actions])
         except GridsteadError:
-            for one in wanted:
-                self._try(Put.__name__, partial(self._ports.outbox.put, one.key, one.call))
-        for one in wanted:
-            log.info("call_queued", key=one.key)
+            for action in actions:
+                put = partial(self._ports.outbox.put, action.key, action.call)
+                self._try(Put.__name__, put)
+        for action in actions:
+            log.info("call_queued", key=action.key)
 
     def _act(self, action: Note | Cancel | Extend) -> None:
         match action:
@@ -311,10 +320,20 @@ class Supervisor:
                 )
 
 
-def _numbers_alive(live: LiveSample | None, rules: Rules) -> set[int]:
-    """Return the job numbers that live attempts claim to be, for our contracts."""
-    job_keys: set[JobKey] = (
-        {a.job_key for a in live.attempts if a.alive and a.job_key} if live else set()
-    )
-    ours = (rules.chain_id, rules.contract)
-    return {p.job_id.number for p in job_keys if (p.job_id.chain_id, p.job_id.contract) == ours}
+def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
+    """Return (Slurm job id, uid) of the attempts whose end a node has reported."""
+    return {(report.slurm_job_id, report.uid) for report in reports if report.event == "end"}
+
+
+def _live_numbers(live: LiveSample | None, rules: Rules) -> set[int]:
+    """Return the job numbers in the job keys of live attempts, for this grid's contracts."""
+    numbers: set[int] = set()
+    if live is None:
+        return numbers
+    for attempt in live.attempts:
+        if not attempt.alive or attempt.job_key is None:
+            continue
+        job_id = attempt.job_key.job_id
+        if (job_id.chain_id, job_id.contract) == (rules.chain_id, rules.contract):
+            numbers.add(job_id.number)
+    return numbers

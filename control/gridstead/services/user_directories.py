@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User directories: each wallet user of the directory gets a home and caches on the shared storage."""
+"""Creates the home and cache directories of wallet users on the shared storage."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ RETRY_S = 10
 
 
 class UserDirectoryMaker:
-    """Makes directories for validated users only: what LDAP says is checked before root acts on it.
+    """Creates the directories of users whose uid and gid are in the wallet range.
 
-    One user's failure keeps no other out: it is logged once and tried again ten seconds later.
+    LDAP's values are checked before root acts on them. A failure for one user does not affect other
+    users. The failure is logged once and retried after ten seconds.
     """
 
     def __init__(
@@ -29,32 +30,32 @@ class UserDirectoryMaker:
         self._wallets = wallets
         self._clock = clock
         self._done: set[GridUser] = set()
-        self._suspicious: set[GridUser] = set()
+        self._rejected: set[GridUser] = set()
         self._failed: dict[GridUser, tuple[int, str]] = {}
 
     def tick(self) -> None:
-        """Make what is missing for users that were not looked after since the start."""
+        """Create missing directories of the users that this process has not handled yet."""
         for user in self._directory.users():
-            if user in self._done or user in self._suspicious:
+            if user in self._done or user in self._rejected:
                 continue
             if not self._wallets.holds(user):
-                self._suspicious.add(user)
+                self._rejected.add(user)
                 log.error(
                     "user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}"
                 )
                 continue
-            self._look_after(user)
+            self._ensure(user)
 
-    def _look_after(self, user: GridUser) -> None:
+    def _ensure(self, user: GridUser) -> None:
         now = self._clock.now()
-        failed_at, told = self._failed.get(user, (0, ""))
+        failed_at, logged_reason = self._failed.get(user, (0, ""))
         if now - failed_at < RETRY_S:
             return
         try:
-            made = self._storage.ensure(user)
+            created = self._storage.ensure(user)
         except GridsteadError as error:
             self._failed[user] = (now, str(error))
-            if told != str(error):
+            if logged_reason != str(error):
                 log.error(
                     "directories_failed",
                     user=user.address,
@@ -63,7 +64,7 @@ class UserDirectoryMaker:
                     hint=error.hint,
                 )
             return
-        if made or told:
+        if created or logged_reason:
             log.info("directories_created", user=user.address)
         self._failed.pop(user, None)
         self._done.add(user)

@@ -61,7 +61,7 @@ def run(settings: SupervisorSettings) -> None:
     supervisor = Supervisor(
         ports,
         _rules(settings, chain, wallet),
-        submissions_at_once=SUBMISSIONS_AT_ONCE,
+        submission_threads=SUBMISSIONS_AT_ONCE,
         failpoint=failpoint,
     )
     registration = Registration(

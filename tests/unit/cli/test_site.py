@@ -66,19 +66,19 @@ class FakeSite:
     def __init__(self, result):
         self.result, self.orders = result, []
 
-    def _answer(self, order, watch):
+    def _answer(self, order, observer):
         self.orders.append(order)
-        watch.tell(PlayStarted(name="Run the controller"))
-        watch.tell(CHANGE)
+        observer.notify(PlayStarted(name="Run the controller"))
+        observer.notify(CHANGE)
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
 
     apply = verify = plan_site = _answer
 
-    def drift(self, order, watch, metrics):
+    def drift(self, order, observer, metrics):
         self.metrics = metrics
-        return self._answer(order, watch)
+        return self._answer(order, observer)
 
     def runs(self):
         return self.result

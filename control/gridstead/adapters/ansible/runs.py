@@ -55,11 +55,11 @@ class AnsiblePlaybooks:
         self._checkout = checkout
 
     def run(
-        self, order: PlaybookRequest, *, tell: Callable[[PlaybookEvent], None], stop: Stop
+        self, order: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
     ) -> PlaybookRun:
         """Run a playbook to its end and return what came of it."""
         with tempfile.TemporaryDirectory(prefix="gridstead-run-") as folder:
-            return _Running(self._checkout, order, Path(folder), tell, stop).run()
+            return _Running(self._checkout, order, Path(folder), notify, stop).run()
 
 
 class _Running:
@@ -70,11 +70,11 @@ class _Running:
         checkout: Path,
         order: PlaybookRequest,
         folder: Path,
-        tell: Callable[[PlaybookEvent], None],
+        notify: Callable[[PlaybookEvent], None],
         stop: Stop,
     ) -> None:
         self._checkout, self._order, self._folder = checkout, order, folder
-        self._tell, self._stop = tell, stop
+        self._notify, self._stop = notify, stop
         self._told: list[tuple[str, PlaybookEvent]] = []
         self._handlers: set[str] = set()
         self._ansible: int | None = None
@@ -150,7 +150,7 @@ class _Running:
         if isinstance(event, HostFinished) and task in self._handlers:
             event = replace(event, task=replace(event.task, is_handler=True))
         self._told.append((task, event))
-        self._tell(event)
+        self._notify(event)
         return False
 
     def _is_over(self) -> bool:
@@ -169,7 +169,7 @@ class _Running:
     def _end_what_is_left(self) -> None:
         """End workers that outlived Ansible: those of Mitogen, and all where it was killed."""
         for pid in end_processes(f"{STOP}={self._mark}", within_s=LEFT_OVER_S):
-            self._tell(PrintedText(text=f"could not end process {pid} of the run"))
+            self._notify(PrintedText(text=f"could not end process {pid} of the run"))
 
     def _outcome(self, code: int) -> RunOutcome:
         if code == 0:

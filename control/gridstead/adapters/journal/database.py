@@ -112,7 +112,7 @@ class Database:
                 yield connection
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Wait until no thread of any process that shares the store is in here.
 
         Raises:
