@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port Account on the grid in memory: transactions wait in the ledger's pool until a block takes
-them.
+"""Port Account on the fake chain.
+
+A transaction waits in the ledger's pool until a block includes it.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from gridstead.errors import TransactionReverted
 
 
 class FakeAccount:
-    """A wallet on a fake chain. What it signed is remembered, so raw bytes can be sent by any later
-    one.
+    """A wallet on a fake chain.
+
+    The class remembers all signed transactions, so a later instance can send their raw bytes.
     """
 
-    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - bytes mean the same to everybody
+    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - raw bytes mean the same everywhere
 
     def __init__(self, ledger: FakeLedger, address: str) -> None:
         self._ledger = ledger
         self.address = address
         self.sent: list[Transaction] = []
-        self.most_calls = 1000  # a transaction with more is refused
-        self.room = 1000  # of the pool; a transaction beyond is put off
-        self.purse = 1000  # transactions that the wallet can pay for at once
+        self.most_calls = 1000  # a transaction with more calls is refused
+        self.room = 1000  # transactions that the pool can hold
+        self.purse = 1000  # waiting transactions that the wallet can pay for
 
     def nonce(self, *, at_block: Block) -> int:
         return self._ledger._at(at_block).nonces.get(self.address, 0)
@@ -39,8 +41,8 @@ class FakeAccount:
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
         self._ledger._answer()
-        found = self._ledger._history[-1][1].receipts
-        return {one: found[one] for one in hashes if one in found}
+        receipts = self._ledger._history[-1][1].receipts
+        return {tx: receipts[tx] for tx in hashes if tx in receipts}
 
     def gas(
         self, batches: Sequence[Sequence[Call]], *, room: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cluster agent stands on, in memory."""
+"""In-memory fakes of the cluster agent's ports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gridstead.errors import AssociationUnknown, NotAllowed
 
 
 class FakeSlurm:
-    """Port Slurm over a FakeScheduler: anything may be done to any job.
+    """Port Slurm on a FakeScheduler, without permission checks.
 
     Attributes:
-        knows_associations: While false, every submission is AssociationUnknown.
+        knows_associations: While it is false, every submission raises AssociationUnknown.
     """
 
     def __init__(self, scheduler: FakeScheduler) -> None:
@@ -58,7 +58,7 @@ class FakeSlurm:
 
 
 class FakeAccounts:
-    """Port Accounts: users and faults that the test sets."""
+    """Port Accounts: the test sets the users and the missing directories."""
 
     def __init__(self, *users: GridUser) -> None:
         self.users = {user.address: user for user in users}
@@ -80,7 +80,7 @@ class FakeAccounts:
 
 
 class FakeReportStore:
-    """Port ReportStore, without waiting."""
+    """Port ReportStore; it never waits."""
 
     def __init__(self) -> None:
         self.hints: list[Hint] = []
@@ -90,24 +90,25 @@ class FakeReportStore:
         self.hints += [hint for hint in hints if hint not in self.hints]
 
     def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        return tuple(
-            NodeReport(
-                sequence=n,
-                event=h.event,
-                slurm_job_id=h.slurm_job_id,
-                uid=h.uid,
-                occurred_at=h.occurred_at,
+        reports: list[NodeReport] = []
+        for number, hint in enumerate(self.hints[sequence:], start=sequence + 1):
+            reports.append(
+                NodeReport(
+                    sequence=number,
+                    event=hint.event,
+                    slurm_job_id=hint.slurm_job_id,
+                    uid=hint.uid,
+                    occurred_at=hint.occurred_at,
+                )
             )
-            for n, h in enumerate(self.hints, start=1)
-            if n > sequence
-        )
+        return tuple(reports)
 
     def forget(self, *, before: int) -> None:
         self.forgotten_before = before
 
 
 class FakeSpool:
-    """Port CompletionSpool: lines that the test writes."""
+    """Port CompletionSpool; the test writes the lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -122,7 +123,7 @@ class FakeSpool:
 
 
 class FakeSeal:
-    """Port Seal: every datagram is ``uid life payload``; one that is not is no credential."""
+    """Port ReportSeal: a valid datagram is ``uid life payload``."""
 
     def open(self, sealed: bytes) -> OpenedSeal:
         uid, _, rest = sealed.partition(b" ")

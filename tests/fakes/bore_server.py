@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real SSH server that speaks as DeepSquare's bore server does."""
+"""A real SSH server with the protocol of DeepSquare's bore server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import paramiko
 TOKEN = "-tok'en$(x)"
 URL = b"URL: https://route.example\r\n"
 PUBLIC_PORT = 4321
-PATIENCE_S = 10
+TIMEOUT_S = 10
 
 
 class BoreServer(paramiko.ServerInterface):
-    """Takes one client after the other, and opens a port for who has the token."""
+    """Serves one client after the other and opens a port for a client with the token."""
 
     def __init__(self, address="127.0.0.1"):
         self.key = paramiko.ECDSAKey.generate()
@@ -37,7 +37,7 @@ class BoreServer(paramiko.ServerInterface):
                 return
             transport = paramiko.Transport(connection)
             transport.add_server_key(self.key)
-            self.transports.append(transport)  # before a request of the client looks for it
+            self.transports.append(transport)  # the handlers of the client's requests read it
             transport.start_server(server=self)
 
     def get_allowed_auths(self, _username):
@@ -47,11 +47,9 @@ class BoreServer(paramiko.ServerInterface):
         return paramiko.AUTH_SUCCESSFUL
 
     def check_channel_request(self, kind, _number):
-        return (
-            paramiko.OPEN_SUCCEEDED
-            if kind == "session"
-            else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
-        )
+        if kind == "session":
+            return paramiko.OPEN_SUCCEEDED
+        return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
     def check_global_request(self, kind, message):
         if kind != "set-id":
@@ -61,19 +59,20 @@ class BoreServer(paramiko.ServerInterface):
 
     def check_port_forward_request(self, address, port):
         self.forwards.append((address, port))
-        threading.Thread(target=self._say).start()
+        threading.Thread(target=self._send_url).start()
         return PUBLIC_PORT
 
-    def _say(self):
-        self.transports[-1].accept(PATIENCE_S).sendall(URL)
+    def _send_url(self):
+        self.transports[-1].accept(TIMEOUT_S).sendall(URL)
         self.ready.set()
 
     def visit(self):
-        """Somebody comes to the open port, again and again until our side has heard that it is
-        open.
+        """Return a connection to the open port.
+
+        Retry until the client has learned that the port is open.
         """
-        assert self.ready.wait(PATIENCE_S)
-        deadline = time.monotonic() + PATIENCE_S
+        assert self.ready.wait(TIMEOUT_S)
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 return self.transports[-1].open_forwarded_tcpip_channel(
@@ -94,7 +93,7 @@ class BoreServer(paramiko.ServerInterface):
 
     def stop(self):
         self.deafen()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
         for transport in self.transports:
             transport.close()
-            transport.join(PATIENCE_S)
+            transport.join(TIMEOUT_S)

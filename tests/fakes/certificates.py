@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate authority for tests, made at run time."""
+"""A certificate authority for tests, created at run time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _name(common_name: str) -> x509.Name:
 
 @dataclass
 class Authority:
-    """Signs certificates and writes them into a folder."""
+    """Issues certificates and writes them to a folder."""
 
     folder: Path
     name: str = "ca"
@@ -40,9 +40,7 @@ class Authority:
         self._write(self.certificate, own)
 
     def issue(self, common_name: str, *hosts: str) -> TlsFiles:
-        """Return the files of a new certificate with that common name, for localhost and other
-        hosts.
-        """
+        """Issue a certificate with this common name for localhost and other hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
         names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))

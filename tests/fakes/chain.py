@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain in memory: blocks, what each of them left behind, and the transactions that wait for one.
+"""A chain in memory: blocks, the state after each block, and a pool of transactions.
 
-Who extends it says in ``apply`` what a call does to the state, and in ``is_mistaken`` which calls
-should not be there. ``reorg(n)`` takes the last n blocks back. Put ``down = True`` to make the
-endpoint go away.
+A subclass implements ``apply``, which changes the state for a call, and ``is_mistaken``, which
+returns whether a call must not be mined. ``reorg(n)`` replaces the last n blocks. ``down = True``
+makes the endpoint unreachable.
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 
 @dataclass
 class State:
-    """What a block leaves behind of the wallets; copied with every block."""
+    """The state of the wallets after a block; copied for every block."""
 
     nonces: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     receipts: dict[str, Receipt] = field(default_factory=dict)
 
 
 class FakeChain:
-    """Blocks that follow each other. ``mistaken`` holds the calls that were mined and should not
-    have been.
-    """
+    """A chain of blocks. ``mistaken`` lists the mined calls that must not have been mined."""
 
     def __init__(self, clock: FakeClock, state: State) -> None:
         self.clock = clock
@@ -54,9 +52,10 @@ class FakeChain:
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         self._at(end)
-        return tuple(
-            event for _, _, events in self._history[first : end.number + 1] for event in events
-        )
+        events: list[ChainEvent] = []
+        for _, _, block_events in self._history[first : end.number + 1]:
+            events += block_events
+        return tuple(events)
 
     def mine(self, count: int = 1) -> Block:
         for _ in range(count):
@@ -72,7 +71,7 @@ class FakeChain:
         return self._history[-1][0]
 
     def reorg(self, depth: int, *, length: int | None = None) -> None:
-        """Take the last blocks back and put empty ones in their place."""
+        """Replace the last blocks with empty ones."""
         assert 0 < depth < len(self._history)
         del self._history[-depth:]
         self._state = copy.deepcopy(self._history[-1][1])
@@ -80,28 +79,36 @@ class FakeChain:
         self.mine(depth if length is None else length)
 
     def _include(self) -> None:
-        """Apply the transactions of the pool whose turn it is."""
+        """Apply the transactions of the pool that have the next nonce of their wallet."""
         for wallet, nonce in sorted(self.pool):
             if nonce != self._state.nonces[wallet]:
                 continue
             transaction, calls = self.pool.pop((wallet, nonce))
             self._state.nonces[wallet] += 1
-            skipped, succeeded = {}, True
-            for call in calls:
-                job_key = getattr(call, "job_key", None)
-                if self.is_mistaken(call):
-                    self.mistaken.append(call)
-                try:
-                    self.apply(wallet, call)
-                except TransactionReverted as error:
-                    succeeded = succeeded and job_key is not None
-                    skipped |= {job_key.job_id.number: str(error.detail)} if job_key else {}
+            succeeded, skipped = self._apply_all(wallet, calls)
             number = len(self._history)
-            block_hash = f"0x{self._forks:032x}{number:032x}"
-            receipt = Receipt(
-                block=number, block_hash=block_hash, succeeded=succeeded, skipped=skipped
+            self._state.receipts[transaction.hash] = Receipt(
+                block=number,
+                block_hash=f"0x{self._forks:032x}{number:032x}",
+                succeeded=succeeded,
+                skipped=skipped,
             )
-            self._state.receipts[transaction.hash] = receipt
+
+    def _apply_all(self, wallet: str, calls: tuple[Call, ...]) -> tuple[bool, dict[int, str]]:
+        """Apply calls; return whether the transaction succeeded, and the skipped jobs."""
+        succeeded, skipped = True, {}
+        for call in calls:
+            job_key = getattr(call, "job_key", None)
+            if self.is_mistaken(call):
+                self.mistaken.append(call)
+            try:
+                self.apply(wallet, call)
+            except TransactionReverted as error:
+                if job_key is None:
+                    succeeded = False
+                else:
+                    skipped[job_key.job_id.number] = str(error.detail)
+        return succeeded, skipped
 
     def _next_time(self) -> int:
         last = self._history[-1][0].timestamp if self._history else 0
@@ -111,7 +118,7 @@ class FakeChain:
         self._answer()
         if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
             raise ChainUnavailable(
-                f"could not read block {block.number}", detail="it is not in the chain any more"
+                f"could not read block {block.number}", detail="it is no longer part of the chain"
             )
         return self._history[block.number][1]
 

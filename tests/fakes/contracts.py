@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the grid's contracts over a state in memory: who may do what, what moves, what is
-told.
+"""The rules of the grid's contracts on a state in memory.
 
-A contract knows the state, the number and the time of the block that it runs in, and nothing else
-of the chain.
+They define who may make a call, which credits move, and which events are emitted. A contract knows
+the state, and the number and time of the block that it runs in.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
 
-_SILENT = {
+_HIDDEN_FIELDS = {
     ChainEventKind.JOB_REQUESTED: {"provider"},
     ChainEventKind.JOB_TRANSITION: {"customer", "provider"},
 }
@@ -44,7 +43,7 @@ _SILENT = {
 
 @dataclass
 class GridState(State):
-    """What a block leaves behind of the contracts, too."""
+    """The state of the contracts and of the wallets after a block."""
 
     jobs: dict[int, Job] = field(default_factory=dict)
     claimed_at: dict[int, int] = field(default_factory=dict)
@@ -58,7 +57,7 @@ class GridState(State):
 
 @dataclass
 class Contracts:
-    """The contracts in the block that is mined next; they change its state and add to its events."""
+    """The contracts in the next block; calls change its state and emit events."""
 
     state: GridState
     events: list[ChainEvent]
@@ -88,7 +87,7 @@ class Contracts:
             case Expire(job_key=job_key):
                 self._expire(job_key.job_id.number)
 
-    # What administrators and customers call.
+    # Calls of administrators and customers.
 
     def approve(self, address: str) -> None:
         self.state.providers[address] = replace(self.state.waiting.pop(address), joined=True)
@@ -109,8 +108,10 @@ class Contracts:
         job = self.state.jobs[number]
         if job.state in COLD:
             raise _revert("cancelJob", "JobHotStatusOnly")
-        asked_at = job.cancel_requested_at or self.now
-        self.state.jobs[number] = replace(job, cancel_requested=True, cancel_requested_at=asked_at)
+        requested_at = job.cancel_requested_at or self.now
+        self.state.jobs[number] = replace(
+            job, cancel_requested=True, cancel_requested_at=requested_at
+        )
         if job.provider and not job.cancel_requested:
             self.state.cancelling[job.provider].append(number)
         if job.state is not JobState.RUNNING:
@@ -122,7 +123,7 @@ class Contracts:
         self.state.jobs[number] = replace(job, escrow=job.escrow + amount)
         self.state.top_up[job.provider].append(number)
 
-    # What the other calls do.
+    # The effects of the other calls.
 
     def _register(self, wallet: str, call: Register) -> None:
         labels = tuple(sorted(call.labels, key=lambda label: label.key))
@@ -140,7 +141,7 @@ class Contracts:
         record = self.state.providers.get(provider)
         if record is None or not record.joined:
             raise _revert("metaSchedule", "ProviderNotJoined")
-        job = self._to(number, JobState.META_SCHEDULED)
+        job = self._transition(number, JobState.META_SCHEDULED)
         price = price_per_minute(job.resources, record.prices)
         if price > limit:
             raise _revert("metaSchedule", "PriceAboveLimit", str(price), str(limit))
@@ -159,22 +160,22 @@ class Contracts:
             job = self.state.jobs[number]
             if job.state is not JobState.META_SCHEDULED or job.provider != wallet:
                 continue
-            self.state.jobs[number] = self._to(number, JobState.SCHEDULED)
+            self.state.jobs[number] = self._transition(number, JobState.SCHEDULED)
             self.state.claimed_at[number] = self.now
             self._emit(ChainEventKind.JOB_CLAIMED, self.state.jobs[number])
             claimed += 1
 
     def _refuse(self, wallet: str, number: int) -> None:
-        job = self._of(wallet, number, "refuseJob")
+        job = self._provider_job(wallet, number, "refuseJob")
         if job.state not in {JobState.META_SCHEDULED, JobState.SCHEDULED}:
             raise _revert("refuseJob", "MetaScheduledScheduledStatusOnly")
-        self._unmatch(job)
+        self._return_to_queue(job)
 
-    def _unmatch(self, job: Job) -> None:
+    def _return_to_queue(self, job: Job) -> None:
         number = job.id.number
         self._emit(ChainEventKind.JOB_REFUSED, job)
         self.state.jobs[number] = replace(
-            self._to(number, JobState.PENDING), provider="", price_per_min=0
+            self._transition(number, JobState.PENDING), provider="", price_per_min=0
         )
 
     def _expire(self, number: int) -> None:
@@ -184,20 +185,20 @@ class Contracts:
         if end is None or (self.block if is_match else self.now) <= end:
             raise _revert("expireJob", "NotExpired", str(int(job.state)), str(end))
         if is_match:
-            self._unmatch(job)
+            self._return_to_queue(job)
             return
         self.state.cancelling[job.provider].append(number)
         self._end(number, JobState.PANICKED, 0, error="expired")
 
     def _run(self, wallet: str, number: int, started_at: int) -> None:
-        self._of(wallet, number, "setJobRunning")
-        job = self._to(number, JobState.RUNNING)
+        self._provider_job(wallet, number, "setJobRunning")
+        job = self._transition(number, JobState.RUNNING)
         start = max(min(started_at, self.now), self.state.claimed_at[number])
         self.state.jobs[number] = replace(job, started_at=start)
 
     def _settle(self, wallet: str, call: Settle) -> None:
         number = call.job_key.job_id.number
-        job = self._of(wallet, number, "settleJob")
+        job = self._provider_job(wallet, number, "settleJob")
         if call.state not in COLD:
             raise _revert("settleJob", "RunningColdStatusOnly")
         billed = job.state is JobState.RUNNING and call.state is not JobState.PANICKED
@@ -207,7 +208,7 @@ class Contracts:
     def _end(
         self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = ""
     ) -> None:
-        job = self._to(number, state)
+        job = self._transition(number, state)
         price = job.price_per_min
         bill = settle(
             escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=FEE_PERCENT
@@ -220,7 +221,7 @@ class Contracts:
             job, ended_at=self.now, final_cost=bill.cost, exit_code=exit_code, last_error=error
         )
 
-    def _to(self, number: int, state: JobState) -> Job:
+    def _transition(self, number: int, state: JobState) -> Job:
         job = self.state.jobs.get(number)
         if job is None:
             raise _revert("job", "InvalidJob")
@@ -230,7 +231,7 @@ class Contracts:
         self._emit(ChainEventKind.JOB_TRANSITION, moved)
         return moved
 
-    def _of(self, wallet: str, number: int, call: str) -> Job:
+    def _provider_job(self, wallet: str, number: int, call: str) -> Job:
         job = self.state.jobs.get(number)
         if job is None:
             raise _revert(call, "InvalidJob")
@@ -244,15 +245,19 @@ class Contracts:
         self.state.balances[payee] += amount
 
     def _emit(self, kind: ChainEventKind, job: Job | None = None, *, provider: str = "") -> None:
-        told = {}
+        fields = {"provider": provider}
         if job is not None:
-            told = {"job_number": job.id.number, "customer": job.customer, "provider": job.provider}
-            told = {
-                name: "" if name in _SILENT.get(kind, ()) else value for name, value in told.items()
-            }
-        fields = {"provider": provider} | told
+            fields = {"customer": job.customer, "provider": job.provider}
+            for name in _HIDDEN_FIELDS.get(kind, ()):
+                fields[name] = ""
         self.events.append(
-            ChainEvent(kind=kind, block=self.block, index=len(self.events), **fields)
+            ChainEvent(
+                kind=kind,
+                block=self.block,
+                index=len(self.events),
+                job_number=job.id.number if job else None,
+                **fields,
+            )
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead job-definitions run` as a process of its own, on the loopback, beside a real chain."""
+"""`gridstead job-definitions run` as a process on the loopback interface, with a real chain."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def free_port() -> int:
 
 
 class DefinitionsProcess:
-    """The service, with its files in a folder that is there.
+    """The service process, with its files in an existing folder.
 
     Args:
-        folder: For certificate, keys, settings, output, and the store if it is a file.
+        folder: Folder of the certificate, keys, settings and output, and of an SQLite store.
         devnet: The chain.
-        state_url: The store; empty: a file in the folder.
-        keys: Lines of the storage key file.
-        tables: More of the settings: tables by name.
+        state_url: URL of the store; empty for an SQLite file in the folder.
+        keys: Content of the storage key file.
+        tables: More tables of the settings, by name.
     """
 
     def __init__(
@@ -54,28 +54,24 @@ class DefinitionsProcess:
         (folder / "token-key").write_bytes(b"k" * 32)
         self.output = folder / "output"
         self._config = folder / "job-definitions.toml"
-        self._config.write_text(
-            _toml(
-                {
-                    "": {
-                        "graphql_listen": f"127.0.0.1:{self.http_port}",
-                        "grpc_listen": f"127.0.0.1:{self.grpc_port}",
-                        "state_url": self.state_url,
-                        "storage_key_file": str(self.key_file),
-                        "log_token_key_file": str(folder / "token-key"),
-                        "logger_endpoint": "localhost:8445",
-                    },
-                    "chain": {
-                        "rpc_url": devnet.anvil.url,
-                        "chain_id": CHAIN_ID,
-                        "contract": devnet.addresses["MetaScheduler"],
-                        "confirmations": 1,
-                    },
-                    "tls": {"certificate_file": str(files.certificate), "key_file": str(files.key)},
-                    **tables,
-                }
-            )
-        )
+        settings = {
+            "": {
+                "graphql_listen": f"127.0.0.1:{self.http_port}",
+                "grpc_listen": f"127.0.0.1:{self.grpc_port}",
+                "state_url": self.state_url,
+                "storage_key_file": str(self.key_file),
+                "log_token_key_file": str(folder / "token-key"),
+                "logger_endpoint": "localhost:8445",
+            },
+            "chain": {
+                "rpc_url": devnet.anvil.url,
+                "chain_id": CHAIN_ID,
+                "contract": devnet.addresses["MetaScheduler"],
+                "confirmations": 1,
+            },
+            "tls": {"certificate_file": str(files.certificate), "key_file": str(files.key)},
+        }
+        self._config.write_text(_toml(settings | tables))
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -87,7 +83,7 @@ class DefinitionsProcess:
         return GrpcPeer(address=f"localhost:{self.grpc_port}", ca=self.authority.certificate)
 
     def start(self) -> None:
-        """Begin, without waiting for it to listen."""
+        """Start the process; do not wait for its ports."""
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _MAIN, "job-definitions", "run", "--config", self._config],
@@ -95,7 +91,7 @@ class DefinitionsProcess:
             )  # fmt: skip
 
     def wait(self) -> None:
-        """Return when it listens for both kinds of callers."""
+        """Wait until the process listens on both ports."""
         deadline = time.monotonic() + START_S
         for port in (self.http_port, self.grpc_port):
             while not _listens(port):
@@ -104,13 +100,13 @@ class DefinitionsProcess:
                 time.sleep(0.02)
 
     def kill(self) -> None:
-        """End it as a power cut would end the process."""
+        """Kill the process with SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     def stop(self) -> int:
-        """End it as systemd does, and return its exit code."""
+        """Stop the process with SIGTERM, as systemd does, and return its exit code."""
         self.process.terminate()
         return self.process.wait(START_S)
 
@@ -126,9 +122,9 @@ def _listens(port: int) -> bool:
 def _toml(tables: dict[str, dict[str, object]]) -> str:
     lines: list[str] = []
     for name, table in tables.items():
-        lines += [f"[{name}]"] if name else []
-        lines += [
-            f"{key} = {value if isinstance(value, int) else repr(value)}"
-            for key, value in table.items()
-        ]
+        if name:
+            lines.append(f"[{name}]")
+        for key, value in table.items():
+            text = str(value) if isinstance(value, int) else repr(value)
+            lines.append(f"{key} = {text}")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees what code does to the machine: files that it writes, processes and connections that it
-starts.
-"""
+"""Records a function's effects on the machine: file writes, new processes and connections."""
 
 from __future__ import annotations
 
@@ -11,18 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EVENTS = (
-    "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile",
-    "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.chown", "os.truncate",
-    "os.kill", "os.putenv", "os.unsetenv", "socket.connect", "socket.bind", "socket.getaddrinfo", "pty.spawn",
-    "ctypes.dlopen", "webbrowser.open",
+    "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn",
+    "os.spawn", "os.startfile", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link",
+    "os.symlink", "os.chmod", "os.chown", "os.truncate", "os.kill", "os.putenv", "os.unsetenv",
+    "socket.connect", "socket.bind", "socket.getaddrinfo", "pty.spawn", "ctypes.dlopen",
+    "webbrowser.open",
 )  # fmt: skip
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_seen: list[list[str]] = []
+_recordings: list[list[str]] = []
 
 
 def _hook(event: str, arguments: tuple[object, ...]) -> None:
-    if _seen and (event in EVENTS or (event == "open" and _writes(arguments))):
-        _seen[-1].append(f"{event} {arguments[0]!r}")
+    is_effect = event in EVENTS or (event == "open" and _writes(arguments))
+    if _recordings and is_effect:
+        _recordings[-1].append(f"{event} {arguments[0]!r}")
 
 
 def _writes(arguments: tuple[object, ...]) -> bool:
@@ -35,9 +35,9 @@ sys.addaudithook(_hook)
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """Give the list to which each effect is added until the end."""
-    _seen.append([])
+    """Yield a list that receives each effect until the context ends."""
+    _recordings.append([])
     try:
-        yield _seen[-1]
+        yield _recordings[-1]
     finally:
-        _seen.pop()
+        _recordings.pop()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's contracts in memory: port Ledger, and what people do with them, without a chain.
+"""The grid's contracts in memory: port Ledger, and the acts of customers and providers.
 
-Each act mines one block of its own while ``automine`` is True. ``deliver(outbox, wallet)`` does for
-a service test what the sender does for real; tests of the sender itself use
-``account.FakeAccount``, whose transactions wait in ``pool``. ``mistaken`` holds the calls that were
-mined for a job that their job key does not mean.
+Each act mines a block of its own while ``automine`` is True. In a service test,
+``deliver(outbox, wallet)`` replaces the sender. The tests of the sender use
+``account.FakeAccount``, whose transactions wait in ``pool``. ``mistaken`` lists the calls that were
+mined for another job than the one of their job key.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FakeLedger(FakeChain):
         self.constants = TIMEOUTS
         self.mine()
 
-    # The port; what every chain can tell of it is FakeChain's.
+    # The port; FakeChain implements the part that needs no contracts.
 
     def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
         jobs = self._at(at_block).jobs
@@ -65,12 +65,12 @@ class FakeLedger(FakeChain):
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
         state = self._at(at_block)
-        found = {}
+        records = {}
         for address in addresses:
             record = state.providers.get(address) or state.waiting.get(address)
             if record is not None:
-                found[address] = replace(record, waiting=address in state.waiting)
-        return found
+                records[address] = replace(record, waiting=address in state.waiting)
+        return records
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         return self._at(at_block).waiting.get(address)
@@ -85,13 +85,13 @@ class FakeLedger(FakeChain):
         """Make a call in a block of its own.
 
         Raises:
-            TransactionReverted: Nothing changed.
+            TransactionReverted: If the contracts revert the call; nothing changed.
         """
         self.apply(wallet, call)
         self._done()
 
     def deliver(self, outbox: MemoryOutbox, wallet: str) -> None:
-        """Make every open call of an outbox, in one block; each is FINAL or REJECTED afterwards."""
+        """Make all open calls of an outbox in one block; each entry is then FINAL or REJECTED."""
         for entry in outbox.open_entries():
             change = EntryChange(entry_id=entry.id, state=SendState.FINAL)
             try:
@@ -102,20 +102,19 @@ class FakeLedger(FakeChain):
         self.mine()
 
     def apply(self, wallet: str, call: Call) -> None:
-        """Make a call in the block that is mined next."""
+        """Make a call in the next block."""
         self._contracts().apply(wallet, call)
 
     def is_mistaken(self, call: Call) -> bool:
-        """Return whether a call was made for a job that its job key does not mean."""
+        """Return whether a call would affect another job than the one of its job key."""
         job_key = getattr(call, "job_key", None)
-        return bool(
-            job_key
-            and job_key.job_id.number in self._state.jobs
-            and self.job(job_key.job_id.number).job_key != job_key
-        )
+        if job_key is None:
+            return False
+        job = self._state.jobs.get(job_key.job_id.number)
+        return job is not None and job.job_key != job_key
 
     def _contracts(self) -> Contracts:
-        """Return the contracts in the block that is mined next."""
+        """Return the contracts in the next block."""
         return Contracts(
             state=self._state,
             events=self._events,
@@ -128,10 +127,10 @@ class FakeLedger(FakeChain):
         if self.automine:
             self.mine()
 
-    # What people do.
+    # Acts of customers, providers and administrators.
 
     def job(self, number: int) -> Job:
-        """Return a job as of now."""
+        """Return a job in its present state."""
         return self._state.jobs[number]
 
     def mint(self, address: str, amount: int) -> None:
@@ -164,7 +163,7 @@ class FakeLedger(FakeChain):
         resources: Resources = SMALL,
         **fields,
     ) -> Job:
-        """Ask for a job; the customer gets the credits for it."""
+        """Request a job; the customer receives the credits for it first."""
         number = len(self._state.jobs) + 1
         self.mint(customer, escrow)
         job = Job(
@@ -192,8 +191,9 @@ class FakeLedger(FakeChain):
 
     def run(self, number: int, started_at: int | None = None) -> Job:
         job = self.job(number)
-        at = self._next_time() if started_at is None else started_at
-        self.act(job.provider, SetRunning(job_key=job.job_key, started_at=at))
+        if started_at is None:
+            started_at = self._next_time()
+        self.act(job.provider, SetRunning(job_key=job.job_key, started_at=started_at))
         return self.job(number)
 
     def settle(

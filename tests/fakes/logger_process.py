@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead logger run` as a process of its own, on the loopback, that can be killed and started
-again.
-"""
+"""`gridstead logger run` as a process on the loopback interface that tests can kill and restart."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ _MAIN = "from gridstead.cli.main import main; main()"
 
 
 def log_of(owner: str, number: int = 7, batch_location_hash: str = "script") -> LogId:
-    """The log of a job."""
+    """Return the log id of a job."""
     job_id = JobId(chain_id=179188, contract="0x" + "5c" * 20, number=number)
     job_key = JobKey(job_id=job_id, batch_location_hash=batch_location_hash)
     return LogId(owner=owner, name=job_id.slurm_name, log_identity=log_identity_of(job_key))
 
 
 class LoggerProcess:
-    """The logger, with its files in a folder."""
+    """The logger process, with its files in a folder."""
 
     def __init__(self, folder: Path, **settings: object) -> None:
         self.authority = Authority(folder)
@@ -64,14 +62,14 @@ class LoggerProcess:
         )
 
     def access_file(self, path: Path, log: LogId) -> Path:
-        """What the writer beside a job is given."""
-        path.write_text(
-            f"localhost:{self.port}\n{self.authority.certificate}\n{log.owner}\n{log.name}\n{self.token(log)}\n"
-        )
+        """Write the access file of a job's log writer and return its path."""
+        address = f"localhost:{self.port}"
+        fields = (address, self.authority.certificate, log.owner, log.name, self.token(log))
+        path.write_text("".join(f"{field}\n" for field in fields))
         return path
 
     def start(self, *runner: str) -> None:
-        """Begin, without waiting for it to listen; by a program that runs others, if there is one."""
+        """Start the process, through the command ``runner`` if given; do not wait for the port."""
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(
                 [*runner, sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
@@ -79,7 +77,7 @@ class LoggerProcess:
             )  # fmt: skip
 
     def wait(self) -> None:
-        """Return when it listens."""
+        """Wait until the process listens."""
         deadline = time.monotonic() + START_S
         while True:
             try:
@@ -92,7 +90,7 @@ class LoggerProcess:
                 return
 
     def kill(self) -> None:
-        """End it as a power cut would end the process."""
+        """Kill the process with SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm in memory, with the faults that a real one cannot be made to show on demand.
+"""Slurm in memory, with faults that a real Slurm cannot produce on demand.
 
-Nothing starts or ends by itself: a test says ``start`` and ``end`` and moves the clock. What it
-copies of Slurm: slurmctld forgets an ended job after MinJobAge; slurmdbd hears of every change
-``dbd_delay_s`` later, and of the AdminComment only with the end; a crash loses what slurmctld did
-in its last seconds, leaves slurmdbd the rows of the lost jobs for ever and gives their ids again.
+Jobs start and end only by the methods ``start`` and ``end``, and the test moves the clock. The fake
+copies these properties of Slurm: slurmctld forgets an ended job after MinJobAge. slurmdbd learns of
+a change ``dbd_delay_s`` later, and of the AdminComment only at the end of the job. A crash loses
+the last seconds of slurmctld's state, leaves the rows of lost jobs in slurmdbd, and lets slurmctld
+assign the ids of lost jobs again.
 """
 
 from __future__ import annotations
@@ -36,20 +37,19 @@ History = list[tuple[int, Attempt]]
 
 
 class FakeScheduler:
-    """A Slurm whose clock and jobs the test moves.
+    """A Slurm whose clock and jobs the test controls.
 
     Attributes:
         submissions: Every submission that was queued, in order.
-        dbd_delay_s: How long a change takes to slurmdbd.
-        down: While true, every call is SchedulerUnavailable and has no effect.
-        reject: While not empty, every submission is refused with this reason.
-        reject_leaves_record: Whether a refusal leaves a FAILED record that never started, as Slurm
-            does when no node can ever hold the job.
-        lose_answers: How many of the next submissions are queued but answered with
-            SchedulerUnavailable.
-        users: The accounts that resolve; ``gate`` makes missing ones unless ``resolve_all`` is
-            false.
-        missing: What the gate lacks, by address.
+        dbd_delay_s: Seconds until slurmdbd learns of a change.
+        down: While it is true, every call raises SchedulerUnavailable and has no effect.
+        reject: While it is not empty, every submission is rejected with this reason.
+        reject_leaves_record: Whether a rejection leaves a FAILED record that never started, as in
+            Slurm when no node can ever run the job.
+        lose_answers: How many of the next submissions are queued but raise SchedulerUnavailable.
+        users: The accounts that resolve; ``gate`` creates missing accounts unless ``resolve_all``
+            is false.
+        missing: By address, what the gate reports as missing.
     """
 
     def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
@@ -104,19 +104,20 @@ class FakeScheduler:
     def live(self) -> LiveSample:
         self._answer()
         now = self._clock.now()
-        current = (history[-1][1] for history in self._history.values())
-        kept = (
-            job for job in current if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S
-        )
-        return LiveSample(taken_at=now, attempts=tuple(kept))
+        listed: list[Attempt] = []
+        for history in self._history.values():
+            job = history[-1][1]
+            if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S:
+                listed.append(job)
+        return LiveSample(taken_at=now, attempts=tuple(listed))
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
         self._answer()
         now = self._clock.now()
-        wanted = set(names)
+        job_names = set(names)
         rows: dict[tuple[int, int], Attempt] = {}
         for visible_at, attempt in self._dbd:
-            if visible_at <= now and attempt.name in wanted and attempt.submitted_at >= since:
+            if visible_at <= now and attempt.name in job_names and attempt.submitted_at >= since:
                 rows[attempt.slurm_job_id, attempt.submitted_at] = _accounted(attempt)
         complete = all(visible_at <= now for visible_at, _ in self._dbd)
         return AccountingSample(taken_at=now, complete=complete, attempts=tuple(rows.values()))
@@ -129,18 +130,18 @@ class FakeScheduler:
             )
         user = self.users.get(address)
         missing = self.missing.get(address, ())
-        return Gate(
-            user=user, missing=missing if user else (f"user {address} does not resolve", *missing)
-        )
+        if user is None:
+            missing = (f"user {address} does not resolve", *missing)
+        return Gate(user=user, missing=missing)
 
     def hardware(self) -> Hardware:
         self._answer()
         return self._hardware
 
-    # What a test makes happen.
+    # Methods that a test calls.
 
     def start(self, slurm_job_id: int) -> None:
-        """Run a queued job from now on."""
+        """Start a queued job now."""
         self._change(
             replace(self.attempt(slurm_job_id), state="RUNNING", started_at=self._clock.now())
         )
@@ -153,18 +154,19 @@ class FakeScheduler:
         exit_code: int = 0,
         suspended_s: int = 0,
     ) -> None:
-        """End a job now, in any end state of Slurm; one that never started gets no start."""
+        """End a job now, in any end state of Slurm; a queued job gets no start time."""
         assert check_state(state, source="test") in END_STATES
         ended = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
         self._change(replace(ended, exit_code=exit_code, suspended_s=suspended_s))
 
     def rename(self, slurm_job_id: int, name: str) -> None:
-        """Let the user change the job's name."""
+        """Change the job's name, as its user may do."""
         self._change(replace(self.attempt(slurm_job_id), name=name))
 
     def crash(self) -> None:
-        """Kill slurmctld and start it again: changes of the last seconds are undone, young jobs
-        forgotten.
+        """Kill slurmctld and start it again.
+
+        The changes of the last seconds are lost. A job that was queued in them is forgotten.
         """
         saved_until = self._clock.now() - SAVE_MAX_WAIT_S
         for slurm_job_id, history in list(self._history.items()):
@@ -176,7 +178,7 @@ class FakeScheduler:
                 self._next_id = min(self._next_id, slurm_job_id)
 
     def impostor(self, *, name: str, job_key: JobKey | None, user: str) -> int:
-        """Queue a job that no submission of ours asked for."""
+        """Queue a job that is not from a submission of the grid."""
         slurm_job_id = self._next_id
         self._next_id += 1
         now = self._clock.now()
@@ -192,15 +194,15 @@ class FakeScheduler:
         return slurm_job_id
 
     def attempt(self, slurm_job_id: int) -> Attempt:
-        """Return a job as slurmctld has it."""
+        """Return a job in slurmctld's present state."""
         return self._history[slurm_job_id][-1][1]
 
     def attempts(self, *, where: Callable[[Attempt], bool] = lambda _: True) -> tuple[Attempt, ...]:
-        """Return all jobs that slurmctld ever had and did not lose in a crash, by Slurm job id."""
+        """Return all jobs that slurmctld did not lose in a crash, by Slurm job id."""
         current = (history[-1][1] for _, history in sorted(self._history.items()))
         return tuple(job for job in current if where(job))
 
-    # Inside.
+    # Helpers.
 
     def _answer(self) -> None:
         if self.down:
@@ -237,7 +239,7 @@ def _accounted(attempt: Attempt) -> Attempt:
 
 
 class FakeReports:
-    """Reports that the test writes."""
+    """Port Reports; the test adds the reports."""
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []
@@ -247,7 +249,7 @@ class FakeReports:
         return tuple(report for report in self._reports if report.sequence > after)[: self.most]
 
     def add(self, event: str, *, slurm_job_id: int, uid: int, occurred_at: int) -> None:
-        """Let a node or slurmctld say something."""
+        """Add a report of a node or of slurmctld."""
         sequence = len(self._reports) + 1
         self._reports.append(
             NodeReport(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal, cursor, outbox and transactions in memory, under the same contract tests as the real
-ones.
+"""Journal, cursor, outbox and transactions in memory.
+
+They pass the same contract tests as the real stores.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from gridstead.domain.calls import Call
+from gridstead.domain.ids import JobKey
 from gridstead.domain.job import Block
 from gridstead.domain.journal import EntryKind, JournalEntry
 from gridstead.domain.sending import EntryChange, OutboxEntry, SendState, Transaction
@@ -18,7 +20,7 @@ OPEN = {SendState.QUEUED, SendState.SENT, SendState.MINED}
 
 @dataclass
 class FakeClock:
-    """A clock that stands still until it is told to move."""
+    """A clock that moves only with ``advance``."""
 
     seconds: int = 1_800_000_000
 
@@ -39,16 +41,15 @@ class MemoryJournal:
         self.stored.extend(entries)
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
-        closed = {
-            entry.job_key: place
-            for place, entry in enumerate(self.stored)
-            if entry.kind is EntryKind.CLOSED
-        }
-        return tuple(
-            entry
-            for place, entry in enumerate(self.stored)
-            if place > closed.get(entry.job_key, -1)
-        )
+        closed_at: dict[JobKey, int] = {}
+        for place, entry in enumerate(self.stored):
+            if entry.kind is EntryKind.CLOSED:
+                closed_at[entry.job_key] = place
+        entries: list[JournalEntry] = []
+        for place, entry in enumerate(self.stored):
+            if place > closed_at.get(entry.job_key, -1):
+                entries.append(entry)
+        return tuple(entries)
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
         return tuple(entry for entry in self.stored if entry.kind is EntryKind.CANCELLED_BY_US)
@@ -64,7 +65,8 @@ class MemoryCursor:
         return self.saved[-1] if self.saved else None
 
     def save(self, block: Block) -> None:
-        self.saved = [*(kept for kept in self.saved if kept.number < block.number), block][-64:]
+        below = [saved for saved in self.saved if saved.number < block.number]
+        self.saved = [*below, block][-64:]
 
     def history(self) -> tuple[Block, ...]:
         return tuple(reversed(self.saved))
@@ -99,26 +101,24 @@ class MemoryOutbox:
         return tuple(entry for entry in self.stored if entry.id > after)
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
-        mine = [signed for owner, signed in self.signed if owner == account]
-        return tuple(
-            sorted(
-                (one for one in mine if (account, one.nonce) not in self.closed),
-                key=lambda one: one.nonce,
-            )
-        )
+        transactions: list[Transaction] = []
+        for owner, transaction in self.signed:
+            if owner == account and (account, transaction.nonce) not in self.closed:
+                transactions.append(transaction)
+        return tuple(sorted(transactions, key=lambda transaction: transaction.nonce))
 
     def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
         queued = [entry.id for entry in self.stored if entry.state is SendState.QUEUED][:most]
-        return tuple(
-            e for e in self.open_entries() if e.state is not SendState.QUEUED or e.id in queued
-        )
+        others = {SendState.SENT, SendState.MINED}
+        entries = self.open_entries()
+        return tuple(entry for entry in entries if entry.state in others or entry.id in queued)
 
     def add(self, account: str, *transactions: Transaction) -> None:
-        again = {(account, one.nonce) for one in transactions} & self.closed
+        reopened = {(account, transaction.nonce) for transaction in transactions} & self.closed
         self.signed = [
-            (owner, one) for owner, one in self.signed if (owner, one.nonce) not in again
+            (owner, old) for owner, old in self.signed if (owner, old.nonce) not in reopened
         ]
-        self.closed -= again
+        self.closed -= reopened
         for transaction in transactions:
             self.signed.append((account, transaction))
             for entry_id in transaction.entry_ids:
@@ -126,11 +126,10 @@ class MemoryOutbox:
                     self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
-        marked = {(account, one) for one in hashes}
-        self.signed = [
-            (owner, replace(one, sent_at=sent_at) if (owner, one.hash) in marked else one)
-            for owner, one in self.signed
-        ]
+        sent = set(hashes)
+        for place, (owner, transaction) in enumerate(self.signed):
+            if owner == account and transaction.hash in sent:
+                self.signed[place] = (owner, replace(transaction, sent_at=sent_at))
 
     def record(
         self,
@@ -142,11 +141,10 @@ class MemoryOutbox:
     ) -> None:
         for change in changes:
             self._change(change)
-        gone = {(account, nonce) for nonce in withdrawn}
-        self.signed = [
-            (owner, replace(one, withdrawn=True) if (owner, one.nonce) in gone else one)
-            for owner, one in self.signed
-        ]
+        nonces = set(withdrawn)
+        for place, (owner, transaction) in enumerate(self.signed):
+            if owner == account and transaction.nonce in nonces:
+                self.signed[place] = (owner, replace(transaction, withdrawn=True))
         self.closed |= {(account, nonce) for nonce in closed}
 
     def _change(self, change: EntryChange) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server before a publisher's folder that can be made to misbehave."""
+"""A web server for a publisher's folder, with faults that a test can set."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Stratum0:
     """Serves a folder under ``/cvmfs/<name>``.
 
     Attributes:
-        asked: How often each path was asked for.
-        faults: By path: what answers instead.
-        every: What answers instead, whatever the path; None for nothing.
-        released: Set when the server ends: hanging answers end too.
+        requests: How often each path was requested.
+        faults: By path, the function that answers instead of the server.
+        every: The function that answers for all paths; None for normal answers.
+        released: Set when the server stops, so that hanging answers end.
     """
 
     def __init__(self, root: Path, name: str, host: str = "127.0.0.1") -> None:
         self.root, self.name = root, name
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.faults: dict[str, Fault] = {}
         self.every: Fault | None = None
         self.released = threading.Event()
@@ -43,13 +43,13 @@ class Stratum0:
         self.url = f"http://{host}:{self._server.server_address[1]}/cvmfs/{name}"
 
     def fetched(self) -> set[str]:
-        """Return the paths of objects that were asked for, and forget all that was."""
-        asked = {path for path in self.asked if path.startswith("data/")}
-        self.asked.clear()
-        return asked
+        """Return the paths of the requested objects and reset all counts."""
+        paths = {path for path in self.requests if path.startswith("data/")}
+        self.requests.clear()
+        return paths
 
     def close(self) -> None:
-        """End."""
+        """Stop the server."""
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
@@ -59,20 +59,20 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_arguments: object) -> None:
-        """Say nothing: clients may leave."""
+        """Print nothing: clients may disconnect."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Handles one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     stratum0: Any
 
     def do_GET(self) -> None:
-        """Answer one request."""
+        """Answer a GET request."""
         path = self.path.removeprefix(f"/cvmfs/{self.stratum0.name}/")
-        self.stratum0.asked[path] += 1
+        self.stratum0.requests[path] += 1
         file = self.stratum0.root / path
         fault = self.stratum0.faults.get(path, self.stratum0.every)
         if fault is not None:
@@ -83,45 +83,45 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(b"no", status=404)
 
     def answer(self, content: bytes, *, status: int = 200, length: int | None = None) -> None:
-        """Send an answer."""
+        """Send a response."""
         self.send_response(status)
         self.send_header("Content-Length", str(len(content) if length is None else length))
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, *_arguments: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def altered(handler: Handler, content: bytes) -> None:
-    """Answer with one bit turned."""
+    """Answer with one bit flipped."""
     handler.answer(bytes([content[0] ^ 1]) + content[1:])
 
 
 def truncated(handler: Handler, content: bytes) -> None:
-    """Promise all and give half."""
+    """Announce the full length and send half of the content."""
     handler.close_connection = True
     handler.answer(content[: len(content) // 2], length=len(content))
 
 
 def shortened(handler: Handler, content: bytes) -> None:
-    """Give half and say that it is all."""
+    """Send half of the content with a matching length."""
     handler.answer(content[: len(content) // 2])
 
 
 def hanging(handler: Handler, _content: bytes) -> None:
-    """Say nothing for long."""
+    """Send nothing for a long time."""
     handler.stratum0.released.wait(60)
     handler.close_connection = True
 
 
-def leaving(handler: Handler, _content: bytes) -> None:
-    """Hang up."""
+def disconnecting(handler: Handler, _content: bytes) -> None:
+    """Close the connection without an answer."""
     handler.close_connection = True
 
 
 def endless(handler: Handler, _content: bytes) -> None:
-    """Give more and more."""
+    """Send data without end."""
     handler.close_connection = True
     handler.send_response(200)
     handler.end_headers()
@@ -133,7 +133,7 @@ def endless(handler: Handler, _content: bytes) -> None:
 
 
 def refusing(status: int, *, times: int = 1_000_000) -> Fault:
-    """Return what answers with a status so many times, and then well."""
+    """Return a fault that answers with a status a number of times, and then normally."""
     left = [times]
 
     def answer(handler: Handler, content: bytes) -> None:

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from tests.adapters.cvmfs.conftest import HandClock
 from tests.adapters.cvmfs.readers import NEWER, plain
 from tests.fakes.cvmfs import DAY_S, NAME, NOW, TREE, Publisher
-from tests.fakes.stratum0 import Stratum0, altered, leaving, refusing
+from tests.fakes.stratum0 import Stratum0, altered, disconnecting, refusing
 
 from gridstead.adapters.cvmfs.servers import RETRY_AFTER_S
 from gridstead.errors import RepositoryUnavailable, RepositoryUntrusted, StorageFull
@@ -20,7 +20,7 @@ class TestUnavailableServer:
     def test_cached_content_is_readable_and_other_accesses_are_logged(self, replica_setup, readers):
         reader = readers()
         assert reader.read("/README")
-        replica_setup.stratum0.every = leaving
+        replica_setup.stratum0.every = disconnecting
 
         with capture_logs() as logs:
             assert reader.read("/README") == TREE["README"]

@@ -51,7 +51,7 @@ def test_an_object_with_a_wrong_hash_is_refused_after_a_second_fetch(served, kin
 
     assert "cache or proxy" in failure.hint
     assert path not in served.objects()
-    assert served.stratum0.asked[path] == 2
+    assert served.stratum0.requests[path] == 2
 
 
 @pytest.mark.parametrize("kind", ["", "C"], ids=["file", "catalog"])
@@ -63,7 +63,7 @@ def test_a_truncated_answer_is_fetched_again_and_then_refused(served, kind):
         served.replica().snapshot()
 
     assert path not in served.objects()
-    assert served.stratum0.asked[path] == 3
+    assert served.stratum0.requests[path] == 3
 
 
 def test_an_endless_answer_is_refused(served):
