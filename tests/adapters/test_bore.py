@@ -15,7 +15,7 @@ import paramiko
 import pytest
 from tests.fakes.bore_server import TOKEN, URL, BoreServer
 
-from gridstead.adapters.bore import BoreTunnel, carry
+from gridstead.adapters.bore import BoreTunnel, forward
 from gridstead.errors import NotAllowed, TunnelBroken
 
 PATIENCE_S = 10
@@ -83,7 +83,7 @@ def test_who_comes_reaches_the_target_and_the_token_is_on_no_command_line(server
 def test_port_without_a_program_ends_who_comes(server):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    thread = threading.Thread(target=carry, args=(bore(server, port=port), lambda _: None))
+    thread = threading.Thread(target=forward, args=(bore(server, port=port), lambda _: None))
     thread.start()
 
     try:
@@ -100,7 +100,7 @@ def test_port_without_a_program_ends_who_comes(server):
 
 def test_wrong_token_is_told(server):
     with pytest.raises(NotAllowed):
-        carry(bore(server, token="wrong"), lambda _: None)
+        forward(bore(server, token="wrong"), lambda _: None)
 
     assert server.forwards == []
 
@@ -110,7 +110,7 @@ def test_server_that_is_not_there_is_told(server):
     server.deafen()
 
     with pytest.raises(TunnelBroken):
-        carry(absent, lambda _: None)
+        forward(absent, lambda _: None)
 
 
 def test_server_that_speaks_something_else_is_told():
@@ -122,7 +122,7 @@ def test_server_that_speaks_something_else_is_told():
         threading.Thread(target=serve, daemon=True).start()
 
         with pytest.raises(TunnelBroken):
-            carry(
+            forward(
                 BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1),
                 lambda _: None,
             )

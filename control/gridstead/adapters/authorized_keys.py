@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor's ssh keys on a login host: asked for over SshAPI, kept in a file that sshd's
-command reads.
+"""The supervisor's SSH keys on a login host.
+
+The keys are fetched over SshAPI and written to a file that sshd's AuthorizedKeysCommand reads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
 
 _TIMEOUT_S = 10.0
 _MODE = 0o644  # public keys; sshd reads them as nobody
-# Options before a key would be rights on this host, so only plain keys pass.
+# Options before a key would grant rights on this host, so only plain keys are accepted.
 _KEY = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [\w@.+-]*)?"
 )
@@ -29,7 +30,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
     """Return the plain public keys of an authorized_keys text, at least one.
 
     Raises:
-        UnexpectedOutput: A line is something else, or there is none.
+        UnexpectedOutput: If a line is not a plain key, or there is no line.
     """
     lines = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not lines or any(_KEY.fullmatch(line) is None for line in lines):
@@ -38,11 +39,11 @@ def parse_keys(text: str) -> tuple[str, ...]:
 
 
 def fetch_keys(peer: GrpcPeer) -> tuple[str, ...]:
-    """Return the public keys that the supervisor logs in with.
+    """Return the public keys of the supervisor.
 
     Raises:
-        SupervisorUnavailable: It did not answer.
-        UnexpectedOutput: It answered something else than keys.
+        SupervisorUnavailable: If the supervisor did not answer.
+        UnexpectedOutput: If the answer is not a list of keys.
     """
     with open_channel(peer) as channel:
         stub = SshAPIStub(channel)  # type: ignore[no-untyped-call] # generated
@@ -56,12 +57,13 @@ def fetch_keys(peer: GrpcPeer) -> tuple[str, ...]:
     return parse_keys(answer.authorized_keys)
 
 
-def keep_keys(keys: tuple[str, ...], file: Path) -> bool:
-    """Make a file hold these keys, one per line, and return whether it was different; a reader
-    never sees half of it.
+def write_keys(keys: tuple[str, ...], file: Path) -> bool:
+    """Write the keys to a file, one a line, and return whether the content changed.
+
+    The file is replaced atomically.
 
     Raises:
-        ConfigError: It cannot be written; it is as it was.
+        ConfigError: If the file cannot be written; it is unchanged.
     """
     content = "".join(f"{key}\n" for key in keys)
     try:

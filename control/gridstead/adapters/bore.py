@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A port of this host, opened to everybody by a bore server: an SSH connection that carries what
-comes to it.
+"""Opens a public port on a bore server that forwards to a port of this host.
 
-The words are those of DeepSquare's bore server: no authentication of SSH's own, a global request
-``set-id`` with the route's token, a session by which the server says where the port is, then SSH's
-forwarding of a port that the server chooses. The server's key is not checked, as nobody says what
-it should be: whoever sits between may read what comes.
+The protocol is that of DeepSquare's bore server over SSH: no SSH authentication, a global request
+``set-id`` with the token of the route, a session in which the server prints the public address, and
+SSH's remote port forwarding with a port that the server chooses. The host key of the server is not
+checked, because no trusted copy exists: a man in the middle can read the traffic.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from gridstead.errors import NotAllowed, TunnelBroken
 
 CONNECT_S = 10.0
 KEEPALIVE_S = 30
-GONE_MS = 90_000
+USER_TIMEOUT_MS = 90_000
 CHUNK_BYTES = 64 * 1024
 
-Say = Callable[[bytes], object]
-"""Gets what the server says, as it comes."""
+Print = Callable[[bytes], object]
+"""Receives the output of the server as it arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoreTunnel:
-    """What to open.
+    """A tunnel from a bore server to this host.
 
     Attributes:
         host: The bore server.
-        port: Its SSH port.
+        port: SSH port of the bore server.
         target_port: Port of this host.
-        token: Says whose route it is; empty without one.
+        token: Identifies the route; empty for none.
     """
 
     host: str
@@ -45,19 +44,19 @@ class BoreTunnel:
     token: str = field(default="", repr=False)
 
 
-def carry(bore: BoreTunnel, say: Say) -> None:
-    """Open the port and carry what comes to it, until the connection to the server ends.
+def forward(bore: BoreTunnel, output: Print) -> None:
+    """Open the public port and forward its connections until the server disconnects.
 
     Raises:
-        NotAllowed: The server refused the token.
-        TunnelBroken: It could not be reached, or refused.
+        NotAllowed: If the server refused the token.
+        TunnelBroken: If the server could not be reached, or refused the tunnel.
     """
     try:
         with socket.create_connection((bore.host, bore.port), timeout=CONNECT_S) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, GONE_MS)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
             transport = paramiko.Transport(connection)
             try:
-                _carry(transport, bore, say)
+                _forward(transport, bore, output)
             finally:
                 transport.close()
     except (OSError, EOFError, paramiko.SSHException) as err:
@@ -66,7 +65,7 @@ def carry(bore: BoreTunnel, say: Say) -> None:
         ) from err
 
 
-def _carry(transport: paramiko.Transport, bore: BoreTunnel, say: Say) -> None:
+def _forward(transport: paramiko.Transport, bore: BoreTunnel, output: Print) -> None:
     transport.start_client(timeout=CONNECT_S)
     transport.auth_none("")
     transport.set_keepalive(KEEPALIVE_S)
@@ -75,31 +74,33 @@ def _carry(transport: paramiko.Transport, bore: BoreTunnel, say: Say) -> None:
     session = transport.open_session(timeout=CONNECT_S)
 
     def serve(channel: paramiko.Channel, _origin: object, _server: object) -> None:
-        threading.Thread(target=_connect, args=(channel, bore.target_port), daemon=True).start()
+        threading.Thread(
+            target=_forward_connection, args=(channel, bore.target_port), daemon=True
+        ).start()
 
-    transport.request_port_forward("0.0.0.0", 0, serve)  # noqa: S104 # of the server: everybody is whom it is for
-    while said := session.recv(CHUNK_BYTES):
-        say(said)
+    transport.request_port_forward("0.0.0.0", 0, serve)  # noqa: S104 # the server's port is public
+    while text := session.recv(CHUNK_BYTES):
+        output(text)
     transport.join()
 
 
-def _connect(channel: paramiko.Channel, port: int) -> None:
-    """Carry one connection both ways, each until its end."""
+def _forward_connection(channel: paramiko.Channel, port: int) -> None:
+    """Forward a connection in both directions, each until its end."""
     with channel:
         try:
             with socket.create_connection(("localhost", port), timeout=CONNECT_S) as target:
                 target.settimeout(None)
                 answers = threading.Thread(
-                    target=_copy, args=(target.recv, channel.sendall, channel.shutdown_write)
+                    target=_copy_stream, args=(target.recv, channel.sendall, channel.shutdown_write)
                 )
                 answers.start()
-                _copy(channel.recv, target.sendall, lambda: target.shutdown(socket.SHUT_WR))
+                _copy_stream(channel.recv, target.sendall, lambda: target.shutdown(socket.SHUT_WR))
                 answers.join()
         except OSError:
-            return  # nobody listens; who comes sees the end
+            return  # nothing listens on the target port; the connection is closed
 
 
-def _copy(
+def _copy_stream(
     take: Callable[[int], bytes], give: Callable[[bytes], None], end: Callable[[], None]
 ) -> None:
     try:
@@ -107,4 +108,4 @@ def _copy(
             give(data)
         end()
     except OSError:
-        return  # the other end went away
+        return  # the other side has closed the connection

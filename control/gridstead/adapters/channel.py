@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC channels to our peers: TLS with a pinned CA, and our own certificate where the peer asks for
-one.
-"""
+"""gRPC channels: TLS with a pinned CA, and a client certificate if the peer requires one."""
 
 from __future__ import annotations
 
@@ -14,10 +12,8 @@ from gridstead.errors import ConfigError
 
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
-    (
-        "grpc.min_reconnect_backoff_ms",
-        2000,
-    ),  # what this bounds is one attempt: TLS over a long way takes its time
+    # The timeout of one attempt: a TLS handshake over a long distance takes time.
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # a listing of 100,000 jobs
@@ -26,13 +22,13 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcPeer:
-    """Where a peer listens and how it and we are known.
+    """A peer's address, and the files of the TLS connection.
 
     Attributes:
         address: ``host:port``.
-        ca: PEM of the CA that vouches for the peer; None for the well-known ones.
-        certificate: PEM, our certificate; None when the peer asks for none.
-        key: PEM, its private key.
+        ca: PEM file of the peer's CA; None for the system's CAs.
+        certificate: PEM file of the client certificate; None if the peer requires none.
+        key: PEM file of the client's private key.
     """
 
     address: str
@@ -42,7 +38,7 @@ class GrpcPeer:
 
 
 def open_channel(peer: GrpcPeer) -> grpc.Channel:
-    """Return a channel to the peer; it connects on its first call.
+    """Return a channel to the peer; the first call connects it.
 
     Raises:
         ConfigError: If a file cannot be read.

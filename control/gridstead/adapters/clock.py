@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wall time."""
+"""The wall clock of the machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 
 
 class SystemClock:
-    """The machine's clock. Implements port ``Clock``."""
+    """Implements port ``Clock`` with the machine's clock."""
 
     def now(self) -> int:
-        """Return Unix seconds."""
+        """Return the time in Unix seconds."""
         return int(time.time())

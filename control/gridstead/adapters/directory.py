@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""389ds over LDAPS. The server gives the uid; the account used here may add wallet users and
-nothing else.
+"""389ds over LDAPS.
+
+The server assigns uids. The service account may add wallet users and nothing else.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ TIMEOUT_S = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryAccess:
-    """Where the directory is and who asks.
+    """How to reach and use the directory.
 
     Attributes:
         url: ``ldaps://host[:port]``.
-        suffix: Base of the tree; users live under ``ou=people``.
-        bind_dn: Our service account.
-        password_file: File with its password.
-        ca_file: PEM of the CA that signed the server's certificate.
-        home_prefix: A user's home is this, a slash, and the address.
+        suffix: Base of the tree; users are under ``ou=people``.
+        bind_dn: DN of the service account.
+        password_file: File with the password of the service account.
+        ca_file: PEM file of the CA that signed the server's certificate.
+        home_prefix: Parent directory of the users' homes.
         gid: Primary group of every wallet user.
     """
 
@@ -47,7 +48,7 @@ class DirectoryAccess:
 
 
 class LdapDirectory:
-    """Wallet users in 389ds. Implements port ``Directory``; one connection, opened when needed."""
+    """Implements port ``Directory`` on 389ds, with one connection that is opened when needed."""
 
     def __init__(self, access: DirectoryAccess) -> None:
         self._access = access
@@ -55,20 +56,20 @@ class LdapDirectory:
         self._connection: Any = None
 
     def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
-        """Make the users that do not exist and return those that were made."""
+        """Create the users that do not exist and return their addresses."""
         return tuple(address for address in addresses if self._add(address))
 
     def users(self) -> tuple[GridUser, ...]:
         """Return all wallet users, sorted by address."""
         attributes = ["uid", "uidNumber", "gidNumber"]
         try:
-            found = self._bound().extend.standard.paged_search(
+            entries = self._bound().extend.standard.paged_search(
                 self._people, "(&(objectClass=posixAccount)(uid=0x*))",
                 attributes=attributes, paged_size=PAGE_SIZE, generator=False,
             )  # fmt: skip
         except LDAPException as error:
             raise self._unavailable(error) from error
-        users = (_to_user(entry["attributes"]) for entry in found if "attributes" in entry)
+        users = [_to_user(entry["attributes"]) for entry in entries if "attributes" in entry]
         return tuple(sorted(users, key=lambda user: user.address))
 
     def _add(self, address: str) -> bool:
@@ -90,7 +91,7 @@ class LdapDirectory:
             return False
         if result["result"] != 0:
             detail = f"{result['description']}: {result['message']}"
-            raise NotAllowed(f"could not make user {address}", detail=detail)
+            raise NotAllowed(f"could not create user {address}", detail=detail)
         return True
 
     def _bound(self) -> Any:  # noqa: ANN401 - ldap3 has no types

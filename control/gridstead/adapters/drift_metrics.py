@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a site is from its inventory, as a file that node_exporter's textfile collector reads."""
+"""Drift of a site from its inventory, as a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from gridstead.errors import ConfigError
 
 
 class DriftMetricsFile:
-    """Implements port ``DriftMetrics``. A reader finds the former text or the new one, whole.
+    """Implements port ``DriftMetrics``. The file is replaced atomically.
 
     Args:
-        path: The file, named ``*.prom``; its folder is there.
+        path: The file, named ``*.prom``, in an existing folder.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
-        """Replace the file."""
+        """Write the file."""
         registry = CollectorRegistry()
-        _gauge(registry, "check_success", "Whether all hosts could be looked at").set(
+        _gauge(registry, "check_success", "Whether all hosts could be checked").set(
             tasks is not None
         )
-        _gauge(registry, "check_timestamp_seconds", "When the site was looked at").set(checked_at)
+        _gauge(registry, "check_timestamp_seconds", "When the site was checked").set(checked_at)
         if tasks is not None:
             counts = _gauge(
                 registry,
@@ -43,5 +43,5 @@ class DriftMetricsFile:
             raise ConfigError(f"could not write {self._path}", detail=err.strerror) from err
 
 
-def _gauge(registry: CollectorRegistry, name: str, says: str, *labels: str) -> Gauge:
-    return Gauge(f"gridstead_drift_{name}", says, labels, registry=registry)
+def _gauge(registry: CollectorRegistry, name: str, description: str, *labels: str) -> Gauge:
+    return Gauge(f"gridstead_drift_{name}", description, labels, registry=registry)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service, as a client: a provider fetches scripts over gRPC, a customer submits
-over GraphQL.
+"""A client of the Job Definition service.
+
+A provider fetches scripts over gRPC; a customer submits workflows over GraphQL.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ SUBMIT_FOR = (
 )
 
 Sign = Callable[[bytes], bytes]
-"""Message to its EIP-191 signature, 65 bytes."""
+"""Returns the EIP-191 signature of a message, 65 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderWallet:
-    """Who fetches: an address and what signs for it."""
+    """The wallet of a provider: its address and the function that signs for it."""
 
     address: str
     sign: Sign
@@ -52,10 +53,10 @@ class JobDefinitionClient:
     """Implements port ``ScriptSource``.
 
     Args:
-        peer: Where the service listens for providers.
+        peer: Address and certificates of the service for providers.
         wallet: The provider.
-        logger_ca_file: Path, on compute nodes, of the CA that vouches for the grid's logger; None
-            for well-known ones.
+        logger_ca_file: Path, on compute nodes, of the CA of the grid's logger; None for the
+            system's CAs.
     """
 
     def __init__(
@@ -69,14 +70,14 @@ class JobDefinitionClient:
         self._sbatch = SBatchAPIStub(self._channel)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._channel.close()
 
     def fetch(self, job: Job) -> Script:
-        """Prove our wallet and return the job's script.
+        """Sign a challenge of the service and return the job's script.
 
-        Only NOT_FOUND is final. A refusal may be the service's own trouble, such as a chain node
-        behind ours, and a job that is failed for it is failed for good.
+        Only NOT_FOUND is final. The service may refuse for a temporary reason of its own, such as a
+        chain node that lags, and failing a job is final.
         """
         try:
             response = self._fetch(job)
@@ -97,24 +98,24 @@ class JobDefinitionClient:
 
     def _fetch(self, job: Job) -> GetSBatchResponse:
         try:
-            return self._prove_and_fetch(job)
+            return self._sign_and_fetch(job)
         except grpc.RpcError as err:
             if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-        # A service may forget its challenges when it restarts, so the first refusal is asked again
-        # at once.
-        return self._prove_and_fetch(job)
+        # A service may forget its challenges when it restarts, so the first refusal is retried at
+        # once.
+        return self._sign_and_fetch(job)
 
-    def _prove_and_fetch(self, job: Job) -> GetSBatchResponse:
-        us = bytes.fromhex(self._wallet.address[2:])
+    def _sign_and_fetch(self, job: Job) -> GetSBatchResponse:
+        provider = bytes.fromhex(self._wallet.address[2:])
         challenge = self._auth.Challenge(
-            ChallengeRequest(provider_address=us), timeout=TIMEOUT_S
+            ChallengeRequest(provider_address=provider), timeout=TIMEOUT_S
         ).challenge
         request = GetSBatchRequest(
             batch_location_hash=job.batch_location_hash,
             signed_challenge=self._wallet.sign(challenge),
             challenge=challenge,
-            provider_address=us,
+            provider_address=provider,
             customer_address=bytes.fromhex(job.customer[2:]),
             job_id=job.id.slurm_name,
             secrets_beside=True,
@@ -135,19 +136,19 @@ class JobDefinitionClient:
 def submit_workflow(
     url: str, job: Mapping[str, object], *, ca: Path | None = None, customer: str = ""
 ) -> str:
-    """Submit a workflow, as ``Workflow.to_graphql`` gives it, and return the id for its job.
+    """Submit a workflow and return the id of its script.
 
     Args:
         url: ``https://host:port/graphql``.
-        job: The workflow.
-        ca: PEM of the CA that vouches for the service; None for the well-known ones.
-        customer: Address of the wallet whose jobs alone it is for; empty: of the first whose job
-            names it.
+        job: The workflow, as ``Workflow.to_graphql`` returns it.
+        ca: PEM file of the service's CA; None for the system's CAs.
+        customer: Address of the owner; if it is empty, the owner is the first customer whose job
+            names the script.
 
     Raises:
-        InvalidWorkflow: The service refused the workflow; nothing is stored.
-        JobDefinitionUnavailable: It did not answer, or not with what was asked.
-        ConfigError: The CA cannot be read.
+        InvalidWorkflow: If the service rejected the workflow; nothing is stored.
+        JobDefinitionUnavailable: If the service did not answer, or answered something else.
+        ConfigError: If the CA file cannot be read.
     """
     variables = {"job": job, "customer": customer} if customer else {"job": job}
     body = {
@@ -164,15 +165,18 @@ def submit_workflow(
         raise JobDefinitionUnavailable(f"could not submit to {url}", detail=str(err)) from err
     try:
         errors = answer.get("errors")
-        if errors and customer and any(UNKNOWN_CUSTOMER in str(one["message"]) for one in errors):
-            return submit_workflow(
-                url, job, ca=ca
-            )  # a service of DeepSquare's, which knows no owners
+        if errors and customer and _has_no_owners(errors):
+            return submit_workflow(url, job, ca=ca)
         if errors:
             raise _refusal(errors)
         return str(answer["data"]["submit"])
     except (AttributeError, KeyError, TypeError, IndexError) as err:
         raise UnexpectedOutput(url, response.text) from err
+
+
+def _has_no_owners(errors: list[dict[str, Any]]) -> bool:
+    """Return whether the service does not support owners, as DeepSquare's does not."""
+    return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
 
 
 def _refusal(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUnavailable:
@@ -183,13 +187,13 @@ def _refusal(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUna
 
 
 def _problem(error: Mapping[str, Any]) -> Problem:
-    told = error.get("extensions", {})
-    if "original_message" not in told:
+    extensions = error.get("extensions", {})
+    if "original_message" not in extensions:
         return Problem(path="", reason=str(error["message"]))
     return Problem(
-        path=str(told.get("namespace", "")),
-        reason=str(told["original_message"]),
-        hint=told.get("hint"),
+        path=str(extensions.get("namespace", "")),
+        reason=str(extensions["original_message"]),
+        hint=extensions.get("hint"),
     )
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output between the pipe and the logger: a bounded queue on disk.
+"""The spool of a job's log: a bounded queue on disk between the pipe and the logger.
 
-Chunks get rising numbers and go into segment files, each named by its first number; a segment goes
-when the logger has said that its chunks are durable. A writer that was killed and started again
-finds the segments, sends what they hold once more, and counts on: the logger drops what it has by
-the numbers. Nothing here waits for the logger: what finds no room is counted, and the count stands
-in the log where the lines are missing.
+Chunks get increasing numbers and are written to segment files. The name of a segment is its first
+number. A segment is deleted when the logger has confirmed that its chunks are durable. A writer
+that was killed and restarted sends the chunks in the segments again and continues the numbers; the
+logger drops numbers that it has already. Nothing waits for the logger. Lines that do not fit are
+counted, and the count is written to the log in their place.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _SEGMENT = "*.chunks"
 
 
 class Spool:
-    """Chunks that wait to be sent; one thread puts, one takes.
+    """Chunks that wait to be sent; one thread puts chunks, one takes them.
 
     Args:
-        folder: Where they lie; made if it is not there. What an earlier process left there is sent
-            again.
-        max_bytes: How much may wait.
+        folder: Folder of the segments; it is created if it does not exist. The chunks of an earlier
+            process are sent again.
+        max_bytes: Maximum size of the waiting chunks.
 
     Raises:
-        OSError: The folder cannot be used.
+        OSError: If the folder cannot be used.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_SPOOL_BYTES) -> None:
@@ -48,39 +48,40 @@ class Spool:
         self._writer = _writer(folder / _WRITER)
         self._changed = threading.Condition()
         self._closed = False
-        self._gap = 0
+        self._missing_lines = 0
         self._next = 1
         self._bytes = 0
         self._lines = 0
         self._segments: deque[Path] = deque()
         self._taken: deque[Chunk] = deque()
-        self._place = 0  # in the first segment, behind what was taken
+        self._read_offset = 0  # in the first segment, after the chunks that were taken
         for path in sorted(folder.glob(_SEGMENT)):
-            self._find(path)
-        self._fd = self._begin()
+            self._recover(path)
+        self._fd = self._open_segment()
 
     def put(self, data: bytes, stream: Stream) -> None:
         """Add lines of a stream, or count them as missing if there is no room."""
         with self._changed:
-            if self._gap and not self._add(_missing(self._gap), Stream.GRID):
-                self._gap += data.count(b"\n") + 1
+            if self._missing_lines and not self._add(_missing(self._missing_lines), Stream.GRID):
+                self._missing_lines += data.count(b"\n") + 1
                 return
-            self._gap = 0
+            self._missing_lines = 0
             if not self._add(data, stream):
-                self._gap = data.count(b"\n") + 1
+                self._missing_lines = data.count(b"\n") + 1
             self._changed.notify()
 
     def close(self) -> None:
-        """Say that nothing follows."""
+        """Mark the end of the output."""
         with self._changed:
-            if self._gap and self._add(_missing(self._gap), Stream.GRID):
-                self._gap = 0
+            if self._missing_lines and self._add(_missing(self._missing_lines), Stream.GRID):
+                self._missing_lines = 0
             self._closed = True
             self._changed.notify()
 
     def take(self) -> list[Chunk]:
-        """Return the next chunks, waiting for the first; the same ones until done() is called.
-        Empty at the end.
+        """Return the next chunks, waiting for the first one; empty at the end of the output.
+
+        The same chunks are returned until done() is called.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._taken or self._lines or self._closed)
@@ -89,20 +90,20 @@ class Spool:
             return list(self._taken)
 
     def done(self) -> None:
-        """Forget what was taken: the logger has it."""
+        """Delete the chunks that were taken; the logger has stored them."""
         with self._changed:
             for chunk in self._taken:
                 self._lines -= chunk.lines
             self._taken.clear()
-            self._drop()
+            self._delete_segments()
 
     def waiting(self) -> int:
-        """Return how many lines the logger has not got."""
+        """Return how many lines are not sent."""
         with self._changed:
-            return self._lines + self._gap
+            return self._lines + self._missing_lines
 
     def _add(self, data: bytes, stream: Stream) -> bool:
-        """Return whether there was room."""
+        """Store a chunk, and return whether there was room."""
         record = _HEAD.pack(len(data), self._next, time.time_ns(), stream) + data
         if self._bytes + len(record) > self._max_bytes:
             return False
@@ -110,7 +111,7 @@ class Spool:
             size = os.lseek(self._fd, 0, os.SEEK_END)
             if size >= SEGMENT_BYTES:
                 os.close(self._fd)
-                self._fd, size = self._begin(), 0
+                self._fd, size = self._open_segment(), 0
             if os.write(self._fd, record) != len(record):
                 os.ftruncate(self._fd, size)
                 return False
@@ -121,8 +122,8 @@ class Spool:
         self._lines += data.count(b"\n") + 1
         return True
 
-    def _begin(self) -> int:
-        """Open a new segment for what comes next."""
+    def _open_segment(self) -> int:
+        """Open a new segment for the next chunks."""
         path = self._folder / f"{self._next:020d}.chunks"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if not self._segments or self._segments[-1] != path:
@@ -130,12 +131,13 @@ class Spool:
         return fd
 
     def _read(self) -> None:
-        """Take chunks from the first segment; lines that wait are there, as segments go when all of
-        theirs are done.
+        """Take chunks from the first segment.
+
+        Waiting lines are always there, because segments without waiting lines are deleted.
         """
-        self._drop()
+        self._delete_segments()
         with self._segments[0].open("rb") as file:
-            file.seek(self._place)
+            file.seek(self._read_offset)
             size = 0
             while size < MAX_BATCH_BYTES and (head := file.read(_HEAD.size)):
                 length, number, timestamp_ns, stream = _HEAD.unpack(head)
@@ -147,35 +149,38 @@ class Spool:
                     )
                 )  # fmt: skip
                 size += _HEAD.size + length
-            self._place += size
+            self._read_offset += size
 
-    def _drop(self) -> None:
-        """Remove segments whose chunks are all done, but the one that is written to."""
-        while len(self._segments) > 1 and self._place >= (size := self._segments[0].stat().st_size):
+    def _delete_segments(self) -> None:
+        """Delete segments whose chunks are all sent, except the current segment."""
+        while len(self._segments) > 1:
+            size = self._segments[0].stat().st_size
+            if self._read_offset < size:
+                return
             self._bytes -= size
             self._segments.popleft().unlink()
-            self._place = 0
+            self._read_offset = 0
 
-    def _find(self, path: Path) -> None:
-        """Count what an earlier process left in a segment, and cut off what it did not finish."""
+    def _recover(self, path: Path) -> None:
+        """Count the chunks of an earlier process in a segment, and cut off a partial chunk."""
         data = path.read_bytes()
-        place = 0
+        offset = 0
         self._next = max(self._next, int(path.stem))
-        while place + _HEAD.size <= len(data):
-            length, number, _, _ = _HEAD.unpack_from(data, place)
-            end = place + _HEAD.size + length
+        while offset + _HEAD.size <= len(data):
+            length, number, _, _ = _HEAD.unpack_from(data, offset)
+            end = offset + _HEAD.size + length
             if end > len(data):
                 break
-            self._lines += data.count(b"\n", place + _HEAD.size, end) + 1
+            self._lines += data.count(b"\n", offset + _HEAD.size, end) + 1
             self._next = number + 1
-            place = end
-        os.truncate(path, place)
-        self._bytes += place
+            offset = end
+        os.truncate(path, offset)
+        self._bytes += offset
         self._segments.append(path)
 
 
 def _writer(path: Path) -> int:
-    """Return the random number of this job's writer, the same after a restart."""
+    """Return the random number of this job's writer; it is the same after a restart."""
     try:
         return int(path.read_text(), 16)
     except (FileNotFoundError, ValueError):

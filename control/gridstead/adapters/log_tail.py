@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a log file ends: found after a start, mended after a crash.
+"""Finds the end of a log file after a start and repairs it after a crash.
 
-A crash can leave part of a chunk behind the last whole one; that part was never acknowledged and is
-cut off. More than one chunk's worth that does not open is no such part: it is damage, and is kept
-beside the log for who wants to look.
+A crash can leave a partial chunk after the last complete one. A partial chunk was never
+acknowledged and is cut off. If more than one chunk's worth of data does not open, the file is
+damaged, and the data is copied to a file next to the log before it is cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gridstead.adapters.log_file import (
 from gridstead.errors import LogDamaged
 
 FULL = 2**64 - 1
-"""Sequence of the chunk that says that a log is full; no writer counts so far."""
+"""Sequence number of the chunk that marks a log as full; no writer reaches this number."""
 
 MAX_WRITERS = 64
 _WINDOW_BYTES = 1024 * 1024
@@ -31,16 +31,16 @@ _WINDOW_BYTES = 1024 * 1024
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """What the next chunk of a file needs.
+    """The state that is needed to append a chunk to a file.
 
     Attributes:
-        seal: The file's.
-        end: Where it will stand.
-        next_line: Number of its first line.
-        writers: The last sequence of each of the latest writers that number their chunks, oldest
-            first.
-        full: Nothing is taken any more.
-        named: The file's name is durable.
+        seal: The seal of the file.
+        end: Position of the next chunk.
+        next_line: Number of the next chunk's first line.
+        writers: The last sequence number of each recent writer that numbers its chunks, oldest
+            writer first.
+        full: Whether the log has reached its size limit.
+        named: Whether the file's name is durable.
     """
 
     seal: LogSeal
@@ -51,7 +51,7 @@ class Tail:
     named: bool = False
 
     def add(self, size: int, *, lines: int, writer: int, sequence: int) -> None:
-        """Count a chunk that was written."""
+        """Account for a chunk that was written."""
         self.end += size
         self.next_line += lines
         self.full = sequence == FULL
@@ -63,7 +63,7 @@ class Tail:
 
 
 def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
-    """Return where the file ends, cutting off what is behind its last whole chunk."""
+    """Return the tail of a file and cut off the data after its last complete chunk."""
     size = os.fstat(fd).st_size
     heads = _heads(fd, size)
     end = FILE_HEAD_BYTES + sum(head.size for head in heads)
@@ -71,7 +71,7 @@ def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
         end -= heads.pop().size
     if end < size:
         if size - end > CHUNK_HEAD_BYTES + MAX_SEALED_BYTES:
-            _keep(fd, end, path)
+            _save_damaged(fd, end, path)
         os.ftruncate(fd, end)
     tail = Tail(seal=seal)
     for head in heads:
@@ -80,16 +80,14 @@ def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
 
 
 def _heads(fd: int, size: int) -> list[ChunkHead]:
-    """Return the heads of the chunks that follow each other from the beginning and end before the
-    file does.
-    """
+    """Return the headers of the consecutive complete chunks from the start of the file."""
     heads = []
     position = FILE_HEAD_BYTES
-    window, begins = b"", 0
+    window, window_start = b"", 0
     while position < size:
-        if position + CHUNK_HEAD_BYTES > begins + len(window):
-            window, begins = os.pread(fd, _WINDOW_BYTES, position), position
-        head = parse_chunk_head(memoryview(window)[position - begins :])
+        if position + CHUNK_HEAD_BYTES > window_start + len(window):
+            window, window_start = os.pread(fd, _WINDOW_BYTES, position), position
+        head = parse_chunk_head(memoryview(window)[position - window_start :])
         if head is None or position + head.size > size:
             break
         heads.append(head)
@@ -105,9 +103,10 @@ def _opens(fd: int, seal: LogSeal, position: int, size: int) -> bool:
     return True
 
 
-def _keep(fd: int, start: int, path: Path) -> None:
-    """Copy what will be cut off to a file beside the log."""
+def _save_damaged(fd: int, start: int, path: Path) -> None:
+    """Copy the data from this position on to a file next to the log."""
+    position = start
     with path.with_suffix(f".damaged-{start}").open("wb") as file:
-        while data := os.pread(fd, _WINDOW_BYTES, start):
+        while data := os.pread(fd, _WINDOW_BYTES, position):
             file.write(data)
-            start += len(data)
+            position += len(data)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's logger, as a client: lines in with a job's token, lines out with the owner's
-signature.
+"""A client of the grid's logger.
 
-The log writer on compute nodes imports this module, so it imports little: grpc, the messages, the
-names of things.
+A write needs a job's token; a read needs the owner's signature. The log writer on compute nodes
+imports this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
 WRITE_TIMEOUT_S = 5.0
 
 Sign: TypeAlias = Callable[[bytes], bytes]
-"""Message to its EIP-191 signature, 65 bytes."""
+"""Returns the EIP-191 signature of a message, 65 bytes."""
 
 _REFUSALS: dict[grpc.StatusCode, type[GridsteadError]] = {
     grpc.StatusCode.UNAUTHENTICATED: NotAllowed,
@@ -44,7 +43,7 @@ _REFUSALS: dict[grpc.StatusCode, type[GridsteadError]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteAccess:
-    """A log and the right to write it."""
+    """A log and the token to write it."""
 
     owner: str
     log_name: str
@@ -52,15 +51,15 @@ class WriteAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a reader wants.
+class LogQuery:
+    """The log to read, and the part of it.
 
     Attributes:
         owner: Address, lower case, whose wallet signs.
         log_name: The log; it need not exist yet.
-        edition: Which of this name; the newest if not given.
-        after: Where to go on: 0, or what lines that came before gave as ``resume``.
-        until_now: Whether the stream ends where the log does now.
+        log_identity: Identity of the log; empty for the newest log of the name.
+        after: Where to start: 0, or ``resume`` of earlier lines.
+        until_now: Whether the stream ends at the present end of the log.
     """
 
     owner: str
@@ -75,11 +74,11 @@ class Lines:
     """Some lines of a log.
 
     Attributes:
-        lines: The lines without their ends; at least one.
+        lines: The lines without line breaks; at least one.
         timestamp_ns: When they were written, nanoseconds since the epoch.
         stream: Where they came from.
-        first: Number of the first in the log, from 1.
-        resume: Where to go on behind them.
+        first: Number of the first line in the log, from 1.
+        resume: Position after these lines.
     """
 
     lines: tuple[bytes, ...]
@@ -93,7 +92,7 @@ class LoggerClient:
     """A connection to the logger; safe to use from many threads.
 
     Args:
-        peer: Where it listens.
+        peer: Address and certificates of the logger.
     """
 
     def __init__(self, peer: GrpcPeer) -> None:
@@ -102,7 +101,7 @@ class LoggerClient:
         self._stub = LoggerAPIStub(self._channel)  # type: ignore[no-untyped-call] # generated
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._channel.close()
 
     def write(
@@ -110,53 +109,42 @@ class LoggerClient:
     ) -> None:
         """Store chunks; their lines are durable when this returns.
 
-        It may be repeated: a numbered chunk that is stored already is not stored again.
+        Safe to repeat: a numbered chunk that is stored already is not stored again.
 
         Raises:
-            LoggerUnavailable: It is not known whether they are stored.
-            NotAllowed: The token is not the log's, or has ended.
-            LogFull: The log takes no more.
+            LoggerUnavailable: If it is unknown whether the chunks are stored.
+            NotAllowed: If the token is not valid for the log, or has expired.
+            LogFull: If the log has reached its size limit.
         """
-        requests = (
-            WriteRequest(
-                log_name=access.log_name,
-                user=access.owner,
-                data=chunk.data,
-                timestamp=chunk.timestamp_ns,
-                stream=f"STREAM_{chunk.stream.name}",
-                writer=chunk.writer,
-                sequence=chunk.sequence,
-            )
-            for chunk in chunks
-        )
+        requests = (_write_request(access, chunk) for chunk in chunks)
         metadata = (("authorization", f"Bearer {access.token}"),)
         try:
             self._stub.Write(requests, metadata=metadata, timeout=timeout_s)
         except grpc.RpcError as err:
             raise self._translate(err, "write") from err
 
-    def read(self, wanted: Wanted, *, now: int, sign: Sign) -> Iterator[Lines]:
-        """Yield a log's lines, then each new one; does not end by itself, unless that is wanted.
+    def read(self, query: LogQuery, *, now: int, sign: Sign) -> Iterator[Lines]:
+        """Yield the lines of a log, then new lines; without ``until_now`` the stream never ends.
 
         Args:
-            wanted: Which log, from where on.
+            query: The log to read, and the start.
             now: Unix seconds.
             sign: Signs for the owner.
 
         Raises:
-            LoggerUnavailable: The stream broke off.
-            NotAllowed: The signature is not the owner's, or a clock is wrong.
-            LogDamaged: The log does not open.
+            LoggerUnavailable: If the connection was lost.
+            NotAllowed: If the signature is not the owner's, or a clock is wrong.
+            LogDamaged: If the log was altered.
         """
         request = ReadRequest(
-            address=wanted.owner,
-            log_name=wanted.log_name,
+            address=query.owner,
+            log_name=query.log_name,
             timestamp=now,
-            signed_hash=sign(read_text(wanted.owner, wanted.log_name, now).encode()),
-            log_identity=wanted.log_identity,
-            after=wanted.after,
+            signed_hash=sign(read_text(query.owner, query.log_name, now).encode()),
+            log_identity=query.log_identity,
+            after=query.after,
             chunks=True,
-            until_now=wanted.until_now,
+            until_now=query.until_now,
         )
         stream = self._stub.Read(request)
         count = 0
@@ -167,7 +155,7 @@ class LoggerClient:
                     lines=lines,
                     timestamp_ns=response.timestamp,
                     stream=Stream(response.stream),
-                    first=response.line or count + 1,  # a logger of DeepSquare's gives no numbers
+                    first=response.line or count + 1,  # DeepSquare's logger sends no numbers
                     resume=response.resume,
                 )
                 count += len(lines)
@@ -180,8 +168,8 @@ class LoggerClient:
         """Return the names of the owner's logs, sorted.
 
         Raises:
-            LoggerUnavailable: The logger did not answer.
-            NotAllowed: The signature is not the owner's, or a clock is wrong.
+            LoggerUnavailable: If the logger did not answer.
+            NotAllowed: If the signature is not the owner's, or a clock is wrong.
         """
         request = WatchListRequest(
             address=owner, timestamp=now, signed_hash=sign(watch_text(owner, now).encode())
@@ -200,6 +188,18 @@ class LoggerClient:
         code = err.code()
         kind = _REFUSALS.get(code, LoggerUnavailable)
         return kind(
-            f"could not {verb} at the logger {self._peer.address}",
+            f"could not {verb} logs at {self._peer.address}",
             detail=f"{code.name}: {err.details()!r}",
         )
+
+
+def _write_request(access: WriteAccess, chunk: Chunk) -> WriteRequest:
+    return WriteRequest(
+        log_name=access.log_name,
+        user=access.owner,
+        data=chunk.data,
+        timestamp=chunk.timestamp_ns,
+        stream=f"STREAM_{chunk.stream.name}",
+        writer=chunk.writer,
+        sequence=chunk.sequence,
+    )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs as sealed files: ``<root>/<owner>/<log name>/<edition>.log``.
+"""Stores logs as sealed files: ``<root>/<owner>/<log name>/<log identity>.log``.
 
-What append() stored survives a crash of this process, as it is in the kernel's hands; sync() makes
-it survive a power cut. A chunk that a crash cut short is not seen by readers, and the next append()
-removes it. Where a file ends and what its writers have sent is kept in memory and found anew, from
-the chunks' heads, after a start.
+The data of append() survives a crash of this process, because the kernel has it. sync() makes it
+survive a power cut. Readers do not see a partial chunk after a crash, and the next append() removes
+it. The end of a file and the sequence numbers of its writers are kept in memory and are read from
+the chunk headers after a start.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much is kept, and how long.
+    """How much is stored, and how long.
 
     Attributes:
-        log_bytes: Of one log.
-        owner_bytes: Of one owner's logs together; the oldest go first.
-        age_s: Since a log's last line.
+        log_bytes: Maximum size of a log.
+        owner_bytes: Maximum size of an owner's logs together; the oldest logs are deleted first.
+        age_s: How long a log is kept after its last line.
     """
 
     log_bytes: int = MAX_LOG_BYTES
@@ -60,12 +60,13 @@ class FileLogs:
     """Implements port ``LogSink`` on a directory of its own.
 
     Args:
-        root: An existing directory that this process alone writes.
-        key: What files are sealed with; at least 32 bytes.
-        limits: How much is kept.
+        root: An existing directory that only this process writes.
+        key: Seals the files; at least 32 bytes.
+        limits: How much is stored.
 
     Raises:
-        ConfigError: The directory is not there, or another process has it, or the key is too short.
+        ConfigError: If the directory does not exist, another process has locked it, or the key is
+            too short.
     """
 
     def __init__(self, root: Path, *, key: bytes, limits: Limits | None = None) -> None:
@@ -75,44 +76,42 @@ class FileLogs:
         self._limits = limits or Limits()
         self._lock = threading.Lock()
         self._tails: OrderedDict[LogId, Tail] = OrderedDict()
-        self._held = _hold(root / _LOCK)
+        self._lock_fd = _lock_directory(root / _LOCK)
 
     def close(self) -> None:
-        """Let another process have the directory."""
-        os.close(self._held)
+        """Unlock the directory."""
+        os.close(self._lock_fd)
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Store a chunk, unless its writer has stored it before."""
-        with self._lock, _telling(log, "write"), _opened(self._path(log)) as fd:
+        """Store a chunk, unless it is stored already."""
+        with self._lock, _translated(log, "write"), _opened(self._path(log)) as fd:
             tail = self._tail(log, fd)
             if tail.full:
                 raise self._full(log)
             if chunk.writer and chunk.sequence <= tail.writers.get(chunk.writer, 0):
                 return
             if tail.end + CHUNK_HEAD_BYTES + len(chunk.data) > self._limits.log_bytes:
-                self._append(fd, tail, self._last_words(chunk))
+                self._append(fd, tail, self._full_notice(chunk))
                 raise self._full(log)
             self._append(fd, tail, chunk)
 
     def sync(self, log: LogId) -> None:
         """Make all lines of the log durable."""
         path = self._path(log)
-        with _telling(log, "write"):
+        with _translated(log, "write"):
             tail = self._tails.get(log)
-            places = (
-                [path]
-                if tail is not None and tail.named
-                else [path, path.parent, path.parent.parent, self._root]
-            )
+            paths = [path]
+            if tail is None or not tail.named:
+                paths += [path.parent, path.parent.parent, self._root]
             with suppress(FileNotFoundError):
-                for place in places:
-                    _fsync(place)
+                for changed in paths:
+                    _fsync(changed)
             if tail is not None:
                 tail.named = True
 
     def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
-        """Return the chunks behind a position, about a megabyte of them."""
-        with _telling(log, "read"):
+        """Return the chunks after a position, about a megabyte of them."""
+        with _translated(log, "read"):
             try:
                 fd = os.open(self._path(log), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -123,23 +122,20 @@ class FileLogs:
                 os.close(fd)
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        """Return the edition that was begun last, None if there is none."""
+        """Return the log of this name that was created last, None if there is none."""
         folder = self._root / _safe(owner, is_address) / _safe(name, is_log_name)
-        found = []
+        logs: list[tuple[int, str]] = []
         with suppress(FileNotFoundError):
             for path in folder.iterdir():
                 log_identity = path.name.removesuffix(_SUFFIX)
                 if is_log_identity(log_identity) and path.stat().st_size >= FILE_HEAD_BYTES:
                     log = LogId(owner=owner, name=name, log_identity=log_identity)
-                    with path.open("rb") as file:
-                        found.append(
-                            (
-                                LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).made_at_ns,
-                                log_identity,
-                                log,
-                            )
-                        )
-        return max(found)[2] if found else None
+                    logs.append((self._created_at_ns(log, path), log_identity))
+        return LogId(owner=owner, name=name, log_identity=max(logs)[1]) if logs else None
+
+    def _created_at_ns(self, log: LogId, path: Path) -> int:
+        with path.open("rb") as file:
+            return LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).created_at_ns
 
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of this owner's logs."""
@@ -147,43 +143,37 @@ class FileLogs:
         return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_SUFFIX}")}))
 
     def sweep(self, now: int) -> int:
-        """Remove what is too old or too much, and return how many logs went."""
+        """Delete logs that are too old or exceed the limits; return how many."""
         with self._lock:
-            return sum(
-                self._sweep(folder, now)
-                for folder in self._root.iterdir()
-                if is_address(folder.name)
-            )
+            folders = [folder for folder in self._root.iterdir() if is_address(folder.name)]
+            return sum(self._sweep(folder, now) for folder in folders)
 
     def _sweep(self, folder: Path, now: int) -> int:
-        kept = removed = 0
-        newest_first = sorted(
-            ((path.stat(), path) for path in folder.glob("*/*.log")),
-            key=lambda one: -one[0].st_mtime,
-        )
-        for stat, path in newest_first:
-            kept += stat.st_size
-            if now - stat.st_mtime > self._limits.age_s or kept > self._limits.owner_bytes:
-                path.unlink()
-                self._tails.pop(
-                    LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem), None
-                )
-                kept -= stat.st_size
-                removed += 1
-                with suppress(OSError):  # it has other editions
-                    path.parent.rmdir()
+        files = [(path.stat(), path) for path in folder.glob(f"*/*{_SUFFIX}")]
+        total_bytes = removed = 0
+        for stat, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
+            total_bytes += stat.st_size
+            is_too_old = now - stat.st_mtime > self._limits.age_s
+            if not is_too_old and total_bytes <= self._limits.owner_bytes:
+                continue
+            path.unlink()
+            log = LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem)
+            self._tails.pop(log, None)
+            total_bytes -= stat.st_size
+            removed += 1
+            with suppress(OSError):  # the folder still has logs of other identities
+                path.parent.rmdir()
         return removed
 
     def _tail(self, log: LogId, fd: int) -> Tail:
-        """Return where the log ends; a new file gets its head, a torn one is mended."""
+        """Return the tail of the log; write the header of a new file and repair a damaged file."""
         tail = self._tails.get(log)
-        if tail is None or os.fstat(fd).st_size < tail.end:  # somebody removed the file
+        if tail is None or os.fstat(fd).st_size < tail.end:  # the file was removed
             if os.fstat(fd).st_size < FILE_HEAD_BYTES:
                 os.ftruncate(fd, 0)
                 _write(fd, new_head(time.time_ns()), 0)
-            tail = find_tail(
-                fd, LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0)), self._path(log)
-            )
+            seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
+            tail = find_tail(fd, seal, self._path(log))
             self._tails[log] = tail
             if len(self._tails) > MAX_TAILS:
                 self._tails.popitem(last=False)
@@ -195,15 +185,18 @@ class FileLogs:
         _write(fd, record, tail.end)
         tail.add(len(record), lines=chunk.lines, writer=chunk.writer, sequence=chunk.sequence)
 
-    def _last_words(self, chunk: Chunk) -> Chunk:
-        text = f"gridstead: this log has reached its limit of {self._limits.log_bytes} bytes; what follows is not kept"
+    def _full_notice(self, chunk: Chunk) -> Chunk:
+        limit = self._limits.log_bytes
+        text = (
+            f"gridstead: this log has reached its limit of {limit} bytes; what follows is not kept"
+        )
         return Chunk(
             data=text.encode(), timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID, sequence=FULL
         )
 
     def _full(self, log: LogId) -> LogFull:
         return LogFull(
-            f"log {log.name} is full", detail=f"its limit is {self._limits.log_bytes} bytes"
+            f"log {log.name} is full", detail=f"the limit is {self._limits.log_bytes} bytes"
         )
 
     def _read(self, fd: int, log: LogId, after: int) -> tuple[StoredChunk, ...]:
@@ -213,7 +206,7 @@ class FileLogs:
         head = parse_chunk_head(data)
         if head is None and len(data) >= CHUNK_HEAD_BYTES:
             raise LogDamaged(
-                f"log {log.name} cannot be read", detail=f"there is no chunk at {position}"
+                f"cannot read log {log.name}", detail=f"there is no chunk at {position}"
             )
         if head is not None and head.size > len(data):
             data = os.pread(fd, head.size, position)
@@ -231,18 +224,18 @@ class FileLogs:
         return folder / f"{_safe(log.log_identity, is_log_identity)}{_SUFFIX}"
 
 
-def _hold(path: Path) -> int:
-    """Return a descriptor that keeps other processes out as long as it is open."""
+def _lock_directory(path: Path) -> int:
+    """Return a file descriptor that locks the directory until it is closed."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as err:
-        raise ConfigError(f"cannot keep logs in {path.parent}", detail=err.strerror) from err
+        raise ConfigError(f"cannot store logs in {path.parent}", detail=err.strerror) from err
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
         os.close(fd)
         raise ConfigError(
-            f"cannot keep logs in {path.parent}", detail="another logger has it"
+            f"cannot store logs in {path.parent}", detail="another process has locked it"
         ) from err
     return fd
 
@@ -259,7 +252,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _telling(log: LogId, verb: str) -> Iterator[None]:
+def _translated(log: LogId, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as err:
@@ -267,7 +260,7 @@ def _telling(log: LogId, verb: str) -> Iterator[None]:
 
 
 def _write(fd: int, data: bytes, position: int) -> None:
-    """Write all of it or nothing."""
+    """Write all data, or nothing."""
     if os.pwrite(fd, data, position) != len(data):
         os.ftruncate(fd, position)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -275,7 +268,7 @@ def _write(fd: int, data: bytes, position: int) -> None:
 
 def _safe(name: str, is_valid: Callable[[str], bool]) -> str:
     if not is_valid(name):
-        raise InvalidInput(f"cannot be the name of a file: {name[:80]!r}")
+        raise InvalidInput(f"invalid file name {name[:80]!r}")
     return name
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of workflows out of public git repositories, over HTTPS.
+"""Fetches workflow modules from public git repositories over HTTPS.
 
-A repository is a stranger's, and so is what asks for it. Rule 1: only hosts of a list are spoken
-to, and none of them can send us elsewhere. Rule 2: nothing is checked out, so there are no hooks,
-filters, links or submodules: one file is read out of one tree. Rule 3: git gets no configuration,
-no password and no environment of ours, and bounds on time, memory, file sizes and processors.
+Neither a repository nor the customer who names it is trusted. Rule 1: only hosts on a list are
+contacted, and redirects are not followed. Rule 2: nothing is checked out, so no hooks, filters,
+links or submodules take effect; one file is read from one tree. Rule 3: git gets no configuration,
+no password and none of the service's environment variables, and has limits for time, memory, file
+size and CPU.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ from gridstead.workflow.schema import ModuleSource
 
 FILE = "module.yaml"
 MAX_TEXT_BYTES = 256 * 1024
-MAX_KEPT = 512
-MAX_AT_ONCE = 4
-MAX_CALLERS = 8  # those that fetch and those that wait for a place; each keeps a thread from others
-WRONG_LIFE_S = 30
+MAX_CACHED = 512
+MAX_FETCHES = 4
+MAX_CALLERS = 8  # that fetch or wait for a slot; each of them occupies a thread
+FAILURE_LIFE_S = 30
 MEMORY_BYTES = 1 << 30
-WHOLE = 40  # hexadecimal digits of a commit
+COMMIT_DIGITS = 40  # hexadecimal digits of a full commit id
 
 _OPTIONS = {
-    "core.bigFileThreshold": "1m",  # larger files pass through without being held
-    "core.hooksPath": os.devnull, "credential.helper": "", "fetch.unpackLimit": "1", "gc.auto": "0",
-    "http.followRedirects": "false", "maintenance.auto": "false", "pack.threads": "1", "protocol.version": "2",
-    "submodule.recurse": "false",
+    "core.bigFileThreshold": "1m",  # git does not load larger files into memory
+    "core.hooksPath": os.devnull, "credential.helper": "", "fetch.unpackLimit": "1",
+    "gc.auto": "0", "http.followRedirects": "false", "maintenance.auto": "false",
+    "pack.threads": "1", "protocol.version": "2", "submodule.recurse": "false",
 }  # fmt: skip
-_NO_SUCH = re.compile(
-    r"not found|could not read Username|not our ref|unadvertised object|returned error: (?:30\d|401|403|404|410)"
-    r"|redirect"
+_NOT_FOUND = re.compile(
+    r"not found|could not read Username|not our ref|unadvertised object"
+    r"|returned error: (?:30\d|401|403|404|410)|redirect"
 )
 _TOO_LARGE = re.compile(r"invalid index-pack output|signal 25|File too large|[Oo]ut of memory")
 _NO_REFS = 2
@@ -51,12 +52,12 @@ _NO_REFS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What one module may take.
+    """Limits for one module.
 
     Attributes:
-        time_s: For all that is asked of its host.
-        pack_bytes: Of what comes from there.
-        life_s: How long it counts as known; what a whole commit names does not change.
+        time_s: Time for all requests to the host.
+        pack_bytes: Maximum size of the data from the host.
+        life_s: How long a module is cached. A module of a full commit id never expires.
     """
 
     time_s: float = 20.0
@@ -65,21 +66,21 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What became of a module, until a time of the clock; None: for ever."""
+class _CacheEntry:
+    """A fetched module or its error, and when it expires (Unix seconds); None for never."""
 
-    found: str | InvalidInput = field(repr=False)
-    until: int | None
+    result: str | InvalidInput = field(repr=False)
+    expires_at: int | None
 
 
 class GitModules:
     """Fetches modules; safe to call from many threads.
 
     Args:
-        hosts: Hosts that may be asked, with their ports where a source names one.
+        hosts: Allowed hosts, with the port if a source names one.
         clock: Wall time.
-        ca_file: Who vouches for the hosts; those of the system if not given.
-        bounds: What one module may take.
+        ca_file: PEM file of the hosts' CA; None for the system's CAs.
+        bounds: Limits for one module.
     """
 
     def __init__(
@@ -94,82 +95,88 @@ class GitModules:
         self._clock = clock
         self._ca_file = ca_file
         self._bounds = bounds or Bounds()
-        self._kept: OrderedDict[ModuleSource, _Kept] = OrderedDict()
+        self._cache: OrderedDict[ModuleSource, _CacheEntry] = OrderedDict()
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(MAX_AT_ONCE)
-        self._callers = threading.BoundedSemaphore(MAX_CALLERS)
+        self._fetch_slots = threading.BoundedSemaphore(MAX_FETCHES)
+        self._caller_slots = threading.BoundedSemaphore(MAX_CALLERS)
 
     def text(self, source: ModuleSource) -> str:
         """Return the module's text; see ``ports.Modules``."""
         if source.host not in self._hosts:
-            known = ", ".join(self._hosts) or "none"
+            allowed = ", ".join(self._hosts) or "none"
             raise InvalidInput(
-                f"no module comes from {source.host} here", detail=f"allowed hosts: {known}"
+                f"host {source.host} is not allowed for modules",
+                detail=f"allowed hosts: {allowed}",
             )
-        kept = self._known(source)
-        if kept is None:
-            with self._place(source):
-                kept = self._known(source) or self._fetch(source)
-        if isinstance(kept.found, InvalidInput):
-            raise InvalidInput(kept.found.message, detail=kept.found.detail)
-        return kept.found
+        entry = self._cached(source)
+        if entry is None:
+            with self._slot(source):
+                entry = self._cached(source) or self._fetch(source)
+        if isinstance(entry.result, InvalidInput):
+            raise InvalidInput(entry.result.message, detail=entry.result.detail)
+        return entry.result
 
     @contextmanager
-    def _place(self, source: ModuleSource) -> Iterator[None]:
-        """Wait for a place among those that fetch, unless too many wait already."""
+    def _slot(self, source: ModuleSource) -> Iterator[None]:
+        """Wait for a slot to fetch in, unless too many callers wait already."""
         busy = TooMuch(
             f"could not fetch {source}",
             detail="too many modules are being fetched",
             hint="Try again in a minute.",
         )
-        if not self._callers.acquire(blocking=False):
+        if not self._caller_slots.acquire(blocking=False):
             raise busy
         try:
-            if not self._places.acquire(timeout=self._bounds.time_s):
+            if not self._fetch_slots.acquire(timeout=self._bounds.time_s):
                 raise busy
             try:
                 yield
             finally:
-                self._places.release()
+                self._fetch_slots.release()
         finally:
-            self._callers.release()
+            self._caller_slots.release()
 
-    def _known(self, source: ModuleSource) -> _Kept | None:
+    def _cached(self, source: ModuleSource) -> _CacheEntry | None:
         with self._lock:
-            kept = self._kept.get(source)
-            if kept is None or (kept.until is not None and kept.until <= self._clock.now()):
+            entry = self._cache.get(source)
+            if entry is None:
                 return None
-            self._kept.move_to_end(source)
-            return kept
+            if entry.expires_at is not None and entry.expires_at <= self._clock.now():
+                return None
+            self._cache.move_to_end(source)
+            return entry
 
-    def _fetch(self, source: ModuleSource) -> _Kept:
+    def _fetch(self, source: ModuleSource) -> _CacheEntry:
         now = self._clock.now()
-        with tempfile.TemporaryDirectory(prefix="gridstead-module-") as place:
-            repository = _Repository(Path(place), source, self._ca_file, self._bounds)
+        with tempfile.TemporaryDirectory(prefix="gridstead-module-") as folder:
+            repository = _Repository(Path(folder), source, self._ca_file, self._bounds)
             try:
-                whole = len(source.commit) == WHOLE
-                kept = _Kept(repository.module(), None if whole else now + self._bounds.life_s)
+                is_full_commit = len(source.commit) == COMMIT_DIGITS
+                entry = _CacheEntry(
+                    repository.module(), None if is_full_commit else now + self._bounds.life_s
+                )
             except InvalidInput as err:
-                kept = _Kept(err, now + WRONG_LIFE_S)
+                entry = _CacheEntry(err, now + FAILURE_LIFE_S)
         with self._lock:
-            self._kept[source] = kept
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        return kept
+            self._cache[source] = entry
+            while len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+        return entry
 
 
 class _Repository:
-    """One state of a repository, in a directory that goes afterwards."""
+    """A temporary clone of one commit of a repository."""
 
     def __init__(
-        self, place: Path, source: ModuleSource, ca_file: Path | None, bounds: Bounds
+        self, folder: Path, source: ModuleSource, ca_file: Path | None, bounds: Bounds
     ) -> None:
-        self._place = place
+        self._folder = folder
         self._source = source
         self._bounds = bounds
-        self._end = monotonic() + bounds.time_s
+        self._deadline = monotonic() + bounds.time_s
         self._environment = {
-            "PATH": os.environ["PATH"], "HOME": str(place), "LC_ALL": "C", "GIT_DIR": str(place / "git"),
+            "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C",
+            "GIT_DIR": str(folder / "git"),
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0",
             "GIT_ASKPASS": "/bin/false", "GIT_ATTR_NOSYSTEM": "1", "GIT_ALLOW_PROTOCOL": "https",
             **({"GIT_SSL_CAINFO": str(ca_file)} if ca_file else {}),
@@ -177,107 +184,124 @@ class _Repository:
 
     def module(self) -> str:
         """Return the module's text."""
-        self._git("init", "--quiet", "--bare", "--template=", str(self._place / "git"))
+        self._git("init", "--quiet", "--bare", "--template=", str(self._folder / "git"))
         self._git(
             "config", "remote.origin.url", f"https://{self._source.host}/{self._source.repository}"
         )
-        commit = self._fetched()
-        path = "/".join(filter(None, (self._source.directory, FILE)))
-        entry = (
-            self._git("ls-tree", "--full-tree", commit, "--", path)
-            .decode("utf-8", "replace")
-            .split()
-        )
-        if len(entry) != 4 or entry[0] not in ("100644", "100755"):  # mode, kind, object, path
-            raise self._wrong(
-                f"there is no file {path} in it" if not entry else f"{path} is not a plain file"
-            )
+        commit = self._fetch_commit()
+        path = FILE
+        if self._source.directory:
+            path = f"{self._source.directory}/{FILE}"
+        listing = self._git("ls-tree", "--full-tree", commit, "--", path)
+        entry = listing.decode("utf-8", "replace").split()
+        if not entry:
+            raise self._wrong(f"there is no file {path} in it")
+        if len(entry) != 4 or entry[0] not in ("100644", "100755"):  # mode, type, object, path
+            raise self._wrong(f"{path} is not a plain file")
         text = self._git("cat-file", "blob", entry[2], offline=True, limit=MAX_TEXT_BYTES)
         try:
             return text.decode()
         except UnicodeDecodeError as err:
             raise self._wrong(f"{path} is not text") from err
 
-    def _fetched(self) -> str:
-        """Fetch what is needed and return the commit."""
+    def _fetch_commit(self) -> str:
+        """Fetch the commit of the source and return its id."""
         commit = self._source.commit
         small = f"--filter=blob:limit={MAX_TEXT_BYTES + 1}"
         fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", small)
-        if commit and len(commit) < WHOLE:
+        if commit and len(commit) < COMMIT_DIGITS:
             self._git(*fetch, "origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
             words = ("--quiet", "--verify", "--end-of-options", f"{commit}^{{commit}}")
             return self._git("rev-parse", *words, offline=True).decode().strip()
         if not commit:
-            name = f"refs/tags/{self._source.tag}" if self._source.tag else "HEAD"
-            listed = self._git("ls-remote", "--exit-code", "origin", name, f"{name}^{{}}").decode(
-                "utf-8", "replace"
-            )
-            states = {
-                ref: state
-                for state, _, ref in (line.partition("\t") for line in listed.splitlines())
-            }
-            commit = states.get(f"{name}^{{}}") or states.get(name, "")
-            if not re.fullmatch("[0-9a-f]{40}", commit):
-                raise ModuleUnavailable(
-                    f"could not fetch {self._source}", detail="its host does not speak git"
-                )
+            commit = self._resolve()
         self._git(*fetch, "--depth=1", "origin", commit)
         return commit
 
+    def _resolve(self) -> str:
+        """Return the commit id of the source's tag, or of the default branch."""
+        name = f"refs/tags/{self._source.tag}" if self._source.tag else "HEAD"
+        peeled = f"{name}^{{}}"
+        listing = self._git("ls-remote", "--exit-code", "origin", name, peeled)
+        commits: dict[str, str] = {}
+        for line in listing.decode("utf-8", "replace").splitlines():
+            commit, _, ref = line.partition("\t")
+            commits[ref] = commit
+        commit = commits.get(peeled) or commits.get(name, "")
+        if not re.fullmatch("[0-9a-f]{40}", commit):
+            raise ModuleUnavailable(
+                f"could not fetch {self._source}", detail="the host is not a git server"
+            )
+        return commit
+
     def _git(self, *words: str, offline: bool = False, limit: int | None = None) -> bytes:
-        """Return what git says.
+        """Run a git command and return its output.
 
         Raises:
-            InvalidInput: What is asked for is not there, or too large.
-            ModuleUnavailable: Time may help.
+            InvalidInput: If the repository, commit or file does not exist, or is too large.
+            ModuleUnavailable: If a later attempt may succeed.
         """
-        options = [word for name, value in _OPTIONS.items() for word in ("-c", f"{name}={value}")]
-        seconds = int(self._bounds.time_s) + 1
-        said, told = self._place / "said", self._place / "told"
-        with said.open("wb") as output, told.open("wb") as errors:
+        environment = dict(self._environment)
+        if offline:
+            environment["GIT_ALLOW_PROTOCOL"] = "none"
+        stdout, stderr = self._folder / "stdout", self._folder / "stderr"
+        with stdout.open("wb") as output, stderr.open("wb") as errors:
             process = subprocess.Popen(
-                ["prlimit", f"--fsize={self._bounds.pack_bytes}", f"--cpu={seconds}", f"--as={MEMORY_BYTES}",
-                 "--core=0", "--", "git", *options, *words],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=self._place, start_new_session=True,
-                env=self._environment | ({"GIT_ALLOW_PROTOCOL": "none"} if offline else {}),
-            )  # fmt: skip
+                [*self._prefix(), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                cwd=self._folder,
+                start_new_session=True,
+                env=environment,
+            )
             try:
-                code = process.wait(timeout=max(self._end - monotonic(), 0.01))
+                code = process.wait(timeout=max(self._deadline - monotonic(), 0.01))
             except subprocess.TimeoutExpired as err:
                 raise ModuleUnavailable(
                     f"could not fetch {self._source}", detail="it took too long"
                 ) from err
             finally:
-                _end_all(process)
+                _kill_group(process)
         if code:
-            raise self._failure(
-                words[0], code, told.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-            )
-        if limit is not None and said.stat().st_size > limit:
+            message = stderr.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
+            raise self._failure(words[0], code, message)
+        if limit is not None and stdout.stat().st_size > limit:
             raise self._wrong(f"{FILE} is larger than {limit // 1024} KiB")
-        return said.read_bytes()
+        return stdout.read_bytes()
 
-    def _failure(self, asked: str, code: int, told: str) -> InvalidInput | ModuleUnavailable:
-        if _TOO_LARGE.search(told) or code == -signal.SIGXFSZ:
+    def _prefix(self) -> list[str]:
+        """Return the command line of git, with its limits and options."""
+        cpu_s = int(self._bounds.time_s) + 1
+        prefix = [
+            "prlimit", f"--fsize={self._bounds.pack_bytes}", f"--cpu={cpu_s}",
+            f"--as={MEMORY_BYTES}", "--core=0", "--", "git",
+        ]  # fmt: skip
+        for name, value in _OPTIONS.items():
+            prefix += ["-c", f"{name}={value}"]
+        return prefix
+
+    def _failure(self, command: str, code: int, message: str) -> InvalidInput | ModuleUnavailable:
+        if _TOO_LARGE.search(message) or code == -signal.SIGXFSZ:
             return self._wrong(
-                f"its repository is larger than {self._bounds.pack_bytes // 1024} KiB, or broken"
+                f"the repository is larger than {self._bounds.pack_bytes // 1024} KiB, or damaged"
             )
-        if asked == "cat-file":
+        if command == "cat-file":
             return self._wrong(f"{FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
-        if asked == "rev-parse" or (asked == "ls-remote" and code == _NO_REFS):
+        if command == "rev-parse" or (command == "ls-remote" and code == _NO_REFS):
             return self._wrong("there is no such tag or commit")
-        if _NO_SUCH.search(told):
+        if _NOT_FOUND.search(message):
             return self._wrong("there is no such public repository, or commit in it")
         return ModuleUnavailable(
-            f"could not fetch {self._source}", detail="its host did not answer as git does"
+            f"could not fetch {self._source}", detail="the host did not answer like a git server"
         )
 
     def _wrong(self, reason: str) -> InvalidInput:
         return InvalidInput(f"cannot use {self._source}", detail=reason)
 
 
-def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """End git and what it has started, if any of it is left."""
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill git and its child processes, if any still run."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue view, as a customer reads it: why nobody has a job yet. A courtesy,
-never needed.
+"""The meta-scheduler's queue view for a customer: why a job is not matched yet.
+
+The view is optional; clients work without it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ TIMEOUT_S = 3
 
 
 def pending_reason(url: str, slurm_name: str, *, ca: Path | None) -> str | None:
-    """Return why a pending job has no provider; None if the view does not say or does not answer.
+    """Return why a pending job has no provider, None if the view does not answer or lacks the job.
 
     Args:
         url: ``https://host:port``.
         slurm_name: The job's id, 0x and 64 hexadecimal digits.
-        ca: PEM of a CA to trust beside the system's.
+        ca: PEM file of a CA; None for the system's CAs.
     """
     try:
         context = ssl.create_default_context(cafile=ca)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stored scripts, sealed with AES-256-GCM.
+"""Seals stored scripts with AES-256-GCM.
 
-Each has a key of its own, made from a storage key and its id; the seal covers the id too, so a
-record that is altered, or put under another id, does not open. There may be several storage keys:
-the first seals, all of them open. A key is named by some digits of a hash of it, which stand beside
-what it sealed.
+Each script has its own key, derived from a storage key and the script id. The seal covers the id
+too, so a record that was altered or stored under another id cannot be opened. There may be several
+storage keys: the first one seals, all of them open. The name of a key is part of its hash and is
+stored with the sealed record.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAME_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A record as it is stored: the name of the key that sealed it, and bytes."""
+    """A sealed record: the name of its key, and the sealed bytes."""
 
     key_name: str
     data: bytes
@@ -36,18 +36,19 @@ class ScriptSeal:
     """Seals and opens records.
 
     Args:
-        keys: Storage keys, the newest first, at least one, at least 32 bytes each.
+        keys: Storage keys, newest first; at least one, at least 32 bytes each.
 
     Raises:
-        ConfigError: There is none, or one is too short.
+        ConfigError: If there is no key, or a key is too short.
     """
 
     def __init__(self, keys: tuple[bytes, ...]) -> None:
         if not keys or min(map(len, keys)) < MIN_KEY_BYTES:
+            shortest = min(map(len, keys), default=0)
             raise ConfigError(
-                "cannot use the keys of storage_key_file",
-                detail=f"{len(keys)} keys, the shortest has {min(map(len, keys), default=0)} bytes",
-                hint=f"Put one key of at least {MIN_KEY_BYTES} bytes on each line, the newest first.",
+                "invalid keys in storage_key_file",
+                detail=f"{len(keys)} keys, the shortest has {shortest} bytes",
+                hint=f"Write one key of at least {MIN_KEY_BYTES} bytes a line, newest first.",
             )
         self._keys = {_name_of(key): key for key in reversed(keys)}
         self.newest = _name_of(keys[0])
@@ -55,41 +56,46 @@ class ScriptSeal:
     def __repr__(self) -> str:
         return f"ScriptSeal({', '.join(self._keys)})"
 
-    def knows(self, key_name: str) -> bool:
-        """Return whether what this key sealed can be opened."""
+    def has_key(self, key_name: str) -> bool:
+        """Return whether the seal has the key of this name."""
         return key_name in self._keys
 
-    def close(self, record: str, *, about: str) -> Sealed:
-        """Return the record of an id, sealed with the newest key."""
+    def close(self, record: str, *, script_id: str) -> Sealed:
+        """Seal the record of an id with the newest key."""
         nonce = os.urandom(_NONCE_BYTES)
-        cipher = _cipher(self._keys[self.newest], about)
-        return Sealed(self.newest, nonce + cipher.encrypt(nonce, record.encode(), about.encode()))
+        cipher = _cipher(self._keys[self.newest], script_id)
+        return Sealed(
+            self.newest, nonce + cipher.encrypt(nonce, record.encode(), script_id.encode())
+        )
 
-    def open(self, sealed: Sealed, *, about: str) -> str:
+    def open(self, sealed: Sealed, *, script_id: str) -> str:
         """Return the record of an id.
 
         Raises:
-            ConfigError: The key that sealed it is not here.
-            ScriptDamaged: It is not what was stored under this id.
+            ConfigError: If the seal does not have the record's key.
+            ScriptDamaged: If the record was altered or belongs to another id.
         """
         key = self._keys.get(sealed.key_name)
         if key is None:
             raise unknown_keys([sealed.key_name])
         nonce, data = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
-            return _cipher(key, about).decrypt(nonce, data, about.encode()).decode()
+            return _cipher(key, script_id).decrypt(nonce, data, script_id.encode()).decode()
         except (InvalidTag, ValueError) as err:
             raise ScriptDamaged(
-                f"cannot open script {about}", detail="its stored record is altered"
+                f"cannot open script {script_id}", detail="the stored record was altered"
             ) from err
 
 
 def unknown_keys(names: list[str]) -> ConfigError:
-    """Return the error of an operator who took a key away, or gave a wrong one."""
+    """Return the error for records whose keys the operator removed or replaced."""
     return ConfigError(
         "cannot open stored scripts",
-        detail=f"they are sealed with key {', '.join(sorted(names))}, which is not in storage_key_file",
-        hint="Put the key back, on a line below the newest, until no script needs it; without it they are lost.",
+        detail=f"they are sealed with key {', '.join(sorted(names))}, not in storage_key_file",
+        hint=(
+            "Add the key again, on a line below the newest one, until no script needs it. Without"
+            " the key these scripts are lost."
+        ),
     )
 
 
@@ -97,5 +103,5 @@ def _name_of(key: bytes) -> str:
     return hashlib.sha256(b"gridstead key name" + key).hexdigest()[:_NAME_DIGITS]
 
 
-def _cipher(key: bytes, about: str) -> AESGCM:
-    return AESGCM(hmac.digest(key, b"gridstead script " + about.encode(), hashlib.sha256))
+def _cipher(key: bytes, script_id: str) -> AESGCM:
+    return AESGCM(hmac.digest(key, b"gridstead script " + script_id.encode(), hashlib.sha256))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rendered scripts in the Job Definition service's store, sealed; which jobs name them; challenges
-that were used.
+"""The store of the Job Definition service: sealed scripts, their jobs, and used challenges.
 
-Several processes may share the store where it is PostgreSQL.
+Several processes may share the store if it is a PostgreSQL database.
 """
 
 from __future__ import annotations
@@ -18,11 +17,13 @@ from gridstead.domain.ids import parse_slurm_name
 from gridstead.domain.job_definition import Holdings, Resealed, ScriptUse, StoredScript
 from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
-RESEALED_AT_ONCE = 200
+RECORDS_PER_RESEAL = 200
 
-# Both begin with the script's row, so that of two processes the later sees what the earlier did.
+# Both lists start with an update of the script's row. The row lock makes a second process wait for
+# the first one.
 _USE = (
-    "UPDATE definitions SET owner = :customer, ends_at = NULL WHERE id = :id AND owner IN ('', :customer)",
+    """UPDATE definitions SET owner = :customer, ends_at = NULL
+    WHERE id = :id AND owner IN ('', :customer)""",
     """INSERT INTO definition_jobs (job, id, customer) SELECT :job, id, owner FROM definitions
     WHERE id = :id AND owner = :customer ON CONFLICT (job, id) DO NOTHING""",
 )
@@ -39,28 +40,25 @@ class Scripts:
 
     Args:
         database: The service's store.
-        seal: What records are sealed with.
+        seal: Seals and opens records.
 
     Raises:
-        ConfigError: There are records that it cannot open.
+        ConfigError: If there are records whose key the seal does not have.
     """
 
     def __init__(self, database: Database, seal: ScriptSeal) -> None:
         self._database = database
         self._seal = seal
         with database.begin() as connection:
-            names = (
-                connection.execute(text("SELECT DISTINCT key_name FROM definitions"))
-                .scalars()
-                .all()
-            )
-        missing = [name for name in names if not seal.knows(name)]
+            query = text("SELECT DISTINCT key_name FROM definitions")
+            names = connection.execute(query).scalars().all()
+        missing = [name for name in names if not seal.has_key(name)]
         if missing:
             raise unknown_keys(missing)
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Store a record under an id."""
-        sealed = self._seal.close(record, about=batch_location_hash)
+        sealed = self._seal.close(record, script_id=batch_location_hash)
         statement = text(
             "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
             " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
@@ -70,13 +68,15 @@ class Scripts:
             connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
 
     def get(self, batch_location_hash: str) -> StoredScript | None:
-        """Return what is stored under an id."""
+        """Return the script with this id, None if there is none."""
         query = text("SELECT key_name, sealed, owner FROM definitions WHERE id = :id")
         with self._database.begin() as connection:
             row = connection.execute(query, {"id": batch_location_hash}).one_or_none()
         if row is None:
             return None
-        record = self._seal.open(Sealed(row.key_name, bytes(row.sealed)), about=batch_location_hash)
+        record = self._seal.open(
+            Sealed(row.key_name, bytes(row.sealed)), script_id=batch_location_hash
+        )
         return StoredScript(record=record, owner=row.owner)
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
@@ -89,19 +89,14 @@ class Scripts:
             rows = connection.execute(
                 text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")
             ).all()
-        return tuple(
-            ScriptUse(
-                job_number=_to_number(row.job), batch_location_hash=row.id, customer=row.customer
-            )
-            for row in rows
-        )
+        return tuple(_to_use(row.job, row.id, row.customer) for row in rows)
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        """Forget that these jobs name scripts."""
-        self._execute(_RELEASE, [_to_row(one) | {"ends_at": ends_at} for one in uses])
+        """Delete the record that these jobs name scripts."""
+        self._execute(_RELEASE, [_to_row(use) | {"ends_at": ends_at} for use in uses])
 
     def sweep(self, now: int) -> int:
-        """Remove what has ended."""
+        """Delete expired scripts and nonces; return the number of scripts."""
         with self._database.begin() as connection:
             connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
             removed = connection.execute(
@@ -110,18 +105,20 @@ class Scripts:
         return removed.rowcount
 
     def reseal(self, *, after: str) -> Resealed:
-        """Seal records with the newest key that have another one."""
+        """Seal records that have an older key with the newest key."""
         query = text(
             "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
             " ORDER BY id LIMIT :most"
         )
         unreadable = []
         with self._database.begin() as connection:
-            which = {"newest": self._seal.newest, "after": after, "most": RESEALED_AT_ONCE}
-            rows = connection.execute(query, which).all()
+            page = {"newest": self._seal.newest, "after": after, "most": RECORDS_PER_RESEAL}
+            rows = connection.execute(query, page).all()
             for row in rows:
                 try:
-                    record = self._seal.open(Sealed(row.key_name, bytes(row.sealed)), about=row.id)
+                    record = self._seal.open(
+                        Sealed(row.key_name, bytes(row.sealed)), script_id=row.id
+                    )
                 except (ConfigError, ScriptDamaged):
                     unreadable.append(row.id)
                 else:
@@ -133,28 +130,28 @@ class Scripts:
         """Return how much is stored."""
         query = text(
             "SELECT count(*) AS scripts, count(ends_at) AS unused,"
-            " coalesce(sum(CASE WHEN ends_at IS NOT NULL THEN length(sealed) END), 0) AS unused_bytes FROM definitions"
+            " coalesce(sum(CASE WHEN ends_at IS NOT NULL THEN length(sealed) END), 0)"
+            " AS unused_bytes FROM definitions"
         )
         with self._database.begin() as connection:
             row = connection.execute(query).one()
         return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
 
     def lock(self) -> AbstractContextManager[None]:
-        """Let nobody else in who asks for the same."""
+        """Return the mutex that all processes sharing the store have in common."""
         return self._database.lock()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
-        """Return whether a nonce is taken for the first time."""
+        """Return whether a nonce is used for the first time, and store it."""
         statement = text(
-            "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at) ON CONFLICT (nonce) DO NOTHING"
+            "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at)"
+            " ON CONFLICT (nonce) DO NOTHING"
         )
         with self._database.begin() as connection:
             return connection.execute(statement, {"nonce": nonce, "ends_at": ends_at}).rowcount == 1
 
     def _execute(self, statements: Iterable[str], rows: Iterable[Mapping[str, object]]) -> None:
-        """Execute statements for each row, script by script in one order, so that processes cannot
-        block each other.
-        """
+        """Execute the statements for each row, sorted by script id to avoid deadlocks."""
         ordered = sorted(rows, key=lambda row: str(row["id"]))
         with self._database.begin() as connection:
             for row in ordered:
@@ -162,7 +159,7 @@ class Scripts:
                     connection.execute(text(statement), row)
 
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
-        sealed = self._seal.close(record, about=batch_location_hash)
+        sealed = self._seal.close(record, script_id=batch_location_hash)
         connection.execute(
             text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
             {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data},
@@ -175,6 +172,12 @@ def _to_row(use: ScriptUse) -> dict[str, object]:
         "id": use.batch_location_hash,
         "customer": use.customer,
     }
+
+
+def _to_use(job: str, batch_location_hash: str, customer: str) -> ScriptUse:
+    return ScriptUse(
+        job_number=_to_number(job), batch_location_hash=batch_location_hash, customer=customer
+    )
 
 
 def _to_number(job: str) -> int:

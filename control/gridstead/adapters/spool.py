@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job completion spool: slurmctld's plugin appends lines to a file, we take it away and read it
-at leisure.
+"""The job completion spool: slurmctld's plugin appends lines to a file, and the agent reads it.
+
+The agent renames the file before it reads the lines.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ _REJECTED_MAX_BYTES = 16 * 1024 * 1024
 class FileSpool:
     """Implements port ``CompletionSpool``.
 
-    The plugin opens the file anew for each line, so it may be renamed at any time; it is read one
-    ``take`` later, when a line that was being written then is whole.
+    The plugin opens the file again for each line, so the file may be renamed at any time. The
+    renamed file is read in the next ``take``, when a line that was being written is complete.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,25 +25,21 @@ class FileSpool:
         self._rejected = path.with_suffix(".rejected")
 
     def take(self) -> tuple[str, ...]:
-        """Return the lines of the file that was taken away last; take the next one away if there is
-        none.
-        """
+        """Return the lines of the renamed file; if there is none, rename the current file."""
         if self._reading.exists():
-            return tuple(
-                filter(
-                    None, self._reading.read_text(encoding="utf-8", errors="replace").split("\n")
-                )
-            )
+            text = self._reading.read_text(encoding="utf-8", errors="replace")
+            return tuple(line for line in text.split("\n") if line)
         if self._path.exists() and self._path.stat().st_size > 0:
             self._path.rename(self._reading)
         return ()
 
     def done(self, *, rejected: Iterable[str]) -> None:
-        """Forget the file; what was rejected is kept beside it, up to 16 MiB."""
+        """Delete the renamed file; append rejected lines to a file next to it, up to 16 MiB."""
         lines = [f"{line}\n" for line in rejected]
-        if lines and not (
-            self._rejected.exists() and self._rejected.stat().st_size > _REJECTED_MAX_BYTES
-        ):
+        if lines and not self._is_rejected_full():
             with self._rejected.open("a", encoding="utf-8") as file:
                 file.writelines(lines)
         self._reading.unlink(missing_ok=True)
+
+    def _is_rejected_full(self) -> bool:
+        return self._rejected.exists() and self._rejected.stat().st_size > _REJECTED_MAX_BYTES

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories on the mounted shared storage, made by root on the one host that may be root there.
+"""Creates directories on the mounted shared storage, as root of the storage host.
 
-A directory is made and given away through its own descriptor, so no name is followed twice and no
-link is ever trusted. A crash between the two steps leaves a directory of root's, which the next
-round gives away.
+A directory is created and its owner is changed through the directory's own descriptor. No name is
+followed twice and no symbolic link is trusted. A crash between the two steps leaves a directory
+that belongs to root; the next round changes its owner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUOTA_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoragePaths:
-    """Existing parents of what is made, on the shared storage."""
+    """Existing parent directories on the shared storage."""
 
     homes: Path
     shared_cache: Path
@@ -33,24 +33,25 @@ class StoragePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The bound of a directory, set by a program of the file system.
+    """The quota of a directory, set by a program of the file system.
 
     Attributes:
         command: The program and its arguments, with ``{directory}`` and ``{bytes}``.
-        size_bytes: Most that a directory may hold.
+        size_bytes: Maximum size of a directory.
     """
 
     command: tuple[str, ...]
     size_bytes: int
 
-    def put_on(self, directory: Path) -> None:
-        """Bound the directory. Safe to repeat, also with another size.
+    def set_on(self, directory: Path) -> None:
+        """Set the quota of the directory. Safe to repeat, also with another size.
 
         Raises:
-            ConfigError: The program is not there, refuses, or does not end.
+            ConfigError: If the program does not exist, fails, or does not end in time.
         """
         argv = [word.format(directory=directory, bytes=self.size_bytes) for word in self.command]
-        hint = "Mend storage.quota_command, or leave out storage.quota_gib."
+        failure = f"could not set the quota of {directory}"
+        hint = "Fix storage.quota_command, or remove storage.quota_gib."
         try:
             done = subprocess.run(
                 argv,
@@ -61,20 +62,19 @@ class Quota:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ConfigError(f"cannot bound {directory}", detail=str(error), hint=hint) from error
+            raise ConfigError(failure, detail=str(error), hint=hint) from error
         if done.returncode != 0:
-            raise ConfigError(
-                f"cannot bound {directory}", detail=(done.stderr or done.stdout).strip(), hint=hint
-            )
+            output = (done.stderr or done.stdout).strip()
+            raise ConfigError(failure, detail=output, hint=hint)
 
 
 class SharedStorage:
     """Implements port ``UserDirectories`` on a mounted file system.
 
     Args:
-        paths: Parents of what is made.
-        quota: What bounds each directory; None: nothing does.
-        is_mounted: Tells a mounted parent from the bare directory below it.
+        paths: Parent directories.
+        quota: Quota of each directory; None for no quota.
+        is_mounted: Returns whether a parent is a mount point.
     """
 
     def __init__(
@@ -89,29 +89,30 @@ class SharedStorage:
         self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
-        """Make the user's home and caches, bound them, and return whether anything was made.
+        """Create the user's home and caches, set their quotas, and return whether any was created.
 
         Raises:
-            ConfigError: A parent is not there or not mounted, a name is taken by something else, or
-                the quota's program fails.
+            ConfigError: If a parent does not exist or is not mounted, a name exists as something
+                else, or the quota program fails.
         """
         for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
             if not self._is_mounted(parent):
-                raise ConfigError(f"{parent} is no mount point", hint="Mount the shared storage.")
+                raise ConfigError(
+                    f"{parent} is not a mount point", hint="Mount the shared storage."
+                )
         places = (
             (self._paths.homes, user.address),
             (self._paths.shared_cache, str(user.uid)),
             (self._paths.persistent_cache, f"user-{user.uid}"),
         )
-        made = [_ensure(parent, name, user) for parent, name in places]
+        created = [_ensure(parent, name, user) for parent, name in places]
         if self._quota is not None:
             for parent, name in places:
-                self._quota.put_on(parent / name)
-        return any(made)
+                self._quota.set_on(parent / name)
+        return any(created)
 
 
 def _ensure(parent: Path, name: str, user: GridUser) -> bool:
-    made = False
     try:
         parent_fd = os.open(parent, os.O_DIRECTORY | os.O_RDONLY)
     except OSError as error:
@@ -121,35 +122,37 @@ def _ensure(parent: Path, name: str, user: GridUser) -> bool:
     try:
         try:
             os.mkdir(name, MODE, dir_fd=parent_fd)
-            made = True
+            created = True
         except FileExistsError:
-            made = False
-        # Looked at, not opened: what is a user's already is closed to root that may only give away.
+            created = False
+        # With O_PATH the directory is not opened for reading: root may only change owners here, so
+        # it cannot read a directory that already belongs to a user.
         fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
         try:
-            return _give(fd, user, place=parent / name) or made
+            return _give_to(user, fd, path=parent / name) or created
         finally:
             os.close(fd)
     except OSError as error:
-        raise ConfigError(f"cannot make {parent / name}", detail=str(error)) from error
+        raise ConfigError(f"cannot create {parent / name}", detail=str(error)) from error
     finally:
         os.close(parent_fd)
 
 
-def _give(fd: int, user: GridUser, *, place: Path) -> bool:
-    """Hand a directory of root's to the user; return whether that was needed."""
+def _give_to(user: GridUser, fd: int, *, path: Path) -> bool:
+    """Change the owner of a directory from root to the user; return whether it was changed."""
     status = os.fstat(fd)
     if status.st_uid == user.uid:
         return False
     if status.st_uid != os.geteuid():
         raise ConfigError(
-            f"cannot give {place} to uid {user.uid}", detail=f"it belongs to uid {status.st_uid}"
+            f"cannot change the owner of {path} to uid {user.uid}",
+            detail=f"it belongs to uid {status.st_uid}",
         )
-    own = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=fd)
+    directory_fd = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=fd)
     try:
         if stat.S_IMODE(status.st_mode) != MODE:
-            os.fchmod(own, MODE)
-        os.fchown(own, user.uid, user.gid)
+            os.fchmod(directory_fd, MODE)
+        os.fchown(directory_fd, user.uid, user.gid)
     finally:
-        os.close(own)
+        os.close(directory_fd)
     return True

@@ -13,7 +13,7 @@ import sys
 import time
 from functools import partial
 
-from gridstead.adapters.bore import BoreTunnel, carry
+from gridstead.adapters.bore import BoreTunnel, forward
 from gridstead.adapters.log_stream import write_all
 from gridstead.errors import GridsteadError
 
@@ -33,7 +33,7 @@ def main() -> None:
     )  # what matters of its errors is told below
     while True:
         try:
-            carry(bore, partial(write_all, _STDOUT))
+            forward(bore, partial(write_all, _STDOUT))
         except GridsteadError as err:
             write_all(_STDERR, f"gridstead: {err}\n".encode())
         time.sleep(PAUSE_S)

@@ -138,10 +138,10 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     wanted.
     """
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - takes a second to import
-    from gridstead.adapters.logger import LoggerClient, Wanted  # noqa: PLC0415
+    from gridstead.adapters.logger import LoggerClient, LogQuery  # noqa: PLC0415
 
     peer = client.settings.logger
-    wanted = Wanted(
+    query = LogQuery(
         owner=job.customer,
         log_name=job.id.slurm_name,
         log_identity=log_identity_of(job.job_key),
@@ -150,7 +150,7 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     )
     logger = LoggerClient(GrpcPeer(address=peer.endpoint, ca=peer.ca_file))
     try:
-        yield from logger.read(wanted, now=int(time.time()), sign=client.wallet.sign_text)
+        yield from logger.read(query, now=int(time.time()), sign=client.wallet.sign_text)
     finally:
         logger.close()
 

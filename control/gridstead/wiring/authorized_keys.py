@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gridstead.adapters.authorized_keys import fetch_keys, keep_keys
+from gridstead.adapters.authorized_keys import fetch_keys, write_keys
 from gridstead.adapters.channel import GrpcPeer
 
 
 def fetch(endpoint: str, ca: Path, output: Path) -> bool:
     """Keep the supervisor's public keys in a file and return whether they were others before."""
-    return keep_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)
+    return write_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)

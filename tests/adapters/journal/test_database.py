@@ -260,7 +260,7 @@ def test_store_forgets_what_was_never_sent_and_nothing_open_keeps_it(url, monkey
     """What is open for ever, such as the transactions of an abandoned chain, must not end the
     sweeping behind it.
     """
-    monkeypatch.setattr("gridstead.adapters.journal.outbox._SWEPT", 2)
+    monkeypatch.setattr("gridstead.adapters.journal.outbox._ROWS_PER_SWEEP", 2)
     database, clock = Database(url), FakeClock()
     outbox = SqlOutbox(database, clock)
     for number in range(6):

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.fakes.definitions import Wallet
 from tests.fakes.logger_process import LoggerProcess, log_of
 
-from gridstead.adapters.logger import LoggerClient, Wanted
+from gridstead.adapters.logger import LoggerClient, LogQuery
 from gridstead.domain.log import Stream
 
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
@@ -90,10 +90,10 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
     client = LoggerClient(logger.peer)
 
     def logged():
-        wanted = Wanted(
+        query = LogQuery(
             owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
         )
-        read = client.read(wanted, now=int(time.time()), sign=owner.sign)
+        read = client.read(query, now=int(time.time()), sign=owner.sign)
         return [(int(line), some.stream) for some in read for line in some.lines]
 
     logger.wait()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.workflow.node import Node, workflow
 
-from gridstead.adapters.logger import Wanted
+from gridstead.adapters.logger import LogQuery
 from gridstead.domain.log import Stream
 
 NAME = "0x" + "07" * 32
@@ -19,10 +19,10 @@ NAME = "0x" + "07" * 32
 
 def read(client, owner, clock):
     """The lines of the log."""
-    wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
+    query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
     return [
         data.decode()
-        for some in client.read(wanted, now=clock.now(), sign=owner.sign)
+        for some in client.read(query, now=clock.now(), sign=owner.sign)
         for data in some.lines
     ]
 
@@ -77,10 +77,10 @@ class TestWriter:
 
         assert writer.wait(20) == 0
         writer.stdout.close()
-        wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
+        query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
         found = [
             (some.stream, some.lines)
-            for some in client.read(wanted, now=clock.now(), sign=owner.sign)
+            for some in client.read(query, now=clock.now(), sign=owner.sign)
         ]
         assert found == [
             (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
@@ -140,10 +140,10 @@ class TestScript:
 
         assert code == 4
         assert {"one", "y", "last", "worst"} == set(output.splitlines())
-        wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
+        query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
         found = {
             line: some.stream
-            for some in client.read(wanted, now=clock.now(), sign=owner.sign)
+            for some in client.read(query, now=clock.now(), sign=owner.sign)
             for line in some.lines
         }
         assert (found[b"last"], found[b"worst"]) == (Stream.STDOUT, Stream.STDERR)

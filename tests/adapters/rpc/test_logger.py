@@ -13,7 +13,7 @@ from tests.adapters.rpc.conftest import EDITION, MAX_BYTES, NAME, access_to
 from tests.fakes.definitions import Wallet
 
 from gridstead.adapters.channel import GrpcPeer
-from gridstead.adapters.logger import LoggerClient, Wanted, WriteAccess
+from gridstead.adapters.logger import LoggerClient, LogQuery, WriteAccess
 from gridstead.adapters.logs import Limits
 from gridstead.domain.log import MAX_LINE_BYTES, Chunk, Stream
 from gridstead.domain.log_access import read_text, watch_text
@@ -31,8 +31,8 @@ def read(client, owner, clock):
     opened = []
 
     def start(**fields):
-        wanted = Wanted(owner=owner.address, log_name=NAME, **fields)
-        opened.append(client.read(wanted, now=clock.now(), sign=owner.sign))
+        query = LogQuery(owner=owner.address, log_name=NAME, **fields)
+        opened.append(client.read(query, now=clock.now(), sign=owner.sign))
         return ((data, some.timestamp_ns) for some in opened[-1] for data in some.lines)
 
     yield start
@@ -84,8 +84,8 @@ class TestLines:
         client.write(access, [line(b"%d\n%d'" % (number, number)) for number in range(5)])
         got, resume = [], 0
         for _ in range(3):
-            wanted = Wanted(owner=owner.address, log_name=NAME, after=resume)
-            stream = client.read(wanted, now=clock.now(), sign=owner.sign)
+            query = LogQuery(owner=owner.address, log_name=NAME, after=resume)
+            stream = client.read(query, now=clock.now(), sign=owner.sign)
             some = [next(stream), next(stream)] if len(got) < 4 else [next(stream)]
             stream.close()
             got += [(some_lines.first, *some_lines.lines) for some_lines in some]
@@ -96,8 +96,8 @@ class TestLines:
     def test_streams_are_told_apart(self, client, access, owner, clock):
         client.write(access, [line(b"x", stream=stream) for stream in Stream])
 
-        wanted = Wanted(owner=owner.address, log_name=NAME, until_now=True)
-        got = [some.stream for some in client.read(wanted, now=clock.now(), sign=owner.sign)]
+        query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
+        got = [some.stream for some in client.read(query, now=clock.now(), sign=owner.sign)]
         assert got == list(Stream)
 
     def test_reader_asks_for_one_log_identity_or_gets_the_newest(
@@ -329,15 +329,15 @@ class TestReaders:
         assert code is grpc.StatusCode.INVALID_ARGUMENT
 
     def test_client_tells_a_refusal_from_an_absence(self, client, owner, clock, authority):
-        wanted = Wanted(owner=owner.address, log_name=NAME)
+        query = LogQuery(owner=owner.address, log_name=NAME)
         with pytest.raises(NotAllowed):
-            next(client.read(wanted, now=clock.now() - 1000, sign=owner.sign))
+            next(client.read(query, now=clock.now() - 1000, sign=owner.sign))
         with pytest.raises(NotAllowed):
             client.names(owner.address, now=clock.now(), sign=Wallet().sign)
 
         away = LoggerClient(GrpcPeer(address="localhost:1", ca=authority.certificate))
         with pytest.raises(LoggerUnavailable):
-            next(away.read(wanted, now=clock.now(), sign=owner.sign))
+            next(away.read(query, now=clock.now(), sign=owner.sign))
         with pytest.raises(LoggerUnavailable):
             away.names(owner.address, now=clock.now(), sign=owner.sign)
         away.close()

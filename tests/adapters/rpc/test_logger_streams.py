@@ -11,7 +11,7 @@ import time
 import pytest
 
 from gridstead.adapters.channel import GrpcPeer
-from gridstead.adapters.logger import LoggerClient, Wanted
+from gridstead.adapters.logger import LoggerClient, LogQuery
 from gridstead.domain.log import Chunk
 from gridstead.errors import ConfigError, LoggerUnavailable
 from gridstead.rpc import log_reading
@@ -63,7 +63,7 @@ class Wire:
 
 
 def follow(client, owner, clock):
-    return client.read(Wanted(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign)
+    return client.read(LogQuery(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign)
 
 
 @pytest.fixture

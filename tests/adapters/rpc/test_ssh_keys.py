@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from gridstead.adapters.authorized_keys import fetch_keys, keep_keys, parse_keys
+from gridstead.adapters.authorized_keys import fetch_keys, write_keys, parse_keys
 from gridstead.adapters.channel import GrpcPeer
 from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutput
 from gridstead.rpc.ssh_keys import SshKeyServer
@@ -66,13 +66,13 @@ def test_an_answer_that_is_no_key_is_refused(serve):
 
 def test_a_file_that_cannot_be_written_is_the_operators_matter(tmp_path):
     with pytest.raises(ConfigError):
-        keep_keys((KEY,), tmp_path / "absent" / "keys")
+        write_keys((KEY,), tmp_path / "absent" / "keys")
 
 
 def test_the_file_is_readable_by_all_and_alone_in_its_folder(tmp_path):
     file = tmp_path / "keys"
 
-    assert keep_keys((KEY, OTHER), file)
+    assert write_keys((KEY, OTHER), file)
 
     assert file.read_text() == f"{KEY}\n{OTHER}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
@@ -81,8 +81,8 @@ def test_the_file_is_readable_by_all_and_alone_in_its_folder(tmp_path):
 
 def test_keys_that_are_there_are_not_written_again(tmp_path):
     file = tmp_path / "keys"
-    keep_keys((KEY,), file)
+    write_keys((KEY,), file)
     before = file.stat()
 
-    assert not keep_keys((KEY,), file)
+    assert not write_keys((KEY,), file)
     assert file.stat() == before

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Playbooks, run by ansible-runner, which only a machine that runs Ansible has installed."""
+"""Runs playbooks with ansible-runner, which is installed only on the machine that runs Ansible."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what our plugin noted beside ansible-runner's events (callbacks/gridstead_notes.py)."""
+"""Reads the notes that callbacks/gridstead_notes.py adds to ansible-runner's events."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 IN_CHECK_MODE = "ansible_check_mode"
 
-TaskLocation = tuple[str, str]  # host, Ansible's number of a task
+TaskLocation = tuple[str, str]  # host, Ansible's id of the task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """What a run's notes say.
+    """The notes of a run.
 
     Attributes:
-        changed: Where something changed, secret or not.
-        would_run: Handlers that were skipped only because the run was in check mode.
-        waiting: By host, handlers whose turn did not come; sorted.
+        changed: Tasks that changed something, including tasks with ``no_log``.
+        would_run: Handlers that were skipped only because of check mode.
+        waiting: By host, notified handlers that did not run; sorted.
     """
 
     changed: frozenset[TaskLocation]
@@ -29,18 +29,21 @@ class Notes:
 
 
 def read_notes(path: Path, *, check: bool) -> Notes:
-    """Return the notes of a run, none if it ended before its first."""
+    """Return the notes of a run; they are empty if the run ended before its first task."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return to_notes([json.loads(line) for line in lines], check=check)
 
 
-def to_notes(told: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
-    """Return notes in the order in which they were written as one; ``check`` says whether the run
-    was in check mode.
+def to_notes(entries: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
+    """Return the notes of a run.
+
+    Args:
+        entries: The entries in the order in which they were written.
+        check: Whether the run was in check mode.
     """
     changed, would_run = set[TaskLocation](), set[TaskLocation]()
     waiting: dict[str, set[str]] = {}
-    for note in told:
+    for note in entries:
         host = note["host"]
         if note["kind"] == "changed":
             changed.add((host, note["task"]))
@@ -49,7 +52,8 @@ def to_notes(told: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
             waiting.pop(host, None)
         elif check and (not note["why"] or IN_CHECK_MODE in note["why"]):
             would_run.add((host, note["task"]))
-    left = {host: tuple(sorted(names)) for host, names in sorted(waiting.items()) if names}
-    return Notes(
-        changed=frozenset(changed), would_run=frozenset(would_run), waiting={} if check else left
-    )
+    not_run: dict[str, tuple[str, ...]] = {}
+    for host, names in sorted(waiting.items()):
+        if names and not check:
+            not_run[host] = tuple(sorted(names))
+    return Notes(changed=frozenset(changed), would_run=frozenset(would_run), waiting=not_run)

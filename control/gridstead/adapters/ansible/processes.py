@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a run: found by an entry of their environment, ended through pidfds.
+"""Finds the processes of a run by an entry of their environment, and kills them through pidfds.
 
-Ansible's workers and Mitogen's are groups and sessions of their own and outlive what started them:
-neither a group nor a parent leads to all. Rule: what makes a process ours is looked at again once
-its pidfd is open, so a pid that was used anew meanwhile is never signalled.
+Ansible's workers and Mitogen's processes have their own groups and sessions and outlive the process
+that started them, so neither a process group nor a parent leads to all of them. Rule: after a pidfd
+is open, the environment is checked again, so that a reused pid is never signalled.
 """
 
 from __future__ import annotations
@@ -16,38 +16,36 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-LOOK_AGAIN_AFTER_S = 0.02
+RETRY_AFTER_S = 0.02
 
 
 def end_processes(entry: str, *, within_s: float) -> tuple[int, ...]:
-    """Kill every process that was started with an entry in its environment, until none is left.
+    """Kill all processes that have an entry in their environment, until none remains.
 
     Args:
         entry: ``NAME=value``.
-        within_s: How long to go on. Unit: s.
+        within_s: How long to try. Unit: s.
 
     Returns:
-        The pids of those that are still there; empty unless the kernel holds one back.
+        The pids of the processes that still exist; empty unless the kernel cannot end one.
     """
     end = time.monotonic() + within_s
-    while left := tuple(_with_entry(entry)):
+    while remaining := tuple(_with_entry(entry)):
         if time.monotonic() > end:
-            return left
-        for pid in left:
+            return remaining
+        for pid in remaining:
             _kill(pid, entry)
-        time.sleep(LOOK_AGAIN_AFTER_S)  # one may be born while we look
+        time.sleep(RETRY_AFTER_S)  # a process may start another one meanwhile
     return ()
 
 
 def _with_entry(entry: str) -> Iterator[int]:
     pids = (int(path.name) for path in PROC.iterdir() if path.name.isdigit())
-    return (pid for pid in pids if _has(pid, entry))
+    return (pid for pid in pids if _has_entry(pid, entry))
 
 
-def _has(pid: int, entry: str) -> bool:
-    """Return whether a process has the entry; one that is dead or another user's has none that we
-    see.
-    """
+def _has_entry(pid: int, entry: str) -> bool:
+    """Return whether a process has the entry; False for dead processes and for other users'."""
     try:
         return entry.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -58,7 +56,7 @@ def _kill(pid: int, entry: str) -> None:
     with suppress(ProcessLookupError):
         process = os.pidfd_open(pid)
         try:
-            if _has(pid, entry):
+            if _has_entry(pid, entry):
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         finally:
             os.close(process)

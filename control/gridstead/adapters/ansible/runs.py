@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a playbook and tells how it goes.
+"""Runs a playbook and reports its events.
 
-Rule 1: what ansible-runner keeps (environment, events) lies in a folder of the run's own that only
-its owner reads, and goes with it. Rule 2: host keys are checked, which ansible-runner would switch
-off.
+Rule 1: ansible-runner stores the environment and the events in a temporary folder that only the
+owner can read. Rule 2: host keys are checked; ansible-runner would disable the check by default.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from gridstead.ports.playbooks import Stop
 
 CALLBACKS = Path(__file__).with_name("callbacks")
 STOP = "GRIDSTEAD_STOP"  # in the environment of every process of a run
-LOOK_EVERY_S = 0.2  # how soon a wish to stop is seen
+POLL_EVERY_S = 0.2  # how often a request to stop is checked
 KILL_AFTER_S = 10.0  # how long Ansible may take to end its workers
-LEFT_OVER_S = 10.0  # how long to end what outlived it
+END_WITHIN_S = 10.0  # how long to end the processes that outlive Ansible
 
 
 class AnsiblePlaybooks:
@@ -55,58 +54,58 @@ class AnsiblePlaybooks:
         self._checkout = checkout
 
     def run(
-        self, order: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
+        self, request: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
     ) -> PlaybookRun:
-        """Run a playbook to its end and return what came of it."""
+        """Run a playbook to its end and return its outcome."""
         with tempfile.TemporaryDirectory(prefix="gridstead-run-") as folder:
-            return _Running(self._checkout, order, Path(folder), notify, stop).run()
+            return _Running(self._checkout, request, Path(folder), notify, stop).run()
 
 
 class _Running:
-    """One run, while it lasts."""
+    """A run in progress."""
 
     def __init__(
         self,
         checkout: Path,
-        order: PlaybookRequest,
+        request: PlaybookRequest,
         folder: Path,
         notify: Callable[[PlaybookEvent], None],
         stop: Stop,
     ) -> None:
-        self._checkout, self._order, self._folder = checkout, order, folder
+        self._checkout, self._request, self._folder = checkout, request, folder
         self._notify, self._stop = notify, stop
-        self._told: list[tuple[str, PlaybookEvent]] = []
+        self._events: list[tuple[str, PlaybookEvent]] = []
         self._handlers: set[str] = set()
         self._ansible: int | None = None
         self._kill_at: float | None = None
 
     def run(self) -> PlaybookRun:
-        """Return what came of it."""
-        order = self._order
+        """Run the playbook and return its outcome."""
+        request = self._request
         try:
             runner = ansible_runner.run(
                 private_data_dir=str(self._folder),
                 project_dir=str(self._checkout),
-                playbook=order.playbook,
-                inventory=order.inventory,
-                limit=order.limit,
-                tags=order.tags,
-                cmdline="--check --diff" if order.check else None,
+                playbook=request.playbook,
+                inventory=request.inventory,
+                limit=request.limit,
+                tags=request.tags,
+                cmdline="--check --diff" if request.check else None,
                 extravars={"site_report_file": str(self._report)},
                 envvars=self._environment(),
-                settings={"pexpect_timeout": LOOK_EVERY_S, "suppress_output_file": True},
+                settings={"pexpect_timeout": POLL_EVERY_S, "suppress_output_file": True},
                 fact_cache_type="memory",
                 quiet=True,
-                event_handler=self._hear,
-                cancel_callback=self._is_over,
+                event_handler=self._handle_event,
+                cancel_callback=self._must_kill,
             )
         finally:
-            self._end_what_is_left()
-        notes = read_notes(self._notes, check=order.check)
-        events = tuple(_corrected(task, event, notes) for task, event in self._told)
-        report = (
-            json.loads(self._report.read_text(encoding="utf-8")) if self._report.exists() else None
-        )
+            self._end_remaining_processes()
+        notes = read_notes(self._notes, check=request.check)
+        events = tuple(_corrected(task, event, notes) for task, event in self._events)
+        report = None
+        if self._report.exists():
+            report = json.loads(self._report.read_text(encoding="utf-8"))
         return PlaybookRun(
             outcome=self._outcome(runner.rc), events=events, waiting=notes.waiting, report=report
         )
@@ -120,55 +119,57 @@ class _Running:
         return self._folder / "notes"
 
     @property
-    def _mark(self) -> Path:
+    def _stop_file(self) -> Path:
         return self._folder / "stop"
 
     def _environment(self) -> dict[str, str]:
-        """Return what Ansible needs beside our own environment; its programs stand beside our
-        Python.
+        """Return the environment variables that Ansible needs in addition to the present ones.
+
+        Ansible's programs are in the folder of the Python interpreter.
         """
-        beside = str(Path(sys.executable).parent)
-        plugins = filter(None, (os.environ.get("ANSIBLE_CALLBACK_PLUGINS"), str(CALLBACKS)))
+        programs = str(Path(sys.executable).parent)
+        plugins = [str(CALLBACKS)]
+        if os.environ.get("ANSIBLE_CALLBACK_PLUGINS"):
+            plugins.insert(0, os.environ["ANSIBLE_CALLBACK_PLUGINS"])
         return {
             "ANSIBLE_CALLBACK_PLUGINS": os.pathsep.join(plugins),
             "ANSIBLE_HOST_KEY_CHECKING": os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "True"),
             "ANSIBLE_NOCOLOR": "1",
             "GRIDSTEAD_NOTES": str(self._notes),
-            STOP: str(self._mark),
-            "PATH": os.pathsep.join((beside, os.environ.get("PATH", os.defpath))),
+            STOP: str(self._stop_file),
+            "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
         }
 
-    def _hear(self, told: Mapping[str, Any]) -> bool:
-        """Take an event; the answer tells ansible-runner to keep none."""
-        self._ansible = told.get("pid", self._ansible)
-        event = to_event(told)
+    def _handle_event(self, data: Mapping[str, Any]) -> bool:
+        """Handle an event; return False, so that ansible-runner does not store it."""
+        self._ansible = data.get("pid", self._ansible)
+        event = to_event(data)
         if event is None:
             return False
-        task = str(told.get("event_data", {}).get("task_uuid", ""))
+        task = str(data.get("event_data", {}).get("task_uuid", ""))
         if isinstance(event, TaskStarted) and event.task.is_handler:
             self._handlers.add(task)
         if isinstance(event, HostFinished) and task in self._handlers:
             event = replace(event, task=replace(event.task, is_handler=True))
-        self._told.append((task, event))
+        self._events.append((task, event))
         self._notify(event)
         return False
 
-    def _is_over(self) -> bool:
-        """Pass on a wish to stop; the answer is whether to kill what still runs."""
-        if self._stop.wishes and not self._mark.exists():
-            self._mark.touch()
+    def _must_kill(self) -> bool:
+        """Pass on a request to stop, and return whether the run must be killed now."""
+        if self._stop.wishes and not self._stop_file.exists():
+            self._stop_file.touch()
         if self._stop.wishes > 1 and self._kill_at is None:
             self._kill_at = time.monotonic() + KILL_AFTER_S
             if self._ansible is not None:
+                # Ansible ends its workers, which are in their own process groups.
                 with suppress(ProcessLookupError):
-                    os.kill(
-                        self._ansible, signal.SIGINT
-                    )  # Ansible ends its workers, which are groups of their own
+                    os.kill(self._ansible, signal.SIGINT)
         return self._kill_at is not None and time.monotonic() > self._kill_at
 
-    def _end_what_is_left(self) -> None:
-        """End workers that outlived Ansible: those of Mitogen, and all where it was killed."""
-        for pid in end_processes(f"{STOP}={self._mark}", within_s=LEFT_OVER_S):
+    def _end_remaining_processes(self) -> None:
+        """Kill workers that outlive Ansible: Mitogen's, and all of them if Ansible was killed."""
+        for pid in end_processes(f"{STOP}={self._stop_file}", within_s=END_WITHIN_S):
             self._notify(PrintedText(text=f"could not end process {pid} of the run"))
 
     def _outcome(self, code: int) -> RunOutcome:
@@ -178,12 +179,16 @@ class _Running:
 
 
 def _corrected(task: str, event: PlaybookEvent, notes: Notes) -> PlaybookEvent:
-    """Return an event with what only the notes know: that a secret task changed something, that a
-    handler would run.
+    """Return an event, corrected by the notes.
+
+    Only the notes show that a task with ``no_log`` changed something, or that a skipped handler
+    would run.
     """
     if not isinstance(event, HostFinished):
         return event
-    place = (event.host, task)
-    secretly = event.outcome is TaskOutcome.OK and place in notes.changed
-    would = event.outcome is TaskOutcome.SKIPPED and place in notes.would_run
-    return replace(event, outcome=TaskOutcome.CHANGED) if secretly or would else event
+    location = (event.host, task)
+    has_changed = event.outcome is TaskOutcome.OK and location in notes.changed
+    would_run = event.outcome is TaskOutcome.SKIPPED and location in notes.would_run
+    if has_changed or would_run:
+        return replace(event, outcome=TaskOutcome.CHANGED)
+    return event

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as text that every database keeps: calls, job keys and keys.
+"""Converts calls, job keys and outbox keys to text that every database can store, and back.
 
-A job key ends with text that a customer chose, so nothing is expected of it. What is no printable
-ASCII is escaped as in URLs (PostgreSQL keeps no NUL), and what is too long for an index is cut and
-made unique again by its hash.
+A job key ends with text that a customer chose, so that text may contain anything. Characters that
+are not printable ASCII are percent-encoded (PostgreSQL cannot store NUL). A text that is too long
+for an index is cut and made unique with its hash.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gridstead.domain.calls import CALL_NAMES, Call, name_of
 from gridstead.domain.ids import JobId, JobKey
 from gridstead.errors import UnexpectedOutput
 
-LONGEST = 256  # characters of a key, before escapes; PostgreSQL indexes at most 2704 bytes
-_AS_IT_IS = "".join(sorted(set(string.printable) - set(string.whitespace) - {"%"})) + " "
+LONGEST = 256  # characters of a key before encoding; PostgreSQL indexes at most 2704 bytes
+_UNENCODED = "".join(sorted(set(string.printable) - set(string.whitespace) - {"%"})) + " "
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     name: TypeAdapter(kind) for kind, name in CALL_NAMES.items()
@@ -34,7 +34,7 @@ def to_text(call: Call) -> str:
 
 
 def from_text(text: str) -> Call:
-    """Return the call that to_text() wrote.
+    """Return the call whose text to_text() returned.
 
     Raises:
         UnexpectedOutput: If the name is unknown or the fields do not belong to it.
@@ -50,23 +50,23 @@ def from_text(text: str) -> Call:
 
 
 def to_key(text: str) -> str:
-    """Return any text as one that can be stored and indexed; two texts never become the same."""
+    """Return a key for any text that can be stored and indexed; different texts differ."""
     if len(text) > LONGEST:
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
         text = f"{text[: LONGEST - len(digest) - 1]}~{digest}"
-    return quote(text, safe=_AS_IT_IS, errors="surrogatepass")
+    return quote(text, safe=_UNENCODED, errors="surrogatepass")
 
 
 def from_key(key: str) -> str:
-    """Return the text that to_key() was given, or what it was cut to."""
+    """Return the text of a key that to_key() returned; a long text is cut."""
     return unquote(key, errors="surrogatepass")
 
 
 def to_job_key(key: str) -> JobKey:
-    """Return the job key whose text to_key() was given.
+    """Return the job key of a key that to_key() returned.
 
     Raises:
-        UnexpectedOutput: Something else wrote it.
+        UnexpectedOutput: If the key has another form.
     """
     chain_id, *rest = key.split("/", 3)
     try:
@@ -77,6 +77,6 @@ def to_job_key(key: str) -> JobKey:
     return JobKey(job_id=job_id, batch_location_hash=from_key(batch_location_hash))
 
 
-def to_reason(words: str) -> str:
-    """Return somebody's words without what PostgreSQL does not keep."""
-    return words.replace("\0", "")
+def to_reason(text: str) -> str:
+    """Return a text without NUL characters, which PostgreSQL cannot store."""
+    return text.replace("\0", "")

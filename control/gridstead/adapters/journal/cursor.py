@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a reader of the chain has come, in the store."""
+"""The position of a chain reader, in the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.schema import CURSOR
 from gridstead.domain.job import Block
 
-KEPT = 64
+HISTORY_BLOCKS = 64
 
 
 class SqlCursor:
@@ -17,7 +17,7 @@ class SqlCursor:
 
     Args:
         database: The store.
-        name: Whose cursor it is; several readers may share a store.
+        name: Name of the reader; several readers may share a store.
     """
 
     def __init__(self, database: Database, name: str) -> None:
@@ -25,13 +25,13 @@ class SqlCursor:
         self._name = name
 
     def load(self) -> Block | None:
-        """Return the last block that was covered."""
+        """Return the last block that was read."""
         history = self.history()
         return history[0] if history else None
 
     def save(self, block: Block) -> None:
         """Store the block."""
-        mine = CURSOR.c.name == self._name
+        is_own = CURSOR.c.name == self._name
         row = {
             "name": self._name,
             "number": block.number,
@@ -39,21 +39,21 @@ class SqlCursor:
             "timestamp": block.timestamp,
         }
         with self._database.begin() as connection:
-            connection.execute(delete(CURSOR).where(mine, CURSOR.c.number >= block.number))
+            connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number >= block.number))
             connection.execute(insert(CURSOR), row)
             oldest = (
                 select(CURSOR.c.number)
-                .where(mine)
+                .where(is_own)
                 .order_by(CURSOR.c.number.desc())
-                .offset(KEPT - 1)
+                .offset(HISTORY_BLOCKS - 1)
                 .limit(1)
             )
             number = connection.execute(oldest).scalar()
             if number is not None:
-                connection.execute(delete(CURSOR).where(mine, CURSOR.c.number < number))
+                connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number < number))
 
     def history(self) -> tuple[Block, ...]:
-        """Return the last blocks that were saved, newest first."""
+        """Return the last saved blocks, newest first."""
         query = select(CURSOR).where(CURSOR.c.name == self._name).order_by(CURSOR.c.number.desc())
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
@@ -63,22 +63,20 @@ class SqlCursor:
 
 
 class VolatileCursor:
-    """Port Cursor for a reader that keeps what it reads in memory and so begins again at each
-    start.
-    """
+    """Port Cursor in memory, for a reader that reads everything again at each start."""
 
     def __init__(self) -> None:
         self._history: tuple[Block, ...] = ()
 
     def load(self) -> Block | None:
-        """Return the last block that was covered."""
+        """Return the last block that was read."""
         return self._history[0] if self._history else None
 
     def save(self, block: Block) -> None:
-        """Keep the block."""
-        below = tuple(kept for kept in self._history if kept.number < block.number)
-        self._history = (block, *below)[:KEPT]
+        """Store the block."""
+        below = tuple(saved for saved in self._history if saved.number < block.number)
+        self._history = (block, *below)[:HISTORY_BLOCKS]
 
     def history(self) -> tuple[Block, ...]:
-        """Return the last blocks that were saved, newest first."""
+        """Return the last saved blocks, newest first."""
         return self._history

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of one process: a SQLite file, or a PostgreSQL database by URL.
+"""The store of a process: an SQLite file or a PostgreSQL database.
 
-Rule 1: what begin() committed survives a power cut. Rule 2: one process at a time; a second one is
-turned away, unless both said that they share it and it is PostgreSQL. Rule 3: any thread may use
-it; writers wait for each other.
+Rule 1: a committed transaction survives a power cut. Rule 2: one process at a time may open the
+store, unless all processes share it and it is a PostgreSQL database. Rule 3: any thread may use the
+store; writers wait for each other.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from gridstead.adapters.journal.migrations import MIGRATIONS, migrate, version_o
 from gridstead.errors import ConfigError, Transient
 
 LOCK_WAIT_S = 30
-SILENCE_S = 120  # the server ends a transaction that says nothing for so long
+IDLE_S = 120  # the server ends a transaction that is idle for so long
 _BUSY_TIMEOUT_MS = 30_000
 _LOCK_KEY = 0x67726964  # "grid": the advisory lock that a process holds on a PostgreSQL database
 _MIGRATION_KEY = _LOCK_KEY + 1
-_ALONE_KEY = _LOCK_KEY + 2
-_LOCK_NOT_AVAILABLE, _SILENT_TOO_LONG = "55P03", "25P03"  # PostgreSQL's names of errors
+_EXCLUSIVE_KEY = _LOCK_KEY + 2
+_LOCK_NOT_AVAILABLE, _IDLE_TIMEOUT = "55P03", "25P03"  # PostgreSQL error codes
 
-# A peer whose host has vanished is given up after a minute, by us and by the server.
+# The client and the server close the connection a minute after the other host has vanished.
 _CLIENT = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -51,22 +51,19 @@ _SERVER = {f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT.
 
 
 class StoreLost(Exception):
-    """The store is not known to be this process's any more: the process must end, and begin again
-    from the store.
-    """
+    """The process may no longer own the store. It must exit and start again from the store."""
 
 
 class Database:
-    """An open store, brought to the present version.
+    """An open store with the schema of this release.
 
     Args:
         url: ``sqlite:////path/to/file`` or ``postgresql+psycopg://…``.
-        shared: Whether other processes that share it too may have it open; a SQLite file is never
-            shared.
+        shared: Whether other processes may open the store too; an SQLite file is never shared.
 
     Raises:
-        ConfigError: If the URL is wrong, the store is newer than this release or another process
-            has it open.
+        ConfigError: If the URL is wrong, the store is newer than this release, or another process
+            has opened it.
         Transient: If the server does not answer.
     """
 
@@ -74,10 +71,10 @@ class Database:
         self._engine = _engine(url)
         self._shared = shared
         self._is_closed = False
-        self._alone = threading.Lock()
-        # SQLite lets a writer that must wait sleep, ever longer; a thread that waits here is woken
-        # at once.
-        self._turn: AbstractContextManager[Any] = (
+        self._exclusive = threading.Lock()
+        # A waiting writer of SQLite sleeps longer and longer. A thread that waits for this lock is
+        # woken at once.
+        self._write_lock: AbstractContextManager[Any] = (
             threading.Lock() if self._engine.dialect.name == "sqlite" else nullcontext()
         )
         self._lock_fd: int | None = None
@@ -86,7 +83,7 @@ class Database:
         ready = False
         try:
             with _translated():
-                self._lock()
+                self._lock_store()
                 with self._held(_MIGRATION_KEY):
                     self._migrate()
             ready = True
@@ -96,16 +93,16 @@ class Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction that is committed at the end, or rolled back if an
-        error leaves it.
+        """Yield a connection in a transaction.
+
+        The transaction is committed at the end of the block, or rolled back after an error.
 
         Raises:
-            StoreLost: The lock is gone, or the store was closed; no expected error, so it ends the
-                process.
-            Transient: The server does not answer.
+            StoreLost: If the lock is lost or the store is closed. This error ends the process.
+            Transient: If the server does not answer.
         """
         self._check_lock()
-        with self._turn:
+        with self._write_lock:
             if self._is_closed:
                 raise StoreLost("the state store is closed")
             with _translated(), self._engine.begin() as connection:
@@ -113,21 +110,21 @@ class Database:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Wait until no thread of any process that shares the store is in here.
+        """Hold the mutex that all processes sharing the store have in common.
 
         Raises:
-            Transient: One stays there, or has been silent for so long that the server let others
-                in.
+            Transient: If another thread or process holds the mutex for too long, or this one was
+                idle for so long that the server released the mutex.
         """
-        # One thread of ours at a time: those that wait for the server would need all connections
-        # there are.
-        if not self._alone.acquire(timeout=LOCK_WAIT_S):
+        # Only one thread of the process waits for the server; otherwise the waiting threads could
+        # use up all connections.
+        if not self._exclusive.acquire(timeout=LOCK_WAIT_S):
             raise _locked()
         try:
-            with _translated(), self._held(_ALONE_KEY):
+            with _translated(), self._held(_EXCLUSIVE_KEY):
                 yield
         finally:
-            self._alone.release()
+            self._exclusive.release()
 
     @contextmanager
     def _held(self, key: int) -> Iterator[None]:
@@ -139,14 +136,15 @@ class Database:
             yield
 
     def close(self) -> None:
-        """Let go of the store, for good: a thread that still works must not write what another
-        process has by then.
+        """Close the store for good.
+
+        A thread that is still running must not write to a store that another process has opened.
         """
-        with self._turn:
+        with self._write_lock:
             self._is_closed = True
         if self._lock_connection is not None:
-            # The server sees the end of a connection some time later; what is let go by name can be
-            # had at once.
+            # The server may notice a closed connection late. An explicit unlock takes effect at
+            # once.
             with suppress(SQLAlchemyError):
                 self._lock_connection.execute(text("SELECT pg_advisory_unlock_all()"))
             self._lock_connection.close()
@@ -163,20 +161,21 @@ class Database:
             with self._engine.begin() as connection:
                 migrate(connection, step)
 
-    def _lock(self) -> None:
-        taken = self._lock_file() if self._engine.dialect.name == "sqlite" else self._lock_server()
-        if not taken:
+    def _lock_store(self) -> None:
+        is_sqlite = self._engine.dialect.name == "sqlite"
+        locked = self._lock_file() if is_sqlite else self._lock_server()
+        if not locked:
             raise ConfigError(
                 f"cannot open the state store {self._engine.url.render_as_string()}",
-                detail="another process has it open",
+                detail="another process has opened it",
                 hint="Run one process per store.",
             )
 
     def _check_lock(self) -> None:
-        """Make sure that the store is still ours: a server that was restarted has forgotten it.
+        """Check that this process still holds the lock, which a restart of the server releases.
 
         Raises:
-            StoreLost: It is not, and another process may have it by now.
+            StoreLost: If the lock is lost; another process may have opened the store.
         """
         if self._lock_connection is None or self._shared:
             return
@@ -209,13 +208,13 @@ def _engine(text_url: str) -> Engine:
     try:
         url = make_url(text_url)
         postgresql = url.get_backend_name() == "postgresql"
-        given = {name: value for name, value in _CLIENT.items() if name not in url.query}
-        engine = create_engine(url, connect_args=given if postgresql else {})
+        defaults = {name: value for name, value in _CLIENT.items() if name not in url.query}
+        engine = create_engine(url, connect_args=defaults if postgresql else {})
     except (ArgumentError, NoSuchModuleError, ImportError) as err:
-        raise ConfigError("cannot use the state store's URL", detail=str(err)) from err
+        raise ConfigError("invalid URL of the state store", detail=str(err)) from err
     if engine.dialect.name not in {"sqlite", "postgresql"}:
         raise ConfigError(
-            "cannot use the state store's URL", detail=f"dialect {engine.dialect.name!r}"
+            "invalid URL of the state store", detail=f"dialect {engine.dialect.name!r}"
         )
     if engine.dialect.name == "sqlite":
         if url.database and not Path(url.database).parent.is_dir():
@@ -230,28 +229,25 @@ def _engine(text_url: str) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # noqa: ANN401
-    connection.isolation_level = None  # the driver must not begin transactions of its own
-    for pragma in (
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        f"busy_timeout = {_BUSY_TIMEOUT_MS}",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.isolation_level = None  # the driver must not start its own transactions
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
 
-def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # its driver's
-    waits = {
+def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # a type of the driver
+    timeouts = {
         "lock_timeout": f"{LOCK_WAIT_S}s",
-        "idle_in_transaction_session_timeout": f"{SILENCE_S}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_S}s",
     }
-    for name, value in {**_SERVER, **waits}.items():
+    for name, value in {**_SERVER, **timeouts}.items():
         connection.execute(f"SET {name} = '{value}'")
     connection.commit()
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # A transaction that reads first and writes later cannot wait for another writer; one that
-    # begins as a writer can.
+    # A transaction that reads before it writes cannot wait for another writer. A transaction that
+    # starts as a writer can.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -263,7 +259,7 @@ def _translated() -> Iterator[None]:
         state = getattr(err.orig, "sqlstate", None)
         if state == _LOCK_NOT_AVAILABLE:
             raise _locked() from err
-        if isinstance(err, OperationalError | InterfaceError) or state == _SILENT_TOO_LONG:
+        if isinstance(err, OperationalError | InterfaceError) or state == _IDLE_TIMEOUT:
             raise Transient("could not reach the state store", detail=str(err.orig)) from err
         raise
     except NoConnectionLeft as err:
@@ -275,6 +271,9 @@ def _translated() -> Iterator[None]:
 def _locked() -> Transient:
     return Transient(
         "could not use the state store",
-        detail=f"another process, or thread, has kept it locked for {LOCK_WAIT_S} s",
-        hint=f"Look for one that hangs. PostgreSQL takes the lock from it after {SILENCE_S} s of silence.",
+        detail=f"another process or thread has kept it locked for {LOCK_WAIT_S} s",
+        hint=(
+            "Find the process that hangs. PostgreSQL releases its lock after"
+            f" {IDLE_S} s without a statement."
+        ),
     )

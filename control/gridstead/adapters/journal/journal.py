@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a service in the store."""
+"""The journal of a service, in the store."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from gridstead.domain.journal import EntryKind, JournalEntry
 
 
 class SqlJournal:
-    """Port Journal. Entries of a job after its closing entry begin its next life and are open
-    again.
-    """
+    """Port Journal. The entries of a job after its closing entry are open again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -52,9 +50,9 @@ class SqlJournal:
         """Return the CANCELLED_BY_US entries of all jobs."""
         return self._entries(JOURNAL.c.kind == EntryKind.CANCELLED_BY_US.value)
 
-    def _entries(self, wanted: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
+    def _entries(self, condition: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         with self._database.begin() as connection:
-            rows = connection.execute(select(JOURNAL).where(wanted).order_by(JOURNAL.c.id)).all()
+            rows = connection.execute(select(JOURNAL).where(condition).order_by(JOURNAL.c.id)).all()
         return tuple(
             JournalEntry(
                 job_key=to_job_key(row.job_key),

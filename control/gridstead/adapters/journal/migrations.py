@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, as an ordered list of changes. A change that has been released is never edited: add
-another.
+"""The tables as an ordered list of migrations. A released migration is never changed.
 
-Each change and the record that it was made are one transaction, so a store is always at exactly one
-version. ``{id}`` stands for the dialect's way to number rows, ``{bytes}`` for its type of bytes.
+Each migration and the new version number are one transaction, so a store always has exactly one
+version. ``{id}`` is replaced by the dialect's type of row numbers, ``{bytes}`` by its type of byte
+strings.
 """
 
 from __future__ import annotations
@@ -21,33 +21,36 @@ _ROW_ID = {
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE journal (
-            id {id}, proof TEXT NOT NULL, kind TEXT NOT NULL, at BIGINT NOT NULL, slurm_job_id BIGINT,
-            reason TEXT NOT NULL)""",
+            id {id}, proof TEXT NOT NULL, kind TEXT NOT NULL, at BIGINT NOT NULL,
+            slurm_job_id BIGINT, reason TEXT NOT NULL)""",
         "CREATE INDEX journal_by_proof ON journal (proof, kind, id)",
         """CREATE TABLE cursor (
-            name TEXT NOT NULL, number BIGINT NOT NULL, hash TEXT NOT NULL, timestamp BIGINT NOT NULL,
-            PRIMARY KEY (name, number))""",
+            name TEXT NOT NULL, number BIGINT NOT NULL, hash TEXT NOT NULL,
+            timestamp BIGINT NOT NULL, PRIMARY KEY (name, number))""",
         """CREATE TABLE outbox (
-            id {id}, key TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL, created_at BIGINT NOT NULL,
-            reason TEXT NOT NULL)""",
-        "CREATE UNIQUE INDEX outbox_open_key ON outbox (key) WHERE state IN ('queued', 'sent', 'mined')",
+            id {id}, key TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL,
+            created_at BIGINT NOT NULL, reason TEXT NOT NULL)""",
+        """CREATE UNIQUE INDEX outbox_open_key ON outbox (key)
+            WHERE state IN ('queued', 'sent', 'mined')""",
         """CREATE TABLE transactions (
-            id {id}, hash TEXT NOT NULL UNIQUE, account TEXT NOT NULL, nonce BIGINT NOT NULL, raw TEXT NOT NULL,
-            entry_ids TEXT NOT NULL, max_fee TEXT NOT NULL, tip TEXT NOT NULL, sent_at BIGINT,
-            withdrawn INTEGER NOT NULL, closed INTEGER NOT NULL)""",
+            id {id}, hash TEXT NOT NULL UNIQUE, account TEXT NOT NULL, nonce BIGINT NOT NULL,
+            raw TEXT NOT NULL, entry_ids TEXT NOT NULL, max_fee TEXT NOT NULL,
+            tip TEXT NOT NULL, sent_at BIGINT, withdrawn INTEGER NOT NULL,
+            closed INTEGER NOT NULL)""",
         "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
     ),
     ("CREATE TABLE scripts (id TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",),
     ("CREATE INDEX outbox_open ON outbox (id) WHERE state IN ('queued', 'sent', 'mined')",),
     (
-        # The same call under the same nonce is the same transaction on a fresh chain: hashes are
-        # unique per account.
+        # On a new chain, the same call with the same nonce is the same transaction. Hashes are
+        # therefore unique per account.
         "DROP INDEX transactions_open",
         "ALTER TABLE transactions RENAME TO transactions_before",
         """CREATE TABLE transactions (
-            id {id}, hash TEXT NOT NULL, account TEXT NOT NULL, nonce BIGINT NOT NULL, raw TEXT NOT NULL,
-            entry_ids TEXT NOT NULL, max_fee TEXT NOT NULL, tip TEXT NOT NULL, sent_at BIGINT,
-            withdrawn INTEGER NOT NULL, closed INTEGER NOT NULL, UNIQUE (account, hash))""",
+            id {id}, hash TEXT NOT NULL, account TEXT NOT NULL, nonce BIGINT NOT NULL,
+            raw TEXT NOT NULL, entry_ids TEXT NOT NULL, max_fee TEXT NOT NULL,
+            tip TEXT NOT NULL, sent_at BIGINT, withdrawn INTEGER NOT NULL,
+            closed INTEGER NOT NULL, UNIQUE (account, hash))""",
         """INSERT INTO transactions
             (hash, account, nonce, raw, entry_ids, max_fee, tip, sent_at, withdrawn, closed)
             SELECT hash, account, nonce, raw, entry_ids, max_fee, tip, sent_at, withdrawn, closed
@@ -56,12 +59,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
     ),
     (
-        # Scripts lay here in clear, and a change of tables has no keys: what was not fetched is
-        # forgotten.
+        # The old table has scripts in plain text, and a migration has no keys to seal them. Scripts
+        # that were not fetched yet are lost.
         "DROP TABLE scripts",
         """CREATE TABLE definitions (
-            id TEXT NOT NULL PRIMARY KEY, key_name TEXT NOT NULL, sealed {bytes} NOT NULL, owner TEXT NOT NULL,
-            ends_at BIGINT)""",
+            id TEXT NOT NULL PRIMARY KEY, key_name TEXT NOT NULL, sealed {bytes} NOT NULL,
+            owner TEXT NOT NULL, ends_at BIGINT)""",
         "CREATE INDEX definitions_end ON definitions (ends_at) WHERE ends_at IS NOT NULL",
         "CREATE INDEX definitions_key ON definitions (key_name)",
         """CREATE TABLE definition_jobs (
@@ -71,8 +74,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX taken_nonces_end ON taken_nonces (ends_at)",
     ),
     (
-        # New words for the same things. A call is JSON that begins with its job key; a customer's
-        # text in it has its quotes escaped, so it never matches.
+        # New names for the same values. A call is JSON that begins with its job key. A customer's
+        # text in it has escaped quotes, so it never matches.
         "ALTER TABLE journal RENAME COLUMN proof TO job_key",
         "DROP INDEX journal_by_proof",
         "CREATE INDEX journal_by_job_key ON journal (job_key, kind, id)",
@@ -84,11 +87,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def migrate(connection: Connection, version: int) -> None:
-    """Bring an open transaction's store from this version to the next one."""
+    """Migrate the store from this version to the next one, in an open transaction."""
     dialect = connection.dialect.name
     for statement in MIGRATIONS[version]:
-        known = statement.replace("{id}", _ROW_ID[dialect]).replace("{bytes}", _BYTES[dialect])
-        connection.execute(text(known))
+        sql = statement.replace("{id}", _ROW_ID[dialect]).replace("{bytes}", _BYTES[dialect])
+        connection.execute(text(sql))
     connection.execute(text("DELETE FROM schema_version"))
     connection.execute(
         text("INSERT INTO schema_version (version) VALUES (:version)"), {"version": version + 1}
@@ -96,17 +99,17 @@ def migrate(connection: Connection, version: int) -> None:
 
 
 def version_of(connection: Connection) -> int:
-    """Return how many changes the store has seen, 0 for an empty one.
+    """Return the number of migrations that the store has had, 0 for an empty store.
 
     Raises:
-        ConfigError: If the store was made by a newer release.
+        ConfigError: If a newer release has migrated the store.
     """
     connection.execute(text("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"))
     version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar() or 0
     if version > len(MIGRATIONS):
         raise ConfigError(
             "cannot open the state store",
-            detail=f"it has version {version}, this release knows {len(MIGRATIONS)}",
+            detail=f"it has version {version}; this release supports {len(MIGRATIONS)}",
             hint="Install the release that wrote it, or a newer one.",
         )
     return int(version)

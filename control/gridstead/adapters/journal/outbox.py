@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox of a wallet and the transactions that carry it, in the store."""
+"""The outbox of a wallet and its transactions, in the store."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from gridstead.domain.sending import EntryChange, Fees, OutboxEntry, SendState, 
 from gridstead.ports import Clock
 
 _STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
-# Spelled out in the query, as in the partial indexes: a database takes those only when it can see
-# that they serve.
+# The states are literals in the query, as in the partial indexes. Otherwise the database does not
+# use the indexes.
 _OPEN = OUTBOX.c.state.in_(
     bindparam("open", [state.value for state in _STATES], expanding=True, literal_execute=True)
 )
 _NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
 KEPT_S = 30 * 86_400
-_SWEPT = 100  # rows looked at in one go
+_ROWS_PER_SWEEP = 100
 _INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -44,7 +44,7 @@ class SqlOutbox:
 
     Args:
         database: The store.
-        clock: Stamps new entries.
+        clock: Wall time.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -56,7 +56,7 @@ class SqlOutbox:
         self.put_all([(key, call)])
 
     def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
-        """Store calls to be sent, in one write."""
+        """Store calls to be sent, in one transaction."""
         shared = {"state": SendState.QUEUED.value, "created_at": self._clock.now(), "reason": ""}
         rows = [{"key": to_key(key), "call": to_text(call)} | shared for key, call in calls]
         if not rows:
@@ -74,7 +74,7 @@ class SqlOutbox:
         return tuple(_entry(row) for row in rows)
 
     def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
-        """Return what is on its way and the oldest of what waits for that."""
+        """Return the entries that are sent or mined, and the oldest queued entries."""
         state = OUTBOX.c.state
         queued = (
             select(OUTBOX)
@@ -82,13 +82,16 @@ class SqlOutbox:
             .order_by(OUTBOX.c.id)
             .limit(most)
         )
-        on_its_way = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
+        in_transactions = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
-            rows = [*connection.execute(queued).all(), *connection.execute(on_its_way).all()]
+            rows = [*connection.execute(queued).all(), *connection.execute(in_transactions).all()]
         return tuple(sorted((_entry(row) for row in rows), key=lambda entry: entry.id))
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
-        """Return every entry with a greater id, those closed in the last 30 days too, oldest first."""
+        """Return all entries with a greater id, oldest first.
+
+        Entries that were closed in the last 30 days are included.
+        """
         query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
@@ -96,8 +99,8 @@ class SqlOutbox:
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions whose nonce is not closed."""
-        mine = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
-        query = select(TRANSACTIONS).where(*mine).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
+        own = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
+        query = select(TRANSACTIONS).where(*own).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
         return tuple(_transaction(row) for row in rows)
@@ -105,37 +108,26 @@ class SqlOutbox:
     def add(self, account: str, *transactions: Transaction) -> None:
         """Store transactions that are about to be sent.
 
-        After a chain went back by more than the confirmations, the same call under the same nonce
-        may be signed to the same bytes as in a closed row: that row makes room.
+        After a reorg deeper than the confirmations, the same call with the same nonce may be signed
+        to the bytes of a closed row. The new row replaces that row.
         """
-        rows = [
-            {
-                "hash": one.hash,
-                "account": account,
-                "nonce": one.nonce,
-                "raw": one.raw,
-                "entry_ids": json.dumps(one.entry_ids),
-                "max_fee": str(one.fees.max_fee),
-                "tip": str(one.fees.tip),
-                "sent_at": one.sent_at,
-                "withdrawn": int(one.withdrawn),
-                "closed": 0,
-            }
-            for one in transactions
-        ]
-        carried = [entry_id for one in transactions for entry_id in one.entry_ids]
-        again = TRANSACTIONS.c.hash.in_([one.hash for one in transactions])
+        rows = [_row(account, transaction) for transaction in transactions]
+        hashes = [transaction.hash for transaction in transactions]
+        entry_ids: list[int] = []
+        for transaction in transactions:
+            entry_ids += transaction.entry_ids
+        replaced = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(hashes))
         with self._database.begin() as connection:
-            connection.execute(delete(TRANSACTIONS).where(TRANSACTIONS.c.account == account, again))
+            connection.execute(delete(TRANSACTIONS).where(*replaced))
             connection.execute(insert(TRANSACTIONS), rows)
-            sent = update(OUTBOX).where(OUTBOX.c.id.in_(carried), _OPEN)
+            sent = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
-        """Store that the node took these transactions."""
+        """Store that the node has accepted these transactions."""
         with self._database.begin() as connection:
-            mine = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
-            connection.execute(update(TRANSACTIONS).where(*mine).values(sent_at=sent_at))
+            own = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
+            connection.execute(update(TRANSACTIONS).where(*own).values(sent_at=sent_at))
 
     def record(
         self,
@@ -147,37 +139,51 @@ class SqlOutbox:
     ) -> None:
         """Store new states of entries and nonces."""
         with self._database.begin() as connection:
-            if rows := [_change(one) for one in changes]:
-                row = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry"))
+            rows = [_change(change) for change in changes]
+            if rows:
+                entry = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry"))
                 connection.execute(
-                    row.values(state=bindparam("now"), reason=bindparam("words")), rows
+                    entry.values(state=bindparam("now"), reason=bindparam("words")), rows
                 )
-            mine = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
+            own = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
             connection.execute(
-                mine.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1)
+                own.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1)
             )
-            # A crash may have kept from us when it was sent; it is kept as long as if that was now.
+            # After a crash the time of sending may be unknown; the present time takes its place.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
             connection.execute(
-                mine.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(
-                    closed=1, sent_at=sent_at
-                )
+                own.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1, sent_at=sent_at)
             )
             self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
-        """Delete what was done with long ago, from the oldest on and a little at a time.
+        """Delete a few of the oldest entries and transactions that were closed long ago.
 
-        Transactions without a time were closed by an earlier release.
+        A transaction without a time of sending was closed by an earlier release.
         """
         before = self._clock.now() - KEPT_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
-        for table, is_done, at in (
+        for table, is_closed, closed_at in (
             (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
             (TRANSACTIONS, ~_NOT_CLOSED, sent_at),
         ):
-            oldest = select(table.c.id).where(is_done).order_by(table.c.id).limit(_SWEPT)
-            connection.execute(delete(table).where(table.c.id.in_(oldest), at < before))
+            oldest = select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)
+            connection.execute(delete(table).where(table.c.id.in_(oldest), closed_at < before))
+
+
+def _row(account: str, transaction: Transaction) -> dict[str, Any]:
+    return {
+        "hash": transaction.hash,
+        "account": account,
+        "nonce": transaction.nonce,
+        "raw": transaction.raw,
+        "entry_ids": json.dumps(transaction.entry_ids),
+        "max_fee": str(transaction.fees.max_fee),
+        "tip": str(transaction.fees.tip),
+        "sent_at": transaction.sent_at,
+        "withdrawn": int(transaction.withdrawn),
+        "closed": 0,
+    }
 
 
 def _change(change: EntryChange) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables as queries see them; migrations.py makes them."""
+"""The tables for queries; migrations.py creates them in the database."""
 
 from __future__ import annotations
 

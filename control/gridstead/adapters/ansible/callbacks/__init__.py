@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ansible itself loads, by path, in its own process; nothing here is imported."""
+"""Plugins that Ansible loads by path in its own process; nothing imports this package."""
