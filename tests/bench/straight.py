@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import answer
+from gridstead.adapters.slurm.command import read_output
 from gridstead.adapters.slurm.local import LocalRunner
 from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
 from gridstead.domain.billing import Resources
@@ -21,7 +21,7 @@ from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 
 task = json.load(sys.stdin)
-token = text.parse_token(answer(LocalRunner(), text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
+token = text.parse_token(read_output(LocalRunner(), text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
 slurm = Slurmrestd(
     socket=Path("/run/slurmrestd/slurmrestd.socket"),
     new_token=lambda: token,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import answer
+from gridstead.adapters.slurm.command import read_output
 from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, LocalSlurm, UserStorage
 from gridstead.adapters.slurm.munge import Munge
 from gridstead.adapters.slurm.reports import SqliteReports
@@ -59,7 +59,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
     rest = Slurmrestd(
         socket=settings.slurmrestd_socket,
         new_token=lambda: text.parse_token(
-            answer(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S))
+            read_output(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S))
         ),
         clock=clock,
         partition=settings.partition,

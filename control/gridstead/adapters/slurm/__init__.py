@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm: through the cluster agent, or through ssh to the login node."""
+"""Access to Slurm, through the cluster agent or through SSH to the login node."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm through the cluster agent: gRPC with mutual TLS. Implements ports ``Scheduler`` and
-``Reports``.
+"""A client of the cluster agent: gRPC with mutual TLS.
+
+Implements the ports ``Scheduler`` and ``Reports``.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ Answer = TypeVar("Answer")
 
 
 class AgentClient:
-    """A client of the agent; may be used from several threads.
+    """A client of the agent; safe to use from several threads.
 
     Args:
-        channel: An open channel to it; see adapters.channel.
+        channel: An open channel to the agent; see adapters.channel.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._stub = agent_pb2_grpc.ClusterAgentStub(channel)  # type: ignore[no-untyped-call]
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt and return its Slurm job id."""
+        """Submit an attempt and return its Slurm job id."""
         resources = submission.resources
         request = pb.SubmitRequest(
             job_key=str(submission.job_key),
@@ -66,26 +67,26 @@ class AgentClient:
         return int(answer.slurm_job_id)
 
     def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
-        """End an attempt that carries this job key."""
+        """Cancel an attempt if it carries this job key."""
         request = pb.CancelRequest(slurm_job_id=slurm_job_id, job_key=job_key)
         self._call(self._stub.Cancel, request, f"could not cancel {slurm_job_id}")
 
     def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
-        """Raise the limit of an attempt that carries this job key."""
+        """Raise the time limit of an attempt if it carries this job key."""
         request = pb.ExtendRequest(
             slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=time_limit_min
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
     def live(self) -> LiveSample:
-        """Return what slurmctld lists now."""
+        """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
         return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return what slurmdbd has under these names."""
+        """Return slurmdbd's records of jobs with these names."""
         request = pb.AccountingRequest(names=names, since=since)
-        answer = self._call(self._stub.Accounting, request, "could not look into accounting")
+        answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(
             taken_at=answer.taken_at,
             complete=answer.complete,
@@ -93,9 +94,11 @@ class AgentClient:
         )
 
     def gate(self, address: str) -> Gate:
-        """Return whether a customer can run here."""
+        """Return whether a customer can run jobs on this cluster."""
         answer = self._call(
-            self._stub.Gate, pb.GateRequest(address=address), f"could not ask for {address}"
+            self._stub.Gate,
+            pb.GateRequest(address=address),
+            f"could not check the gate of {address}",
         )
         user = GridUser(address=address, uid=answer.uid, gid=answer.gid) if answer.uid else None
         return Gate(user=user, missing=tuple(answer.missing))
@@ -110,21 +113,12 @@ class AgentClient:
         )
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence."""
+        """Return reports with a greater sequence number."""
         request = pb.PullReportsRequest(after=after, wait_s=wait_s)
         answer = self._call(
             self._stub.PullReports, request, "could not pull reports", timeout_s=wait_s + _SLACK_S
         )
-        return tuple(
-            NodeReport(
-                sequence=r.sequence,
-                event=r.event,
-                slurm_job_id=r.slurm_job_id,
-                uid=r.uid,
-                occurred_at=r.occurred_at,
-            )
-            for r in answer.reports
-        )
+        return tuple(map(_report, answer.reports))
 
     def _call(
         self,
@@ -151,12 +145,22 @@ def _error(what: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no
             return NotAllowed(
                 what,
                 detail=detail,
-                hint="The agent's allowed_client names the certificate that may call.",
+                hint="Check that the agent's allowed_client is the name in this certificate.",
             )
         case grpc.StatusCode.INTERNAL:
             return UnexpectedOutput(_SOURCE, err.details() or "")
         case _:
             return SchedulerUnavailable(what, detail=detail)
+
+
+def _report(message: pb.Report) -> NodeReport:
+    return NodeReport(
+        sequence=message.sequence,
+        event=message.event,
+        slurm_job_id=message.slurm_job_id,
+        uid=message.uid,
+        occurred_at=message.occurred_at,
+    )
 
 
 def _attempt(message: pb.Attempt) -> Attempt:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is common to all ways of running a program next to Slurm: a command, its outcome, and who
-judges it.
-"""
+"""Commands next to Slurm: a program to run, its result, and the protocol of a runner."""
 
 from __future__ import annotations
 
@@ -14,12 +12,12 @@ from gridstead.errors import SchedulerUnavailable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program to run: no shell, an environment of its own.
+    """A program to run, without a shell.
 
     Attributes:
         argv: Program and arguments.
-        environment: The whole environment.
-        stdin: What it reads. May hold secrets, so it is never shown.
+        environment: The complete environment.
+        stdin: Standard input. It may contain secrets and is never shown.
     """
 
     argv: tuple[str, ...]
@@ -29,7 +27,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a program ended. Bytes that are not UTF-8 are replaced."""
+    """The exit status and output of a program. Bytes that are not UTF-8 are replaced."""
 
     exit_status: int
     stdout: str
@@ -40,24 +38,24 @@ class Runner(Protocol):
     """Runs commands on a host that has Slurm's tools."""
 
     def run(self, command: Command) -> CommandResult:
-        """Run the command to its end and return the outcome, whatever its exit status.
+        """Run the command to its end and return its result, for any exit status.
 
         Raises:
-            SchedulerUnavailable: It could not be run, or did not end in time.
+            SchedulerUnavailable: If the command could not be run, or did not end in time.
         """
         ...
 
 
-def answer(runner: Runner, command: Command) -> str:
+def read_output(runner: Runner, command: Command) -> str:
     """Return the standard output of a command that only reads.
 
     Raises:
-        SchedulerUnavailable: It failed, or it succeeded and complained: half an answer is none.
+        SchedulerUnavailable: If the command failed or printed an error: its output may be partial.
     """
-    outcome = runner.run(command)
-    if outcome.exit_status != 0 or "error:" in outcome.stderr:
+    result = runner.run(command)
+    if result.exit_status != 0 or "error:" in result.stderr:
         raise SchedulerUnavailable(
-            f"could not ask Slurm with {command.argv[0]}",
-            detail=f"exit status {outcome.exit_status}: {outcome.stderr.strip()[:500]!r}",
+            f"could not query Slurm with {command.argv[0]}",
+            detail=f"exit status {result.exit_status}: {result.stderr.strip()[:500]!r}",
         )
-    return outcome.stdout
+    return result.stdout

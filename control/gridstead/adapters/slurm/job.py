@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both ways into Slurm give a job alike."""
+"""The environment of a job, the same for both ways of submission."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def environment(submission: Submission, *, home: Path) -> dict[str, str]:
-    """Return the whole environment of a job: who it is, and what its script brought."""
+    """Return the complete environment of a job: its user and its script's variables."""
     address = submission.user.address
     return {
         **submission.script.environment,

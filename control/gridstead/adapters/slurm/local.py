@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm, users and directories of the host we run on: for the agent, which runs as SlurmUser on the
-controller.
+"""Slurm, users and directories of this host, for the agent.
+
+The agent runs as SlurmUser on the controller.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.slurm import read, text
-from gridstead.adapters.slurm.command import Command, CommandResult, Runner, answer
+from gridstead.adapters.slurm.command import Command, CommandResult, Runner, read_output
 from gridstead.adapters.slurm.rest import Slurmrestd
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.job import Hardware
@@ -29,7 +30,7 @@ class LocalRunner:
     """Runs commands on this host. Implements ``Runner``."""
 
     def run(self, command: Command) -> CommandResult:
-        """Run the command to its end; killed after 30 s."""
+        """Run the command to its end; kill it after 30 s."""
         try:
             done = subprocess.run(
                 command.argv,
@@ -49,7 +50,7 @@ class LocalRunner:
 
 
 class LocalSlurm:
-    """Implements port ``Slurm``: reads with Slurm's commands, changes through slurmrestd."""
+    """Implements port ``Slurm``: reads with Slurm's commands, writes through slurmrestd."""
 
     def __init__(self, *, runner: Runner, rest: Slurmrestd, clock: Clock) -> None:
         self._runner = runner
@@ -57,15 +58,15 @@ class LocalSlurm:
         self._clock = clock
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt."""
+        """Submit an attempt and return its Slurm job id."""
         return self._rest.submit(submission)
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        """Return a job that slurmctld lists."""
+        """Return a job, None if slurmctld does not list it."""
         return read.find(self._runner, slurm_job_id)
 
     def cancel(self, slurm_job_id: int) -> None:
-        """Ask Slurm to end a job."""
+        """Cancel a job."""
         self._rest.cancel(slurm_job_id)
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
@@ -73,21 +74,21 @@ class LocalSlurm:
         self._rest.set_time_limit(slurm_job_id, time_limit_min)
 
     def live(self) -> LiveSample:
-        """Return what slurmctld lists now."""
+        """Return the jobs that slurmctld lists now."""
         return read.live(self._runner, self._clock)
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return what slurmdbd has."""
+        """Return slurmdbd's records of jobs with these names."""
         return read.accounting(self._runner, self._clock, names, since=since)
 
     def hardware(self) -> Hardware:
-        """Return the nodes."""
-        return text.parse_nodes(answer(self._runner, text.nodes()))
+        """Return the cluster's nodes."""
+        return text.parse_nodes(read_output(self._runner, text.nodes()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserStorage:
-    """Parents of the users' directories: homes by address, caches by uid and by user-uid."""
+    """Parents of user directories: homes by address, caches by ``<uid>`` and ``user-<uid>``."""
 
     homes: Path = Path("/home/ldap-users")
     shared_cache: Path = Path("/opt/cache/shared")
@@ -113,7 +114,7 @@ class LocalAccounts:
         self._lock = threading.Lock()
 
     def user(self, address: str) -> GridUser | None:
-        """Return the account that the name resolves to."""
+        """Return the account of a user name, None if the name does not resolve."""
         try:
             entry = pwd.getpwnam(address)
         except KeyError:
@@ -121,31 +122,35 @@ class LocalAccounts:
         return GridUser(address=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
 
     def missing_directories(self, user: GridUser) -> tuple[str, ...]:
-        """Return the user's directories that are not there or not its own."""
-        return tuple(fault for path in self._storage.of(user) if (fault := _fault(path, user.uid)))
+        """Return a message for each directory that is missing or does not belong to the user."""
+        faults = [_fault(path, user.uid) for path in self._storage.of(user)]
+        return tuple(fault for fault in faults if fault)
 
     def associate(self, address: str) -> None:
-        """Make sure that Slurm's accounting knows the user."""
+        """Create the user's association in Slurm's accounting unless it exists."""
         with self._lock:
             if address not in self._associated:
                 read.associate(self._runner, address, account=self._account)
                 self._associated.add(address)
 
     def reassociate(self, address: str) -> None:
-        """Make sure again, and have slurmctld read all associations anew, which costs no job
-        anything.
+        """Check the association again and make slurmctld read all associations again.
+
+        Running jobs are not affected.
         """
         with self._lock:
             self._associated.discard(address)
         self.associate(address)
-        answer(self._runner, text.reconfigure())
+        read_output(self._runner, text.reconfigure())
 
 
 def _fault(path: Path, uid: int) -> str:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError as err:
-        return f"directory {path} is not there ({err.strerror})"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{path} is no directory"
-    return "" if found.st_uid == uid else f"directory {path} belongs to uid {found.st_uid}"
+        return f"directory {path} is missing ({err.strerror})"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{path} is not a directory"
+    if status.st_uid != uid:
+        return f"directory {path} belongs to uid {status.st_uid}"
+    return ""

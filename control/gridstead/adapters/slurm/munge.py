@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MUNGE, through libmunge: opens credentials that other hosts of the cluster sealed."""
+"""MUNGE, through libmunge: decodes credentials of other hosts of the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEALED_MAX_BYTES = 4096
 
 
 class Munge:
-    """Implements port ``Seal``; may be used from several threads.
+    """Implements port ``ReportSeal``; safe to use from several threads.
 
     Raises:
         ConfigError: If the library is not installed.
@@ -39,12 +39,14 @@ class Munge:
         self._library = library
 
     def open(self, sealed: bytes) -> OpenedSeal:
-        """Return what was sealed and by whom; a second time is a replay and refused by munged."""
+        """Return the payload and the uid of a credential; munged refuses a replayed credential."""
         if len(sealed) > _SEALED_MAX_BYTES or b"\0" in sealed:
             raise NotAllowed("not a MUNGE credential")
         context = self._library.munge_ctx_create()
         if not context:
-            raise SchedulerUnavailable("could not open a MUNGE credential", detail="no memory")
+            raise SchedulerUnavailable(
+                "could not decode a MUNGE credential", detail="out of memory"
+            )
         try:
             return self._decode(sealed, context)
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both ways into Slurm ask of its commands, whichever host they run on."""
+"""Queries of Slurm's commands, for the controller's host and for the login node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import Runner, answer
+from gridstead.adapters.slurm.command import Runner, read_output
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.errors import SchedulerUnavailable
 from gridstead.ports import Clock
@@ -19,86 +19,86 @@ Item = TypeVar("Item", int, str)
 
 
 def live(runner: Runner, clock: Clock) -> LiveSample:
-    """Return what slurmctld lists now."""
+    """Return the jobs that slurmctld lists now."""
     taken_at = clock.now()
-    return LiveSample(taken_at=taken_at, attempts=text.parse_squeue(answer(runner, text.squeue())))
+    return LiveSample(
+        taken_at=taken_at, attempts=text.parse_squeue(read_output(runner, text.squeue()))
+    )
 
 
 def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
-    """Return the job that slurmctld lists under this id, None if it lists none."""
-    outcome = runner.run(text.squeue_one(slurm_job_id))
-    if outcome.exit_status != 0 and _UNKNOWN_JOB in outcome.stderr:
+    """Return the job with this id, None if slurmctld does not list it."""
+    result = runner.run(text.squeue_one(slurm_job_id))
+    if result.exit_status != 0 and _UNKNOWN_JOB in result.stderr:
         return None
-    if outcome.exit_status != 0 or "error:" in outcome.stderr:
+    if result.exit_status != 0 or "error:" in result.stderr:
         raise SchedulerUnavailable(
-            f"could not look up {slurm_job_id}", detail=outcome.stderr.strip()[:500]
+            f"could not find job {slurm_job_id}", detail=result.stderr.strip()[:500]
         )
-    found = [job for job in text.parse_squeue(outcome.stdout) if job.slurm_job_id == slurm_job_id]
-    return found[0] if found else None
+    for attempt in text.parse_squeue(result.stdout):
+        if attempt.slurm_job_id == slurm_job_id:
+            return attempt
+    return None
 
 
 def accounting(
     runner: Runner, clock: Clock, names: Iterable[str], *, since: int
 ) -> AccountingSample:
-    """Return what slurmdbd has under these names.
+    """Return slurmdbd's records of jobs with these names.
 
-    The queue is looked at first: what was in the database when the queue was empty cannot be missed
-    afterwards.
+    The DBD queue is read first: if it was empty, the records that follow are complete.
     """
     taken_at = clock.now()
     complete = _queue_is_empty(runner)
     rows: list[Attempt] = []
     for chunk in _chunks(sorted(set(names)), text.NAMES_PER_COMMAND):
-        rows += text.parse_sacct(answer(runner, text.sacct(chunk, since=since)))
-    attempts = _mend_exit_codes(
-        runner, [row for row in rows if row.submitted_at >= since], since=since
-    )
+        rows += text.parse_sacct(read_output(runner, text.sacct(chunk, since=since)))
+    recent = [row for row in rows if row.submitted_at >= since]
+    attempts = _with_exit_codes(runner, recent, since=since)
     return AccountingSample(taken_at=taken_at, complete=complete, attempts=tuple(attempts))
 
 
 def associate(runner: Runner, address: str, *, account: str) -> None:
-    """Make the association unless it is there.
+    """Create the association unless it exists.
 
     Raises:
-        SchedulerUnavailable: It could not be made.
+        SchedulerUnavailable: If the association could not be created.
     """
     if _is_associated(runner, address, account):
         return
-    outcome = runner.run(text.associate(address, account=account))
+    result = runner.run(text.associate(address, account=account))
     if not _is_associated(runner, address, account):
-        told = f"{outcome.stdout} {outcome.stderr}".strip()[:500]
-        raise SchedulerUnavailable(f"could not associate {address} with {account}", detail=told)
+        output = f"{result.stdout} {result.stderr}".strip()[:500]
+        raise SchedulerUnavailable(f"could not associate {address} with {account}", detail=output)
 
 
 def _is_associated(runner: Runner, address: str, account: str) -> bool:
-    listing = answer(runner, text.associations(address, account=account))
+    listing = read_output(runner, text.associations(address, account=account))
     return text.parse_associated(listing, address, account=account)
 
 
 def _queue_is_empty(runner: Runner) -> bool:
     try:
-        return text.parse_dbd_queue(answer(runner, text.sdiag())) == 0
+        return text.parse_dbd_queue(read_output(runner, text.sdiag())) == 0
     except SchedulerUnavailable:
-        return False  # what slurmdbd has is true all the same; only its silence says nothing
+        return False  # the records are still valid, but a missing record is no evidence
 
 
-def _mend_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
-    """Yield the rows with their true exit codes: sacct's text takes 128 off the large ones, so any
-    failure may lie.
+def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
+    """Yield the rows with their correct exit codes.
+
+    sacct's text output subtracts 128 from large exit codes, so the exit code of any failed job may
+    be wrong.
     """
     doubtful = {
         row.slurm_job_id for row in rows if row.state == "FAILED" and row.exit_code & 0xFF == 0
     }
     codes: dict[tuple[int, int], int] = {}
     for chunk in _chunks(sorted(doubtful), text.NAMES_PER_COMMAND):
-        codes |= text.parse_sacct_json(answer(runner, text.sacct_json(chunk, since=since)))
+        codes |= text.parse_sacct_json(read_output(runner, text.sacct_json(chunk, since=since)))
     for row in rows:
-        if row.slurm_job_id in doubtful:
-            yield replace(
-                row, exit_code=codes.get((row.slurm_job_id, row.submitted_at), row.exit_code)
-            )
-        else:
-            yield row
+        exit_code = codes.get((row.slurm_job_id, row.submitted_at), row.exit_code)
+        yield replace(row, exit_code=exit_code)
 
 
 def _chunks(items: list[Item], size: int) -> Iterator[list[Item]]:

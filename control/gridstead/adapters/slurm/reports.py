@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's memory of reports: one SQLite file."""
+"""The agent's store of reports: an SQLite file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ CREATE TABLE IF NOT EXISTS report (
 
 
 class SqliteReports:
-    """Implements port ``ReportStore``; may be used from several threads.
+    """Implements port ``ReportStore``; safe to use from several threads.
 
-    A new file counts from the present time in milliseconds, so sequences grow even if the file is
-    lost.
+    The sequence numbers of a new file start at the present time in milliseconds, so they increase
+    even if the file was lost.
 
     Raises:
         ConfigError: If the file cannot be opened.
@@ -51,7 +51,7 @@ class SqliteReports:
             raise ConfigError(f"could not open {path}", detail=str(err)) from err
 
     def add(self, hints: Iterable[Hint]) -> None:
-        """Store hints, all in one transaction, and wake who waits."""
+        """Store hints in one transaction and wake waiting readers."""
         now = self._clock.now()
         rows = [(hint.event, hint.slurm_job_id, hint.uid, hint.occurred_at, now) for hint in hints]
         if not rows:
@@ -60,13 +60,14 @@ class SqliteReports:
             with self._database:
                 self._database.execute("BEGIN")
                 self._database.executemany(
-                    "INSERT OR IGNORE INTO report (event, slurm_job_id, uid, at, stored_at) VALUES (?, ?, ?, ?, ?)",
+                    "INSERT OR IGNORE INTO report (event, slurm_job_id, uid, at, stored_at)"
+                    " VALUES (?, ?, ?, ?, ?)",
                     rows,
                 )
             self._changed.notify_all()
 
     def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence, at most a thousand."""
+        """Return reports with a greater sequence number, at most a thousand."""
         with self._changed:
             reports = self._select(sequence)
             if not reports and wait_s > 0:
@@ -75,7 +76,7 @@ class SqliteReports:
             return reports
 
     def forget(self, *, before: int) -> None:
-        """Delete what was stored before then."""
+        """Delete reports that were stored before this time."""
         with self._changed:
             self._database.execute("DELETE FROM report WHERE stored_at < ?", (before,))
 
@@ -86,22 +87,26 @@ class SqliteReports:
 
     def _select(self, sequence: int) -> tuple[NodeReport, ...]:
         rows = self._database.execute(
-            "SELECT sequence, event, slurm_job_id, uid, at FROM report WHERE sequence > ? ORDER BY sequence LIMIT ?",
+            "SELECT sequence, event, slurm_job_id, uid, at FROM report"
+            " WHERE sequence > ? ORDER BY sequence LIMIT ?",
             (sequence, _BATCH),
         )
-        return tuple(
-            NodeReport(
-                sequence=row[0], event=row[1], slurm_job_id=row[2], uid=row[3], occurred_at=row[4]
-            )
-            for row in rows
-        )
+        return tuple(_report(*row) for row in rows)
 
     def _start_counting(self) -> None:
-        if (
-            self._database.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'report'").fetchone()
-            is None
-        ):
+        query = "SELECT 1 FROM sqlite_sequence WHERE name = 'report'"
+        if self._database.execute(query).fetchone() is None:
             first = self._clock.now() * _MS_PER_S
             self._database.execute(
                 "INSERT INTO sqlite_sequence (name, seq) VALUES ('report', ?)", (first,)
             )
+
+
+def _report(sequence: int, event: str, slurm_job_id: int, uid: int, occurred_at: int) -> NodeReport:
+    return NodeReport(
+        sequence=sequence,
+        event=event,
+        slurm_job_id=slurm_job_id,
+        uid=uid,
+        occurred_at=occurred_at,
+    )

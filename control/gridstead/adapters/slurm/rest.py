@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slurmrestd, data parser v0.0.42, over its unix socket: what changes jobs.
+"""slurmrestd, data parser v0.0.42, over its unix socket: the calls that change jobs.
 
-Rule 1: we are SlurmUser and every submission names uid *and* gid; an omitted gid would be
-SlurmUser's. Rule 2: an answer with errors is a failure whatever its status, and one without what
-was asked for is no answer. Rule 3: only an error about the request itself is a refusal; after
-anything else the effect is not known.
+Rule 1: the client is SlurmUser, and every submission names a uid *and* a gid; Slurm would replace a
+missing gid with SlurmUser's. Rule 2: a response with errors is a failure whatever its status, and a
+response without the requested value is not valid. Rule 3: only an error about the request itself is
+a rejection; after any other error the effect is unknown.
 """
 
 from __future__ import annotations
@@ -32,28 +32,27 @@ _RENEW_BEFORE_S = 300
 _TIMEOUT_S = 15.0
 _BASE = "http://slurmrestd/slurm/v0.0.42"
 
-# Errors about a request (slurm_errno.h): slurmctld's 2000-2999 and the parser's 9000-9999. Some
-# only say "not now": copy failed, writing to file, changing state, standby, disabled, association
+# Errors about a request (slurm_errno.h): slurmctld's 2000-2999 and the parser's 9000-9999. Some of
+# them are temporary: copy failed, writing to file, changing state, standby, disabled, association
 # not known yet, use backup.
-_REFUSALS = frozenset(range(2000, 3000)) | frozenset(range(9000, 10000))
+_REJECTIONS = frozenset(range(2000, 3000)) | frozenset(range(9000, 10000))
 _UNKNOWN_ASSOCIATION = 2045
-_NOT_NOW = frozenset({2007, 2019, 2020, 2027, 2037, _UNKNOWN_ASSOCIATION, 2131})
+_TEMPORARY = frozenset({2007, 2019, 2020, 2027, 2037, _UNKNOWN_ASSOCIATION, 2131})
 _ALREADY_ENDED = frozenset({2017, 2021})  # invalid job id, already done
-# A token is refused by slurmrestd, or by slurmctld behind it, which knows when the key of tokens
-# has changed.
+# slurmrestd refuses an expired token. slurmctld refuses a token after the JWT key has changed.
 _TOKEN_REFUSED = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED})
 
 
 class Slurmrestd:
-    """A client of slurmrestd; may be used from several threads.
+    """A client of slurmrestd; safe to use from several threads.
 
     Args:
-        socket: Path of its unix socket.
-        new_token: Makes a token of SlurmUser that lives TOKEN_LIFE_S.
-        clock: Says when the token needs renewal.
-        partition: Where jobs go.
-        account: What they are accounted to.
-        homes: The directory of the users' homes.
+        socket: Path of the unix socket.
+        new_token: Returns a new token of SlurmUser that is valid for TOKEN_LIFE_S.
+        clock: Wall time, for the renewal of the token.
+        partition: Partition of the jobs.
+        account: Account of the jobs.
+        homes: Parent directory of the users' homes.
     """
 
     def __init__(
@@ -79,40 +78,41 @@ class Slurmrestd:
         self._lock = threading.Lock()
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt and return its Slurm job id; errors as in port Scheduler."""
+        """Submit an attempt and return its Slurm job id; errors are those of port Scheduler."""
         body = {"script": submission.script.text, "job": self._description(submission)}
         what = f"could not submit job {submission.job_key.job_id.slurm_name}"
         answer = self._call("POST", "/job/submit", what, body=body)
         slurm_job_id = answer.get("job_id")
         if not isinstance(slurm_job_id, int) or slurm_job_id <= 0:
             raise SchedulerUnavailable(
-                what, detail=f"the answer has no job id: {str(answer)[:200]!r}"
+                what, detail=f"the response has no job id: {str(answer)[:200]!r}"
             )
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int) -> None:
-        """Ask for the end of a job; one that has ended or is unknown is left alone."""
+        """Cancel a job; a job that has ended or is unknown is ignored."""
         self._call(
             "DELETE",
             f"/job/{slurm_job_id}",
             f"could not cancel {slurm_job_id}",
-            harmless=_ALREADY_ENDED,
+            ignored=_ALREADY_ENDED,
         )
 
     def set_time_limit(self, slurm_job_id: int, time_limit_min: int) -> None:
-        """Set a job's time limit; one that has ended or is unknown is left alone."""
+        """Set a job's time limit; a job that has ended or is unknown is ignored."""
         body = {"time_limit": _number(time_limit_min)}
         what = f"could not extend {slurm_job_id}"
-        self._call("POST", f"/job/{slurm_job_id}", what, body=body, harmless=_ALREADY_ENDED)
+        self._call("POST", f"/job/{slurm_job_id}", what, body=body, ignored=_ALREADY_ENDED)
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection."""
         self._client.close()
 
     def _description(self, submission: Submission) -> dict[str, object]:
         name = submission.job_key.job_id.slurm_name
         home = self._homes / submission.user.address
         resources = submission.resources
+        variables = environment(submission, home=home)
         description: dict[str, object] = {
             "name": name,
             "admin_comment": str(submission.job_key),
@@ -124,9 +124,7 @@ class Slurmrestd:
             "cpus_per_task": resources.cpus_per_task,
             "memory_per_cpu": _number(resources.memory_per_cpu_mb),
             "time_limit": _number(submission.time_limit_min),
-            "environment": [
-                f"{key}={value}" for key, value in environment(submission, home=home).items()
-            ],
+            "environment": [f"{key}={value}" for key, value in variables.items()],
             "current_working_directory": str(home),
             "standard_output": str(home / f"{name}.out"),
             "requeue": False,
@@ -142,7 +140,7 @@ class Slurmrestd:
         what: str,
         *,
         body: Mapping[str, object] | None = None,
-        harmless: frozenset[int] = frozenset(),
+        ignored: frozenset[int] = frozenset(),
     ) -> dict[str, Any]:
         try:
             response = self._send(method, path, body, fresh=False)
@@ -157,12 +155,12 @@ class Slurmrestd:
             raise SchedulerUnavailable(what, detail=detail) from err
         if errors:
             numbers = {int(error.get("error_number", 0)) for error in errors}
-            if numbers <= harmless:
+            if numbers <= ignored:
                 return {}
             raise _failure(what, numbers, answer)
         if response.is_error:
             raise SchedulerUnavailable(
-                what, detail=f"slurmrestd answered {response.status_code} without a reason"
+                what, detail=f"slurmrestd answered {response.status_code} without an error"
             )
         return dict(answer)
 
@@ -185,22 +183,24 @@ class Slurmrestd:
 
 
 def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> GridsteadError:
-    # What could not be done, and why not.
-    words = [
-        (error.get("error_number"), error.get("description"), error.get("error"))
-        for error in answer["errors"]
-    ]
-    told = [f"{number} {': '.join(filter(None, told))}" for number, *told in words]
+    """Return the error for an operation that failed with these error numbers."""
+    texts = [_error_text(error) for error in answer["errors"]]
     message = str(answer.get("job_submit_user_msg") or "").strip()
-    detail = "slurmrestd: " + "; ".join([*told, *([message] if message else [])])[:500]
-    if numbers == {_UNKNOWN_ASSOCIATION} and not answer.get("job_id"):
+    if message:
+        texts.append(message)
+    detail = "slurmrestd: " + "; ".join(texts)[:500]
+    if answer.get("job_id"):
+        return SchedulerUnavailable(what, detail=detail)
+    if numbers == {_UNKNOWN_ASSOCIATION}:
         return AssociationUnknown(what, detail=detail)
-    refused = bool(numbers & _REFUSALS) and not numbers & _NOT_NOW and not answer.get("job_id")
-    return (
-        SubmitRejected(what, detail=detail)
-        if refused
-        else SchedulerUnavailable(what, detail=detail)
-    )
+    if numbers & _REJECTIONS and not numbers & _TEMPORARY:
+        return SubmitRejected(what, detail=detail)
+    return SchedulerUnavailable(what, detail=detail)
+
+
+def _error_text(error: Mapping[str, Any]) -> str:
+    parts = [text for text in (error.get("description"), error.get("error")) if text]
+    return f"{error.get('error_number')} {': '.join(parts)}"
 
 
 def _number(value: int) -> dict[str, object]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm through ssh to the login node. Implements port ``Scheduler``.
+"""Slurm through SSH to the login node. Implements port ``Scheduler``.
 
-Rule 1: one connection is kept and shared; a command gets a channel of its own. Rule 2: the server's
-key is pinned, an unknown one is refused. Rule 3: only what failed before the command was sent is
-tried again.
+Rule 1: one connection is kept open and shared; each command gets a channel of its own. Rule 2: the
+server's host key is pinned; an unknown key is refused. Rule 3: an operation is retried only if it
+failed before the command was sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fabric
 import paramiko
 
 from gridstead.adapters.slurm import read, text, wrapper
-from gridstead.adapters.slurm.command import Command, CommandResult, answer
+from gridstead.adapters.slurm.command import Command, CommandResult, read_output
 from gridstead.adapters.slurm.job import environment
 from gridstead.adapters.slurm.local import UserStorage
 from gridstead.domain.accounts import WalletRange
@@ -31,20 +31,20 @@ from gridstead.ports import Clock
 
 _CONNECT_TIMEOUT_S = 10
 _TIMEOUT_S = 30.0
-_CHANNELS = 4  # sshd counts closing ones; eight at once fail
+_CHANNELS = 4  # sshd also counts channels that are closing; eight at once fail
 _KEEPALIVE_S = 30
 _CHUNK_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
-    """How the login node is reached.
+    """How to reach the login node.
 
     Attributes:
-        endpoint: ``host:port`` of sshd; the host as it stands in the known hosts.
+        endpoint: ``host:port`` of sshd; the host as in the known hosts file.
         user: Operator account.
         key_file: OpenSSH private key.
-        known_hosts_file: File with the host's key.
+        known_hosts_file: File with the server's host key.
     """
 
     endpoint: str
@@ -54,7 +54,7 @@ class SshAccess:
 
 
 class SshRunner:
-    """Runs commands on the login node. Implements ``Runner``; may be used from several threads."""
+    """Implements ``Runner`` on the login node; safe to use from several threads."""
 
     def __init__(self, access: SshAccess) -> None:
         self._access = access
@@ -77,14 +77,14 @@ class SshRunner:
                 ) from err
 
     def close(self) -> None:
-        """Drop the connection; the next command opens a new one."""
+        """Close the connection; the next command opens a new one."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     def _session(self) -> paramiko.Channel:
-        """Return a new channel, over a new connection if the old one turns out to be dead."""
+        """Return a new channel, on a new connection if the old one is closed."""
         with self._lock:
             if self._connection is not None:
                 try:
@@ -99,10 +99,10 @@ class SshScheduler:
     """Implements port ``Scheduler``.
 
     Args:
-        access: How the login node is reached.
+        access: How to reach the login node.
         clock: Wall time.
-        wallets: The ids that jobs may run as.
-        storage: Parents of the users' directories, as the login node mounts them.
+        wallets: The uids and the gid that jobs may run with.
+        storage: Parents of the users' directories on the login node.
         account: Parent account of the wallets' associations.
     """
 
@@ -123,72 +123,69 @@ class SshScheduler:
         self._associated: set[str] = set()
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt and return its Slurm job id."""
+        """Submit an attempt and return its Slurm job id."""
         what = f"could not submit job {submission.job_key.job_id.slurm_name}"
         if not self._wallets.holds(submission.user):
-            raise SubmitRejected(what, detail=f"{submission.user} is no wallet's account")
+            raise SubmitRejected(what, detail=f"{submission.user} is not a wallet's account")
         home = self._storage.homes / submission.user.address
-        outcome = self._runner.run(wrapper.submit(submission, environment(submission, home=home)))
-        return wrapper.parse_submitted(outcome, what)
+        result = self._runner.run(wrapper.submit(submission, environment(submission, home=home)))
+        return wrapper.parse_submitted(result, what)
 
     def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
-        """End an attempt that carries this job key."""
+        """Cancel an attempt if it carries this job key."""
         _check_job_key(job_key)
-        outcome = self._runner.run(wrapper.cancel(slurm_job_id, job_key=job_key))
-        wrapper.check_done(outcome, f"could not cancel {slurm_job_id}")
+        result = self._runner.run(wrapper.cancel(slurm_job_id, job_key=job_key))
+        wrapper.check_done(result, f"could not cancel {slurm_job_id}")
 
     def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
-        """Raise the limit of an attempt that carries this job key."""
+        """Raise the time limit of an attempt if it carries this job key."""
         _check_job_key(job_key)
-        outcome = self._runner.run(
+        result = self._runner.run(
             wrapper.extend(slurm_job_id, job_key=job_key, time_limit_min=time_limit_min)
         )
-        wrapper.check_done(outcome, f"could not extend {slurm_job_id}")
+        wrapper.check_done(result, f"could not extend {slurm_job_id}")
 
     def live(self) -> LiveSample:
-        """Return what slurmctld lists now."""
+        """Return the jobs that slurmctld lists now."""
         return read.live(self._runner, self._clock)
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return what slurmdbd has under these names."""
-        wanted = sorted(set(names))
-        if any(parse_slurm_name(name) is None for name in wanted):
-            raise InvalidInput("invalid look-up of job names")
-        return read.accounting(self._runner, self._clock, wanted, since=since)
+        """Return slurmdbd's records of jobs with these names."""
+        job_names = sorted(set(names))
+        if any(parse_slurm_name(name) is None for name in job_names):
+            raise InvalidInput("invalid query for job names")
+        return read.accounting(self._runner, self._clock, job_names, since=since)
 
     def gate(self, address: str) -> Gate:
-        """Return whether a customer can run here."""
+        """Return whether a customer can run jobs on this cluster."""
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")
         user = wrapper.parse_user(self._runner.run(wrapper.user(address)), address)
         if user is None:
             return Gate(user=None, missing=(f"user {address} does not resolve",))
         if not self._wallets.holds(user):
-            return Gate(
-                user=user, missing=(f"user {address} is {user.uid}:{user.gid}, not a wallet's ids",)
-            )
+            reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
+            return Gate(user=user, missing=(reason,))
         paths = self._storage.of(user)
-        missing = wrapper.parse_missing(
-            self._runner.run(wrapper.directories(paths)), paths, uid=user.uid
-        )
+        listing = self._runner.run(wrapper.directories(paths))
+        missing = wrapper.parse_missing(listing, paths, uid=user.uid)
         if not missing and address not in self._associated:
             self._associate(address)
         return Gate(user=user, missing=missing)
 
     def hardware(self) -> Hardware:
         """Return the cluster's nodes."""
-        return text.parse_nodes(answer(self._runner, text.nodes()))
+        return text.parse_nodes(read_output(self._runner, text.nodes()))
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection."""
         self._runner.close()
 
     def _associate(self, address: str) -> None:
-        listing = answer(self._runner, text.associations(address, account=self._account))
+        listing = read_output(self._runner, text.associations(address, account=self._account))
         if not text.parse_associated(listing, address, account=self._account):
-            wrapper.check_done(
-                self._runner.run(wrapper.associate(address)), f"could not associate {address}"
-            )
+            result = self._runner.run(wrapper.associate(address))
+            wrapper.check_done(result, f"could not associate {address}")
         self._associated.add(address)
 
 
@@ -219,14 +216,18 @@ def _connect(access: SshAccess) -> fabric.Connection:
 
 
 def _open(connection: fabric.Connection) -> paramiko.Channel:
-    """Return a new channel. Fabric's own way waits an hour for a server that takes the request and
-    says nothing.
+    """Return a new channel.
+
+    Fabric's own method waits an hour for a server that accepts the request and does not answer.
     """
     return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
 
 def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> CommandResult:
-    """Run a command line on a fresh channel; standard error must fit the channel's window (2 MiB)."""
+    """Run a command line on a new channel.
+
+    Standard error must fit into the channel's window (2 MiB).
+    """
     with channel:
         channel.settimeout(_TIMEOUT_S)
         channel.exec_command(line)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's commands and their text, as pairs: a function renders the command, another reads what it
-prints.
+"""Slurm's commands and their output, in pairs: one function renders a command, another parses it.
 
-Rule 1: nothing here runs anything. Rule 2: all times are Unix seconds, whatever the host's zone.
-Rule 3: what does not fit the format is an UnexpectedOutput, never a guess. Rule 4: the only field
-whose text a user may choose, the job's name, comes last, so that no name can move another field.
+Rule 1: this module runs nothing. Rule 2: all times are Unix seconds, whatever the host's time zone.
+Rule 3: output that does not fit the format is an UnexpectedOutput, never a guess. Rule 4: the only
+field with text of the user's choice, the job's name, comes last, so that no name can move another
+field.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ _ENVIRONMENT = {
     "SLURM_TIME_FORMAT": "%s",
 }
 
-# Field and width in bytes. A value that is too long is cut, so a cut AdminComment can never be a
-# job key (at most 162).
+# Field and width in bytes. Slurm cuts a value that is too long. A job key has at most 162 bytes, so
+# a cut AdminComment is never a job key.
 _SQUEUE_FIELDS = (
-    ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10), ("SubmitTime", 14),
-    ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18), ("NodeList", 16),
-    ("admin_comment", 200), ("Name", 80),
+    ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10),
+    ("SubmitTime", 14), ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18),
+    ("NodeList", 16), ("admin_comment", 200), ("Name", 80),
 )  # fmt: skip
 _SQUEUE_NAME_AT = sum(width for _, width in _SQUEUE_FIELDS[:-1])
 
 _SACCT_FIELDS = (
-    "JobIDRaw", "UID", "User", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "AdminComment", "JobName",
+    "JobIDRaw", "UID", "User", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw",
+    "AdminComment", "JobName",
 )  # fmt: skip
-NAMES_PER_COMMAND = 1000  # 67 bytes each; the kernel takes 128 KiB as one argument
+NAMES_PER_COMMAND = 1000  # 67 bytes each; the kernel accepts 128 KiB in one argument
 
 _NEVER = frozenset({"N/A", "Unknown", "None", "NONE", ""})
 _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
@@ -51,13 +52,13 @@ _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 
 
 def squeue() -> Command:
-    """Render the listing of every job that slurmctld knows, whoever owns it and whatever its state."""
+    """Render the listing of all jobs of slurmctld, of all users and in all states."""
     fields = ",".join(f"{name}:{width}" for name, width in _SQUEUE_FIELDS)
     return _read("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
 
 
 def squeue_one(slurm_job_id: int) -> Command:
-    """Render the listing of one job; Slurm answers nothing, or an error, if it does not know it."""
+    """Render the listing of one job; for an unknown job it is empty, or Slurm returns an error."""
     command = squeue()
     return _read(*command.argv, f"--jobs={slurm_job_id}")
 
@@ -65,30 +66,32 @@ def squeue_one(slurm_job_id: int) -> Command:
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
     """Return the jobs of a squeue listing, in its order.
 
-    A row that does not fit is an error if it carries a job key, and left out if not: no stranger's
-    job can blind us.
+    A row that does not fit the format is an error if it carries a job key. Otherwise it is left
+    out, so that a job from outside the grid cannot stop the supervisor.
     """
-    return tuple(job for line in _squeue_lines(text) if (job := _squeue_attempt(line)) is not None)
+    attempts = [_squeue_attempt(line) for line in _squeue_lines(text)]
+    return tuple(attempt for attempt in attempts if attempt is not None)
 
 
 def sacct(names: Iterable[str], *, since: int) -> Command:
-    """Render the look-up of all records under these names, earlier attempts included."""
+    """Render the query for all records with these names, including earlier attempts."""
     return _read(
-        "sacct", "--allusers", "--noheader", "--allocations", "--duplicates", "--parsable2", "--noconvert",
-        f"--name={','.join(names)}", f"--starttime=uts{since}", "--endtime=now+1day",
-        f"--format={','.join(_SACCT_FIELDS)}",
+        "sacct", "--allusers", "--noheader", "--allocations", "--duplicates", "--parsable2",
+        "--noconvert", f"--name={','.join(names)}", f"--starttime=uts{since}",
+        "--endtime=now+1day", f"--format={','.join(_SACCT_FIELDS)}",
     )  # fmt: skip
 
 
 def parse_sacct(text: str) -> tuple[Attempt, ...]:
-    """Return the records of a sacct listing; their exit codes of 128 and more are wrong, see
-    sacct_json.
+    """Return the records of a sacct listing.
+
+    Exit codes of 128 and more are wrong in this listing; see sacct_json.
     """
     return tuple(_sacct_attempt(line) for line in text.splitlines())
 
 
 def sacct_json(slurm_job_ids: Iterable[int], *, since: int) -> Command:
-    """Render the look-up of the true exit codes: the text form takes 128 off the large ones."""
+    """Render the query for correct exit codes: sacct's text subtracts 128 from large ones."""
     ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
     return _read(
         "sacct", "--allusers", "--allocations", "--duplicates", "--json",
@@ -97,24 +100,24 @@ def sacct_json(slurm_job_ids: Iterable[int], *, since: int) -> Command:
 
 
 def parse_sacct_json(text: str) -> dict[tuple[int, int], int]:
-    """Return the wait status (code << 8 | signal) by Slurm job id and time of submission."""
+    """Return the wait status (code << 8 | signal) by (Slurm job id, submission time)."""
+    statuses: dict[tuple[int, int], int] = {}
     try:
-        jobs = json.loads(text)["jobs"]
-        return {
-            (int(job["job_id"]), int(job["time"]["submission"])): _json_status(job["exit_code"])
-            for job in jobs
-        }
+        for job in json.loads(text)["jobs"]:
+            key = (int(job["job_id"]), int(job["time"]["submission"]))
+            statuses[key] = _json_status(job["exit_code"])
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("sacct --json", text) from err
+    return statuses
 
 
 def sdiag() -> Command:
-    """Render the question how much slurmctld still has to tell slurmdbd."""
+    """Render the query for slurmctld's statistics, which include the DBD queue."""
     return _read("sdiag")
 
 
 def parse_dbd_queue(text: str) -> int:
-    """Return the number of messages on their way from slurmctld to slurmdbd."""
+    """Return the number of messages that slurmctld has not sent to slurmdbd yet."""
     match = _DBD_QUEUE.search(text)
     if match is None:
         raise UnexpectedOutput("sdiag", text)
@@ -127,15 +130,15 @@ def nodes() -> Command:
 
 
 def parse_nodes(text: str) -> Hardware:
-    """Return the nodes sorted by name, with what jobs can get of them."""
-    found: dict[str, tuple[int, int, int]] = {}
+    """Return the resources of the nodes, sorted by node name."""
+    nodes_by_name: dict[str, tuple[int, int, int]] = {}
     for line in text.splitlines():
         match = _NODE.match(line)
         if match is None:
             raise UnexpectedOutput("scontrol show nodes", line)
         gpus = _TRES_GPUS.search(match[4])
-        found[match[1]] = (int(gpus[1]) if gpus else 0, int(match[2]), int(match[3]))
-    rows = [found[name] for name in sorted(found)]
+        nodes_by_name[match[1]] = (int(gpus[1]) if gpus else 0, int(match[2]), int(match[3]))
+    rows = [nodes_by_name[name] for name in sorted(nodes_by_name)]
     return Hardware(
         gpus_per_node=tuple(gpus for gpus, _, _ in rows),
         cpus_per_node=tuple(cpus for _, cpus, _ in rows),
@@ -144,7 +147,7 @@ def parse_nodes(text: str) -> Hardware:
 
 
 def associations(address: str, *, account: str) -> Command:
-    """Render the question whether this user may use this account."""
+    """Render the query for a user's association with an account."""
     return _read(
         "sacctmgr", "--noheader", "--parsable2", "list", "associations",
         f"user={address}", f"account={account}", "format=user,account",
@@ -152,22 +155,22 @@ def associations(address: str, *, account: str) -> Command:
 
 
 def parse_associated(text: str, address: str, *, account: str) -> bool:
-    """Return whether the listing has the association."""
+    """Return whether the listing contains the association."""
     return f"{address}|{account}" in text.splitlines()
 
 
 def associate(address: str, *, account: str) -> Command:
-    """Render the making of an association."""
+    """Render the creation of an association."""
     return _read("sacctmgr", "--immediate", "add", "user", f"name={address}", f"account={account}")
 
 
 def reconfigure() -> Command:
-    """Render the order to slurmctld to read its configuration and its associations anew."""
+    """Render the command that makes slurmctld read its configuration and associations again."""
     return _read("scontrol", "reconfigure")
 
 
 def token(user: str, *, life_s: int) -> Command:
-    """Render the making of a token for slurmrestd."""
+    """Render the creation of a token for slurmrestd."""
     return _read("scontrol", "token", f"username={user}", f"lifespan={life_s}")
 
 
@@ -184,8 +187,9 @@ def _read(*argv: str) -> Command:
 
 
 def _squeue_lines(text: str) -> Iterator[str]:
-    """Yield one line per job: a piece too short to be a job is the rest of a name with a line break
-    in it.
+    """Yield one line per job.
+
+    A line that is too short for a job belongs to a name with a line break.
     """
     line = ""
     for piece in text.split("\n"):
@@ -231,8 +235,8 @@ def _read_squeue(values: list[str], *, name: str) -> Attempt:
         submitted_at=_number("squeue", submit),
         started_at=started_at,
         ended_at=ended_at,
-        # While a job is alive Slurm may call it INVALID, as after a step of the clock, and nobody
-        # needs it.
+        # Only ended jobs need this value. Slurm may report the time of a live job as INVALID, for
+        # example after the clock was set.
         suspended_s=0 if ended_at is None else _suspended_s(started_at, ended_at, _seconds(used)),
         exit_code=_status("squeue", exit_code),
         time_limit_min=None if limit in _UNLIMITED else _seconds(limit) // 60,
@@ -240,8 +244,9 @@ def _read_squeue(values: list[str], *, name: str) -> Attempt:
 
 
 def _squeue_start(state: str, begin: str, *, has_nodes: bool) -> int | None:
-    """Return when it started: a queued job shows a forecast there, one that was cancelled in the
-    queue its end.
+    """Return the start time of a job that has started.
+
+    Slurm shows an estimate for a queued job, and the end time for a job cancelled in the queue.
     """
     if state not in STARTED_STATES and state not in END_STATES:
         return None
@@ -292,7 +297,7 @@ def _time(source: str, text: str) -> int | None:
 
 
 def _seconds(text: str) -> int:
-    """Return the seconds of days-hours:minutes:seconds."""
+    """Return a duration of the form days-hours:minutes:seconds in seconds."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise UnexpectedOutput("squeue", text)

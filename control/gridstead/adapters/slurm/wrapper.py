@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the login node, as pairs: the one program that the operator may run as root, and
-two look-ups.
+"""Commands for the login node, in pairs: one function renders a command, another parses the result.
 
-The program's exit status says who must act: 0 done, 64 not understood, 69 refused by Slurm,
-anything else not known.
+The operator may run one program, gridstead-submit, as root. The program's exit status tells who
+must act: 0 means success, 64 an invalid request, 69 a rejection by Slurm, and any other status an
+unknown result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from gridstead.adapters.slurm.command import Command, CommandResult
 from gridstead.domain.submission import GridUser, Submission
 from gridstead.errors import (
-    GridsteadError,
     InvalidInput,
     SchedulerUnavailable,
     SubmitRejected,
@@ -24,14 +23,14 @@ from gridstead.errors import (
 
 _PROGRAM = ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-# The option keeps its first name, so that either end may be of the release before.
+# The option keeps its old name, so that either side may run the previous release.
 _JOB_KEY_OPTION = "proof"
-_DONE, _NOT_UNDERSTOOD, _REFUSED = 0, 64, 69
+_SUCCESS, _INVALID_REQUEST, _REJECTED = 0, 64, 69
 _GETENT_UNKNOWN = 2
 
 
 def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
-    """Render a submission; script and environment travel on standard input, never in arguments."""
+    """Render a submission; script and environment are passed on standard input."""
     resources = submission.resources
     options = {
         _JOB_KEY_OPTION: str(submission.job_key),
@@ -44,35 +43,32 @@ def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
         "gpus": resources.gpus,
         "time-limit-min": submission.time_limit_min,
     }
-    return _program(
-        "submit",
-        options,
-        json.dumps({"script": submission.script.text, "environment": dict(environment)}),
-    )
+    job = {"script": submission.script.text, "environment": dict(environment)}
+    return _program("submit", options, json.dumps(job))
 
 
-def parse_submitted(outcome: CommandResult, what: str) -> int:
+def parse_submitted(result: CommandResult, what: str) -> int:
     """Return the Slurm job id.
 
     Raises:
-        SubmitRejected: Nothing was queued.
-        SchedulerUnavailable: It is not known whether it was.
+        SubmitRejected: If nothing was submitted.
+        SchedulerUnavailable: If it is unknown whether the job was submitted.
     """
-    if outcome.exit_status in (_NOT_UNDERSTOOD, _REFUSED):
-        raise SubmitRejected(what, detail=_told(outcome))
-    text = outcome.stdout.strip()
-    if outcome.exit_status != _DONE or not text.isascii() or not text.isdigit():
-        raise SchedulerUnavailable(what, detail=_told(outcome))
+    if result.exit_status in (_INVALID_REQUEST, _REJECTED):
+        raise SubmitRejected(what, detail=_describe(result))
+    text = result.stdout.strip()
+    if result.exit_status != _SUCCESS or not text.isascii() or not text.isdigit():
+        raise SchedulerUnavailable(what, detail=_describe(result))
     return int(text)
 
 
 def cancel(slurm_job_id: int, *, job_key: str) -> Command:
-    """Render the ending of a job that carries this job key."""
+    """Render the cancellation of a job that carries this job key."""
     return _program("cancel", {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key})
 
 
 def extend(slurm_job_id: int, *, job_key: str, time_limit_min: int) -> Command:
-    """Render the raising of the limit of a job that carries this job key."""
+    """Render the extension of a job that carries this job key."""
     options = {
         "slurm-job-id": slurm_job_id,
         _JOB_KEY_OPTION: job_key,
@@ -82,59 +78,58 @@ def extend(slurm_job_id: int, *, job_key: str, time_limit_min: int) -> Command:
 
 
 def associate(address: str) -> Command:
-    """Render the making of a user's association."""
+    """Render the creation of a user's association."""
     return _program("associate", {"user": address})
 
 
-def check_done(outcome: CommandResult, what: str) -> None:
-    """Return if the program did what it was asked.
+def check_done(result: CommandResult, what: str) -> None:
+    """Return if the program succeeded.
 
     Raises:
-        InvalidInput: It did not understand, and did nothing.
-        SchedulerUnavailable: It is not known what it did.
+        InvalidInput: If the request was invalid; nothing was done.
+        SchedulerUnavailable: If the result is unknown.
     """
-    if outcome.exit_status == _DONE:
+    if result.exit_status == _SUCCESS:
         return
-    failure: type[GridsteadError] = (
-        InvalidInput if outcome.exit_status == _NOT_UNDERSTOOD else SchedulerUnavailable
-    )
-    raise failure(what, detail=_told(outcome))
+    if result.exit_status == _INVALID_REQUEST:
+        raise InvalidInput(what, detail=_describe(result))
+    raise SchedulerUnavailable(what, detail=_describe(result))
 
 
 def user(address: str) -> Command:
-    """Render the look-up of an account."""
+    """Render the query for an account."""
     return Command(argv=("getent", "passwd", address), environment=_ENVIRONMENT)
 
 
-def parse_user(outcome: CommandResult, address: str) -> GridUser | None:
-    """Return the account that the name resolves to, None if it resolves to none."""
-    if outcome.exit_status == _GETENT_UNKNOWN:
+def parse_user(result: CommandResult, address: str) -> GridUser | None:
+    """Return the account of a user name, None if the name does not resolve."""
+    if result.exit_status == _GETENT_UNKNOWN:
         return None
-    fields = outcome.stdout.strip().split(":")
-    if outcome.exit_status != 0 or len(fields) != 7 or fields[0] != address:
-        raise UnexpectedOutput("getent passwd", outcome.stdout or outcome.stderr)
+    fields = result.stdout.strip().split(":")
+    if result.exit_status != 0 or len(fields) != 7 or fields[0] != address:
+        raise UnexpectedOutput("getent passwd", result.stdout or result.stderr)
     return GridUser(address=address, uid=int(fields[2]), gid=int(fields[3]))
 
 
 def directories(paths: tuple[Path, ...]) -> Command:
-    """Render the question whose these directories are."""
+    """Render the query for the owners of directories."""
     return Command(argv=("stat", "--format=%u %F %n", *map(str, paths)), environment=_ENVIRONMENT)
 
 
-def parse_missing(outcome: CommandResult, paths: tuple[Path, ...], *, uid: int) -> tuple[str, ...]:
-    """Return the directories that are not there or not the user's, in words."""
-    found = set(outcome.stdout.splitlines())
-    return tuple(
-        f"directory {path} is not there for uid {uid}"
-        for path in paths
-        if f"{uid} directory {path}" not in found
-    )
+def parse_missing(result: CommandResult, paths: tuple[Path, ...], *, uid: int) -> tuple[str, ...]:
+    """Return a message for each directory that does not exist or does not belong to the user."""
+    lines = set(result.stdout.splitlines())
+    missing = [path for path in paths if f"{uid} directory {path}" not in lines]
+    return tuple(f"directory {path} does not exist for uid {uid}" for path in missing)
 
 
 def _program(sub_command: str, options: Mapping[str, object], stdin: str = "") -> Command:
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return Command(argv=(*_PROGRAM, sub_command, *words), environment=_ENVIRONMENT, stdin=stdin)
+    arguments: list[str] = []
+    for name, value in options.items():
+        arguments += [f"--{name}", str(value)]
+    argv = (*_PROGRAM, sub_command, *arguments)
+    return Command(argv=argv, environment=_ENVIRONMENT, stdin=stdin)
 
 
-def _told(outcome: CommandResult) -> str:
-    return f"exit status {outcome.exit_status}: {outcome.stderr.strip()[:500]!r}"
+def _describe(result: CommandResult) -> str:
+    return f"exit status {result.exit_status}: {result.stderr.strip()[:500]!r}"
