@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outside world, inbound: gRPC and HTTP servers around plain callables."""
+"""The inbound interfaces: gRPC and HTTP servers that call plain functions."""

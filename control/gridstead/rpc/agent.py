@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster agent's two doors: gRPC with mutual TLS for the supervisor, UDP for the nodes'
-reports.
+"""The cluster agent's servers: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
 
-Nothing is decided here: messages become values, values become messages, errors become status codes.
+The module only converts: messages to values, values to messages, errors to status codes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from gridstead.domain.attempt import Attempt
+from gridstead.domain.attempt import Attempt, NodeReport
 from gridstead.domain.billing import Resources
 from gridstead.domain.ids import parse_job_key
 from gridstead.domain.submission import GridUser, Script, Submission
@@ -46,36 +45,36 @@ _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 
 
 class AgentServer:
-    """Serves the supervisor; bound when made.
+    """Serves the supervisor; the constructor binds the port.
 
     Args:
-        address: ``host:port``; port 0 takes a free one.
-        files: Our certificate and the CA of the callers'; mutual TLS is not optional.
+        address: ``host:port``; port 0 selects a free one.
+        files: Certificate and key of the server, and the CA of clients, which is required.
         scheduler: Carries out the calls.
-        reports: Is pulled from.
-        allowed: Common name of the one certificate that may call.
+        reports: The plugins' reports.
+        allowed: Common name of the only client that may call.
 
     Raises:
-        ConfigError: If there is no client CA, a file cannot be read or the address cannot be
-            listened on.
+        ConfigError: If there is no client CA, a file cannot be read, or the address cannot be
+            bound.
     """
 
     def __init__(
         self, address: str, files: TlsFiles, *, scheduler: Scheduler, reports: Reports, allowed: str
     ) -> None:
         if files.client_ca is None:
-            raise ConfigError("agent cannot serve without a client CA")
+            raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
         servicer = _Servicer(scheduler, reports)
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
         self.port = bind(self._server, address, files)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the server."""
         self._server.start()
 
     def stop(self) -> None:
-        """End: calls in progress get some seconds."""
+        """Stop the server; calls in progress have some seconds to finish."""
         self._server.stop(_GRACE_S).wait()
 
 
@@ -85,23 +84,23 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         self._reports = reports
 
     def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
-        with _status(context):
+        with _errors_as_status(context):
             return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_submission(request)))
 
     def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
-        with _status(context):
+        with _errors_as_status(context):
             self._scheduler.cancel(request.slurm_job_id, job_key=request.job_key)
             return pb.CancelResponse()
 
     def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
-        with _status(context):
+        with _errors_as_status(context):
             self._scheduler.extend(
                 request.slurm_job_id, job_key=request.job_key, time_limit_min=request.time_limit_min
             )
             return pb.ExtendResponse()
 
     def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
-        with _status(context):
+        with _errors_as_status(context):
             sample = self._scheduler.live()
             return pb.LiveResponse(
                 taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts)
@@ -110,7 +109,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
     def Accounting(  # noqa: N802
         self, request: pb.AccountingRequest, context: grpc.ServicerContext
     ) -> pb.AccountingResponse:
-        with _status(context):
+        with _errors_as_status(context):
             sample = self._scheduler.accounting(request.names, since=request.since)
             return pb.AccountingResponse(
                 taken_at=sample.taken_at,
@@ -119,15 +118,15 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
             )
 
     def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
-        with _status(context):
+        with _errors_as_status(context):
             gate = self._scheduler.gate(request.address)
             uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
             return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
 
-    def Hardware(
+    def Hardware(  # noqa: N802
         self, _request: pb.HardwareRequest, context: grpc.ServicerContext
-    ) -> pb.HardwareResponse:  # noqa: N802
-        with _status(context):
+    ) -> pb.HardwareResponse:
+        with _errors_as_status(context):
             hardware = self._scheduler.hardware()
             rows = zip(
                 hardware.cpus_per_node,
@@ -135,35 +134,24 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
                 hardware.gpus_per_node,
                 strict=True,
             )
-            return pb.HardwareResponse(
-                nodes=[pb.Node(cpus=c, memory_mb=m, gpus=g) for c, m, g in rows]
-            )
+            nodes = [pb.Node(cpus=cpus, memory_mb=memory, gpus=gpus) for cpus, memory, gpus in rows]
+            return pb.HardwareResponse(nodes=nodes)
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext
     ) -> pb.PullReportsResponse:
-        with _status(context):
+        with _errors_as_status(context):
             reports = self._reports.pull(after=request.after, wait_s=request.wait_s)
-            return pb.PullReportsResponse(
-                reports=[
-                    pb.Report(
-                        sequence=r.sequence,
-                        event=r.event,
-                        slurm_job_id=r.slurm_job_id,
-                        uid=r.uid,
-                        occurred_at=r.occurred_at,
-                    )
-                    for r in reports
-                ]
-            )
+            return pb.PullReportsResponse(reports=map(_report, reports))
 
 
 class DatagramReceiver:
-    """Listens on a UDP address and gives each datagram and its sender's address to ``receive``, in
-    one thread.
+    """Receives datagrams on a UDP address, in one thread.
+
+    ``receive`` is called with each datagram and the sender's IP address.
 
     Raises:
-        ConfigError: If the address cannot be listened on.
+        ConfigError: If the address cannot be bound.
     """
 
     def __init__(self, address: str, receive: Callable[[bytes, str], None]) -> None:
@@ -182,24 +170,24 @@ class DatagramReceiver:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The UDP port."""
         return int(self._socket.getsockname()[1])
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Start the thread."""
         self._thread.start()
 
     def check(self) -> None:
-        """Return while it receives.
+        """Return if the thread is running.
 
         Raises:
-            RuntimeError: Its thread has died, which is a bug.
+            RuntimeError: If the thread has ended, which is a bug.
         """
         if not self._thread.is_alive():
-            raise RuntimeError("the receiver of reports has died")
+            raise RuntimeError("the receiver of reports has stopped")
 
     def stop(self) -> None:
-        """End within half a second, and return when it has."""
+        """Stop the thread, which takes up to half a second, and wait for its end."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -215,15 +203,19 @@ class DatagramReceiver:
 
 
 @contextmanager
-def _status(context: grpc.ServicerContext) -> Iterator[None]:
-    """End the call with the status that says who must act."""
+def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
+    """End the call with the status code of a GridsteadError."""
     try:
         yield
     except GridsteadError as error:
-        code = next(
-            (code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL
-        )
-        context.abort(code, str(error))
+        context.abort(_status_of(error), str(error))
+
+
+def _status_of(error: GridsteadError) -> grpc.StatusCode:
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return grpc.StatusCode.INTERNAL
 
 
 def _submission(request: pb.SubmitRequest) -> Submission:
@@ -241,6 +233,16 @@ def _submission(request: pb.SubmitRequest) -> Submission:
         ),
         time_limit_min=request.time_limit_min,
         script=Script(text=request.script, environment=dict(request.environment)),
+    )
+
+
+def _report(report: NodeReport) -> pb.Report:
+    return pb.Report(
+        sequence=report.sequence,
+        event=report.event,
+        slurm_job_id=report.slurm_job_id,
+        uid=report.uid,
+        occurred_at=report.occurred_at,
     )
 
 

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from gridstead.domain.cvmfs.objects import parse_path
-from gridstead.rpc.condition import condition_routes
+from gridstead.rpc.status import status_routes
 from gridstead.rpc.peer_limit import Network, PeerLimit
 
 CHANGING_FILES = frozenset(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service's HTTPS server: GraphQL for customers, and how the service is for its
-operator.
+"""The Job Definition service's HTTPS server.
+
+It serves GraphQL for customers, and health checks and metrics for the operator.
 """
 
 from __future__ import annotations
@@ -21,35 +22,35 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gridstead.errors import TooMuch
-from gridstead.rpc.condition import caller_of, condition_routes
 from gridstead.rpc.graphql_schema import Requests, Submit, Validate, make_schema
 from gridstead.rpc.peer_limit import Network, PeerLimit
+from gridstead.rpc.status import caller_of, status_routes
 from gridstead.rpc.tls import TlsFiles
 from gridstead.rpc.web import WebServer
 from gridstead.workflow.json_schema import json_schema
 
 MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
 MAX_JSON_DEPTH = 32
-MAX_JSON_VALUES = 20_000  # each that is wrong takes 2 KiB while it is told
+MAX_JSON_VALUES = 20_000  # the error message for each wrong value takes 2 KiB of memory
 WORKERS = 16
 
-_STRING_OR_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
+_STRING_OR_PUNCTUATION = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """What the server does.
+class GraphqlService:
+    """The functions and limits of the server.
 
     Attributes:
-        submit: Stores a workflow, for the jobs of a customer or of whoever names it first, and
-            returns its id.
-        validate: Returns whether a module is valid, in words.
+        submit: Stores a workflow and returns the id of its script. Its owner is a given customer,
+            or the first customer whose job names it.
+        validate: Returns whether a module is valid, as text.
         check: Raises a Transient error while a peer of the service does not answer.
         metrics: Returns OpenMetrics text.
-        metrics_for: Networks that may read it.
-        requests: How many requests a caller has.
-        request_bytes: How many bytes a caller may send, and have stored.
-        introspection: Whether the schema may be asked for.
+        metrics_for: Networks that may read the metrics.
+        requests: Rate limit of requests.
+        request_bytes: Rate limit of bytes that are sent and stored.
+        introspection: Whether clients may query the schema.
     """
 
     submit: Submit
@@ -62,40 +63,41 @@ class Offer:
     introspection: bool = False
 
 
-def graphql_server(*, host: str, port: int, tls: TlsFiles, offer: Offer) -> WebServer:
+def graphql_server(*, host: str, port: int, tls: TlsFiles, service: GraphqlService) -> WebServer:
     """Return the server.
 
     Args:
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
-        tls: Its identity.
-        offer: What it does.
+        port: Port to listen on; 0 for a free one.
+        tls: Certificate and key of the server.
+        service: The functions and limits of the server.
     """
-    return WebServer(make_app(offer), name="graphql", host=host, port=port, tls=tls)
+    return WebServer(make_app(service), name="graphql", host=host, port=port, tls=tls)
 
 
-def make_app(offer: Offer) -> Starlette:
-    """Return the application: ``/graphql``, ``/workflow.schema.json`` for editors, and what its
-    operator asks.
+def make_app(service: GraphqlService) -> Starlette:
+    """Return the application.
+
+    It serves ``/graphql``, ``/workflow.schema.json`` for editors, and the operator's routes.
     """
     requests = Requests(
-        make_schema(offer.submit, offer.validate), introspection=offer.introspection
+        make_schema(service.submit, service.validate), introspection=service.introspection
     )
-    workers = ThreadPoolExecutor(
-        WORKERS, thread_name_prefix="graphql"
-    )  # of its own, so that the operator is answered
+    # A separate pool, so that GraphQL requests cannot delay the operator's routes.
+    workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")
 
     async def graphql(request: Request) -> Response:
         caller = caller_of(request)
         try:
-            offer.requests.take(caller)
+            service.requests.take(caller)
             body = await _body(request)
-            offer.request_bytes.take(caller, MAX_BODY_BYTES if body is None else len(body))
+            service.request_bytes.take(caller, MAX_BODY_BYTES if body is None else len(body))
         except TooMuch as err:
             return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
         if body is None:
             return _failed(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
-        if excess := _excess(body):
+        excess = _excess(body)
+        if excess:
             return _failed(400, f"the request {excess}")
         try:
             data = json.loads(body)
@@ -103,13 +105,11 @@ def make_app(offer: Offer) -> Starlette:
             return _failed(400, "the request is not JSON")
         if not isinstance(data, dict):
             return _failed(400, "the request is not a JSON object")
-        charge = partial(offer.request_bytes.take, caller)
+        charge = partial(service.request_bytes.take, caller)
         status, answer = await asyncio.get_running_loop().run_in_executor(
             workers, requests.answer, data, charge
         )
-        return Response(
-            json.dumps(answer), status_code=status, media_type="application/json"
-        )  # all text, in ASCII
+        return Response(json.dumps(answer), status_code=status, media_type="application/json")
 
     async def workflow_schema(_request: Request) -> Response:
         return JSONResponse(json_schema(), media_type="application/schema+json")
@@ -123,31 +123,35 @@ def make_app(offer: Offer) -> Starlette:
     routes = [
         Route("/graphql", graphql, methods=["POST"]),
         Route("/workflow.schema.json", workflow_schema, methods=["GET"]),
-        *condition_routes(offer.check, offer.metrics, offer.metrics_for, offer.requests),
+        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
     ]
     return Starlette(routes=routes, middleware=[cors])
 
 
 def _excess(body: bytes) -> str | None:
-    """Return in which way JSON is too much, without reading it; None if it is not.
+    """Return which limit a JSON text exceeds, without parsing it; None if it exceeds none.
 
-    A library of the chain's raises Python's recursion limit so far that deep JSON ends the process.
+    A library for the chain raises Python's recursion limit so far that deeply nested JSON would
+    crash the process.
     """
     depth = values = 0
-    for token in _STRING_OR_SIGN.finditer(body):
+    for token in _STRING_OR_PUNCTUATION.finditer(body):
         first = token[0][:1]
-        depth += first in b"[{"
-        depth -= first in b"]}"
-        values += first in b"[{,"
+        if first in b"[{":
+            depth += 1
+        if first in b"]}":
+            depth -= 1
+        if first in b"[{,":
+            values += 1
         if depth > MAX_JSON_DEPTH:
             return f"is nested deeper than {MAX_JSON_DEPTH} levels"
         if values > MAX_JSON_VALUES:
-            return f"holds more than {MAX_JSON_VALUES} values"
+            return f"has more than {MAX_JSON_VALUES} values"
     return None
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the request's body, None if it is too large; never more than that is read."""
+    """Return the request's body, None if it is too large; a larger body is not read to its end."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -157,5 +161,7 @@ async def _body(request: Request) -> bytes | None:
 
 
 def _failed(status: int, message: str, extensions: dict[str, str] | None = None) -> Response:
-    error = {"message": message} | ({"extensions": extensions} if extensions else {})
+    error: dict[str, object] = {"message": message}
+    if extensions:
+        error["extensions"] = extensions
     return JSONResponse({"errors": [error]}, status_code=status)

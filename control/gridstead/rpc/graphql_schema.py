@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GraphQL of the Job Definition service: the schema text beside this file, its resolvers, and how
-errors are told.
+"""The GraphQL schema of the Job Definition service: resolvers and the format of errors.
 
-Rules that a workflow breaks are status 200 with ``errors``, one for each, as clients take any other
-status for a broken connection; a request that is not GraphQL, or does not fit the schema, is 422.
+The text of the schema is in job_definitions.graphql. A workflow that breaks rules is answered with
+status 200 and ``errors``, one for each rule, because clients treat any other status as a broken
+connection. A request that is not GraphQL or does not fit the schema is answered with status 422.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, Prob
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
-MAX_KEPT = 64
-MAX_KEPT_CHARS = 1024
-_RULES = "problems"  # between formatting an error and answering
+MAX_CACHED = 64
+MAX_CACHED_CHARS = 1024
+_RULES = "problems"  # internal key between _format and _split
 
-# Errors of callers may quote their workflow, so they go nowhere: this logger hangs in no tree.
+# Errors of callers may quote their workflow. This logger has no parent, so nothing is logged.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 Charge = Callable[[int], None]
-"""Counts so many bytes for the caller, or raises TooMuch."""
-
+"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
 Submit = Callable[[Mapping[str, object], str, Charge], str]
-"""(workflow, address of the customer whose jobs alone it is for, or nothing, the caller) to the id of its script."""
+"""(workflow, address of the owner or empty, the caller's charge) to the id of the script."""
 Validate = Callable[[Mapping[str, object]], str]
-"""A module to "valid", or to which rules it breaks."""
+"""A module to "valid", or to the rules that it breaks."""
 
 
 def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
@@ -59,7 +58,7 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     @query.field("job")
     def job(_root: object, _info: object, **_arguments: object) -> str:
         raise GraphQLError(
-            "a script is for the provider that holds its job", extensions={"type": "forbidden"}
+            "only the provider of its job may read a script", extensions={"type": "forbidden"}
         )
 
     @mutation.field("submit")
@@ -75,61 +74,63 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
     def resolve_validate(_root: object, _info: object, module: Mapping[str, object]) -> str:
         return validate(module)
 
-    text = (
-        resources.files(__package__).joinpath("job_definitions.graphql").read_text(encoding="utf-8")
-    )
+    schema_file = resources.files(__package__).joinpath("job_definitions.graphql")
+    text = schema_file.read_text(encoding="utf-8")
     return make_executable_schema(text, query, mutation)
 
 
 class Requests:
     """Answers GraphQL requests; safe to call from many threads.
 
-    Clients send the same few texts over and over, with their workflows as variables. A text that
-    was good is not looked at again; one with strings in it is never kept, as these may be anything
-    of a workflow.
+    Clients send the same few queries again and again, with their workflows as variables, so valid
+    queries are cached. A query with string literals is never cached, because the literals may be
+    parts of a workflow.
 
     Args:
-        schema: With its resolvers.
-        introspection: Whether the schema may be asked for.
+        schema: The schema with its resolvers.
+        introspection: Whether clients may query the schema.
     """
 
     def __init__(self, schema: GraphQLSchema, *, introspection: bool) -> None:
         self._schema = schema
-        self._rules = (
-            [_OneWorkflow] if introspection else [_OneWorkflow, NoSchemaIntrospectionCustomRule]
-        )
-        self._good: OrderedDict[str, DocumentNode] = OrderedDict()
+        self._rules: list[type[ASTValidationRule]] = [_SingleWorkflow]
+        if not introspection:
+            self._rules.append(NoSchemaIntrospectionCustomRule)
+        self._valid: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
     def answer(self, data: Mapping[str, Any], charge: Charge) -> tuple[int, dict[str, Any]]:
-        """Return status and answer of a request, given as JSON has it, of a caller."""
-        known = {
-            name: data[name]
-            for name in ("query", "variables", "operationName")
-            if data.get(name) is not None
-        }
+        """Return the HTTP status and the response for a request.
+
+        Args:
+            data: The request as parsed JSON.
+            charge: Counts stored bytes against the caller's limit.
+        """
+        names = ("query", "variables", "operationName")
+        request = {name: data[name] for name in names if data.get(name) is not None}
         _, answer = graphql_sync(
             self._schema,
-            known,
+            request,
             context_value=charge,
-            introspection=True,  # the rule above decides, with a message of GraphQL's own
+            introspection=True,  # the validation rule decides, with GraphQL's own message
             query_parser=self._parse,
             query_validator=self._validate,
             validation_rules=self._rules,
             error_formatter=_format,
             logger=_SILENT,
         )
-        errors = answer.get("errors", ())
+        errors: list[dict[str, Any]] = []
+        for error in answer.get("errors", ()):
+            errors += _split(error)
         if errors:
-            errors = answer["errors"] = [one for error in errors for one in _rule_by_rule(error)]
-        return (
-            200 if all("path" in error for error in errors) else 422
-        ), answer  # an error in a field has a path
+            answer["errors"] = errors
+        is_executed = all("path" in error for error in errors)  # an error in a field has a path
+        return (200 if is_executed else 422), answer
 
     def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
         with self._lock:
-            good = self._good.get(data["query"])
-        return good or _parse(data["query"])
+            cached = self._valid.get(data["query"])
+        return cached or _parse(data["query"])
 
     def _validate(
         self,
@@ -137,20 +138,20 @@ class Requests:
         document_ast: DocumentNode,
         rules: Collection[type[ASTValidationRule]] | None = None,
         max_errors: int | None = None,
-        type_info: TypeInfo | None = None,  # noqa: ARG002 # the name is the caller's
+        type_info: TypeInfo | None = None,  # noqa: ARG002 # the library passes it by name
     ) -> list[GraphQLError]:
         document = document_ast
         body = document.loc.source.body if document.loc else ""
         with self._lock:
-            if self._good.get(body) is document:
-                self._good.move_to_end(body)
+            if self._valid.get(body) is document:
+                self._valid.move_to_end(body)
                 return []
         errors = validate_document(schema, document, rules=rules, max_errors=max_errors)
-        if not errors and len(body) <= MAX_KEPT_CHARS and '"' not in body:
+        if not errors and len(body) <= MAX_CACHED_CHARS and '"' not in body:
             with self._lock:
-                self._good[body] = document
-                if len(self._good) > MAX_KEPT:
-                    self._good.popitem(last=False)
+                self._valid[body] = document
+                if len(self._valid) > MAX_CACHED:
+                    self._valid.popitem(last=False)
         return errors
 
 
@@ -164,7 +165,7 @@ def _parse(text: str) -> DocumentNode:
 
 
 def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
-    """Return one error as the wire has it; what is not an error of the caller is not described."""
+    """Return an error in the wire format; only errors of the caller are described in detail."""
     original = error.original_error
     if isinstance(original, InvalidWorkflow):
         return _wire(
@@ -181,52 +182,49 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
     if isinstance(original, GridsteadError):
         return _wire(error, original.message, {"type": "internal", "code": original.code})
     if original is not None and not isinstance(original, GraphQLError):
-        # Its message may quote the workflow.
-        places = " < ".join(
-            f"{one.filename}:{one.lineno}" for one in reversed(extract_tb(original.__traceback__))
-        )
+        # The message may quote the workflow, so only the traceback is logged.
+        frames = reversed(extract_tb(original.__traceback__))
+        trace = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in frames)
         logging.getLogger(__name__).error(
-            "internal error: %s at %s", type(original).__name__, places
+            "internal error: %s at %s", type(original).__name__, trace
         )
         return _wire(error, "internal error", {"type": "internal"})
     return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
 
 
-def _rule_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield an error, or one for each broken rule that it tells of, which is the wire's way."""
+def _split(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an error, or one error for each broken rule, as the wire format requires."""
     problems: tuple[Problem, ...] = error["extensions"].pop(_RULES, ())
     if not problems:
         yield error
     for problem in problems:
-        about = {
+        extensions = error["extensions"] | {
             "tag": problem.rule,
             "namespace": problem.path,
             "field": problem.path.rpartition(".")[2],
+            "original_message": problem.reason,
         }
-        about["original_message"] = problem.reason
         if problem.hint:
-            about["hint"] = problem.hint
-        yield error | {"message": str(problem), "extensions": error["extensions"] | about}
+            extensions["hint"] = problem.hint
+        yield error | {"message": str(problem), "extensions": extensions}
 
 
 def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "message": message,
-        **({"path": error.path} if error.path else {}),
-        "extensions": extensions,
-    }
+    formatted: dict[str, Any] = {"message": message}
+    if error.path:
+        formatted["path"] = error.path
+    return formatted | {"extensions": extensions}
 
 
-class _OneWorkflow(ValidationRule):
-    """One request brings at most one workflow or module, so that a small request is never much
-    work.
-    """
+class _SingleWorkflow(ValidationRule):
+    """Limits a request to one workflow or module, so that a small request is never much work."""
 
-    _brought = 0
+    _workflows = 0
 
     def enter_field(self, node: FieldNode, *_arguments: object) -> None:
-        self._brought += node.name.value in {"submit", "validate"}
-        if self._brought > 1:
+        if node.name.value in {"submit", "validate"}:
+            self._workflows += 1
+        if self._workflows > 1:
             self.report_error(
                 GraphQLError("a request submits or validates at most one workflow", [node])
             )

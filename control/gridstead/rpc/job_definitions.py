@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service's gRPC server towards providers: AuthAPI and SBatchAPI on DeepSquare's
-wire, with TLS.
+"""The Job Definition service's gRPC server for providers.
 
-Status codes are the wire's: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND
-for a script that is not there or not for this job, INTERNAL when the chain could not be asked. A
-caller that asks too often is told RESOURCE_EXHAUSTED.
+It serves AuthAPI and SBatchAPI of DeepSquare's wire format, with TLS. The status codes are those of
+the wire format: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND for a script
+that does not exist or belongs to another job, INTERNAL if the chain did not answer. A caller over
+its rate limit receives RESOURCE_EXHAUSTED.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class SBatchServer:
     """The server.
 
     Args:
-        address: ``host:port`` to listen on; port 0 takes a free one.
-        tls: Its identity.
-        challenge: Returns what a wallet, named by its address or not at all, has to sign.
-        get_sbatch: Returns the script that a request may have.
-        calls: How many calls a caller has.
+        address: ``host:port`` to listen on; port 0 selects a free one.
+        tls: Certificate and key of the server.
+        challenge: Returns a challenge for a wallet's address, or for any wallet if it is empty.
+        get_sbatch: Returns the script for a request.
+        calls: Rate limit of calls.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class SBatchServer:
         self._tls = tls
 
     def start(self) -> int:
-        """Begin to answer and return the port.
+        """Start the server and return the port.
 
         Raises:
-            ConfigError: If the address cannot be listened on.
+            ConfigError: If the address cannot be bound.
         """
         port = bind(self._server, self._address, self._tls)
         self._server.start()
         return port
 
     def stop(self) -> None:
-        """Answer no more; calls that run get a second."""
+        """Stop the server; calls in progress have a second to finish."""
         self._server.stop(STOP_S).wait()
 
 
@@ -95,10 +95,10 @@ class _Auth(AuthAPIServicer):
         self._challenge = challenge
         self._calls = calls
 
-    def Challenge(
+    def Challenge(  # noqa: N802 # the wire's name
         self, request: ChallengeRequest, context: grpc.ServicerContext
-    ) -> ChallengeResponse:  # noqa: N802
-        with _answering(context):
+    ) -> ChallengeResponse:
+        with _errors_as_status(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             address = _address(request.provider_address) if request.provider_address else ""
             return ChallengeResponse(challenge=self._challenge(address))
@@ -109,10 +109,10 @@ class _SBatch(SBatchAPIServicer):
         self._get_sbatch = get_sbatch
         self._calls = calls
 
-    def GetSBatch(
+    def GetSBatch(  # noqa: N802
         self, request: GetSBatchRequest, context: grpc.ServicerContext
-    ) -> GetSBatchResponse:  # noqa: N802
-        with _answering(context):
+    ) -> GetSBatchResponse:
+        with _errors_as_status(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
             answer = self._get_sbatch(_from_wire(request))
         return GetSBatchResponse(
@@ -124,15 +124,19 @@ class _SBatch(SBatchAPIServicer):
 
 
 @contextmanager
-def _answering(context: grpc.ServicerContext) -> Iterator[None]:
-    """Tell the caller an error of ours by its status code."""
+def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
+    """End the call with the status code of a GridsteadError."""
     try:
         yield
     except GridsteadError as err:
-        code = next(
-            (code for kind, code in _CODES if isinstance(err, kind)), grpc.StatusCode.UNKNOWN
-        )
-        context.abort(code, str(err))
+        context.abort(_status_of(err), str(err))
+
+
+def _status_of(err: GridsteadError) -> grpc.StatusCode:
+    for kind, code in _CODES:
+        if isinstance(err, kind):
+            return code
+    return grpc.StatusCode.UNKNOWN
 
 
 def _from_wire(request: GetSBatchRequest) -> ScriptRequest:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers ask for, whatever they speak: a log's lines, as old readers or as new ones want
-them, and names.
+"""Answers readers of logs, for gRPC and gRPC-web.
+
+It returns the lines of a log, in the format of old or of new readers, and the names of logs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gridstead.proto.logger_pb2 import (
 )
 
 WATCH_S = 10.0
-MAX_READERS = 3000  # fewer than streams, so that writers always get in
+MAX_READERS = 3000  # fewer than streams, so that there is always room for writers
 MAX_READERS_PER_OWNER = 100
 
 Name: TypeAlias = tuple[str, str]
@@ -40,17 +41,17 @@ _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
     InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
     LogDamaged: grpc.StatusCode.DATA_LOSS,
-    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # grpc itself says RESOURCE_EXHAUSTED when there are too many streams
+    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # RESOURCE_EXHAUSTED is grpc's own, for many streams
 }
 
 
 class ReadService(Protocol):
-    """What is called for readers."""
+    """The service that the reader calls."""
 
     def authorize_read(
         self, address: str, log_name: str, timestamp: int, signature: bytes
     ) -> tuple[str, str]:
-        """Return (owner, log name) that a signed request may read."""
+        """Return (owner, log name) of the log that a signed request may read."""
         ...
 
     def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
@@ -58,11 +59,11 @@ class ReadService(Protocol):
         ...
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the log of an edition, the newest without one."""
+        """Return the log with this identity; if the identity is empty, the newest log."""
         ...
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
-        """Return chunks behind a position."""
+        """Return the chunks after a position."""
         ...
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -71,7 +72,7 @@ class ReadService(Protocol):
 
 
 class Readers:
-    """Who waits for news of which log. For one event loop."""
+    """The readers that wait for new lines, by log. For one event loop."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[Name, set[asyncio.Event]] = defaultdict(set)
@@ -79,20 +80,20 @@ class Readers:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of readers."""
         return self._owners.total()
 
-    def tell(self, name: Name) -> None:
-        """Wake who waits for this log."""
+    def notify(self, name: Name) -> None:
+        """Wake the readers of this log."""
         for event in self._waiting.get(name, ()):
             event.set()
 
     @contextmanager
     def reader(self, name: Name) -> Iterator[asyncio.Event]:
-        """Give an event that is set whenever the log has news.
+        """Yield an event that is set when the log has new lines.
 
         Raises:
-            LoggerUnavailable: There are too many readers.
+            LoggerUnavailable: If there are too many readers.
         """
         owner, _ = name
         if self.count >= MAX_READERS or self._owners[owner] >= MAX_READERS_PER_OWNER:
@@ -111,12 +112,12 @@ class Readers:
                 del self._owners[owner]
 
 
-class Reading:
+class LogReader:
     """Answers readers. For one event loop.
 
     Args:
-        service: What it calls.
-        readers: Who waits for news.
+        service: The service to call.
+        readers: The readers that wait for new lines.
     """
 
     def __init__(self, service: ReadService, readers: Readers) -> None:
@@ -124,31 +125,31 @@ class Reading:
         self._readers = readers
 
     async def read(self, request: ReadRequest) -> AsyncGenerator[ReadResponse]:
-        """Yield what a request asks for; ends only if it asks for that."""
+        """Yield the lines of a log; the stream ends only if the request has ``until_now``."""
         name = self._service.authorize_read(
             request.address, request.log_name, request.timestamp, request.signed_hash
         )
         position = request.after
-        shown = _as_chunks if request.chunks else _as_lines
+        to_responses = _as_chunks if request.chunks else _as_lines
         log: LogId | None = None
         with self._readers.reader(name) as news:
             while True:
                 news.clear()
                 log = log or self._service.find(*name, request.log_identity)
                 stored = self._service.read(log, position) if log else ()
-                for one in stored:
-                    for response in shown(one):
+                for chunk in stored:
+                    for response in to_responses(chunk):
                         yield response
-                    position = one.end
+                    position = chunk.end
                 if stored:
-                    await asyncio.sleep(0)  # a long log is not read in one breath
+                    await asyncio.sleep(0)  # a long log must not block the event loop
                 elif request.until_now:
                     return
                 else:
                     await news.wait()
 
     async def watch(self, request: WatchListRequest) -> AsyncGenerator[WatchListResponse]:
-        """Yield the names of the owner's logs, again and again."""
+        """Yield the names of the owner's logs at regular intervals."""
         owner = self._service.authorize_watch(
             request.address, request.timestamp, request.signed_hash
         )
@@ -158,11 +159,11 @@ class Reading:
 
 
 def status_of(err: GridsteadError) -> grpc.StatusCode:
-    """Return the code that tells a caller of an error."""
-    return next(
-        (code for kind, code in _CODES.items() if isinstance(err, kind)),
-        grpc.StatusCode.UNAVAILABLE,
-    )
+    """Return the status code of an error."""
+    for kind, code in _CODES.items():
+        if isinstance(err, kind):
+            return code
+    return grpc.StatusCode.UNAVAILABLE
 
 
 def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:
@@ -173,12 +174,12 @@ def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
     lines = to_lines(stored.chunk.data)
     for number, line in enumerate(lines, stored.first_line):
         is_last = number == stored.first_line + len(lines) - 1
-        for start in range(
-            0, max(len(line), 1), MAX_LINE_BYTES
-        ):  # one that is too long for a message comes in parts
+        # A line that is too long for a message is sent in parts.
+        for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
             part = line[start : start + MAX_LINE_BYTES]
-            whole = is_last and start + MAX_LINE_BYTES >= len(line)
-            yield _response(stored, part, line=number, resume=stored.end if whole else stored.start)
+            is_complete = is_last and start + MAX_LINE_BYTES >= len(line)
+            resume = stored.end if is_complete else stored.start
+            yield _response(stored, part, line=number, resume=resume)
 
 
 def _response(stored: StoredChunk, data: bytes, *, line: int, resume: int) -> ReadResponse:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger for browsers: Read and WatchList as gRPC-web, binary and text, over HTTPS, for pages
-of named origins.
+"""The logger for browsers: Read and WatchList as gRPC-web over HTTPS, for pages of named origins.
 
-A browser sends a call as one message, and cannot read HTTP's trailers: how a call ended is its last
-frame. In text mode each frame is base64 by itself, padded, so that it can be read as soon as it is
-there.
+Both modes of gRPC-web are served, binary and text. A browser sends a call as one message and cannot
+read HTTP trailers, so the status of a call is its last frame. In text mode each frame is encoded in
+base64 by itself, with padding, so that it can be decoded when it arrives.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from starlette.routing import Route
 
 from gridstead.errors import ConfigError, GridsteadError, InvalidInput
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest
-from gridstead.rpc.log_reading import Reading, status_of
+from gridstead.rpc.log_reading import LogReader, status_of
 from gridstead.rpc.tls import TlsFiles
 
 MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 16 * 1024  # base64 of a name, a signature and little more
 BODY_S = 10.0
-LONGEST_S = 3600.0  # what is open longer is asked for anew, where it was
+MAX_STREAM_S = 3600.0  # after that, the page requests the log again from its last position
 PREFLIGHT_S = 600
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
 _BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
-_HEAD_BYTES = 5  # a byte of flags, four of length
+_HEADER_BYTES = 5  # a byte of flags, four of length
 _TRAILER = 0x80
 _UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
 _PADDED = re.compile(rb"[^=]+={0,2}")
-# A browser whose host vanished says nothing more; what is accepted inherits these.
+# These options detect a browser whose host has vanished. Accepted connections inherit them.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
@@ -55,19 +54,19 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
 
-Asked = TypeVar("Asked", bound=Message)
-Answer: TypeAlias = Callable[[Asked], AsyncGenerator[Message]]
+RequestMessage = TypeVar("RequestMessage", bound=Message)
+Answer: TypeAlias = Callable[[RequestMessage], AsyncGenerator[Message]]
 Status: TypeAlias = tuple[grpc.StatusCode, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """Where browsers are served.
+    """The address for browsers.
 
     Attributes:
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
-        origins: Of the pages whose calls browsers let through, such as ``https://portal.example``.
+        port: Port to listen on; 0 for a free one.
+        origins: Origins of the pages that may call, such as ``https://portal.example``.
     """
 
     host: str
@@ -76,33 +75,39 @@ class Web:
 
 
 class LogWebServer:
-    """The server; lives in an event loop that runs already.
+    """The server, in a running event loop.
 
     Args:
-        web: Where it listens, and for whom.
-        tls: Its identity.
-        reading: What answers.
+        web: The address and the allowed origins.
+        tls: Certificate and key of the server.
+        reader: Answers the calls.
     """
 
-    def __init__(self, web: Web, tls: TlsFiles, reading: Reading) -> None:
+    def __init__(self, web: Web, tls: TlsFiles, reader: LogReader) -> None:
         self._web = web
         self._server = uvicorn.Server(
             uvicorn.Config(
-                make_app(reading, web.origins),
-                ssl_certfile=str(tls.certificate), ssl_keyfile=str(tls.key), log_config=None, access_log=False,
-                lifespan="off", ws="none", limit_concurrency=MAX_CONNECTIONS, timeout_graceful_shutdown=1,
+                make_app(reader, web.origins),
+                ssl_certfile=str(tls.certificate),
+                ssl_keyfile=str(tls.key),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_graceful_shutdown=1,
                 proxy_headers=False,
             )
-        )  # fmt: skip
+        )
         self._serving: asyncio.Task[None] | None = None
         self.port = 0
-        """Where it listens, once it is started."""
+        """The port, after the start."""
 
     async def start(self) -> None:
-        """Begin to answer.
+        """Start the server.
 
         Raises:
-            ConfigError: If the address cannot be listened on, or the certificate is none.
+            ConfigError: If the address cannot be bound, or the certificate is invalid.
         """
         try:
             self._server.config.load()
@@ -115,7 +120,7 @@ class LogWebServer:
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self) -> None:
-        """Answer no more: streams break off, as they would not end by themselves."""
+        """Stop the server and close all streams, which would not end by themselves."""
         for connection in tuple(self._server.server_state.connections):
             connection.transport.abort()
         self._server.should_exit = True
@@ -123,8 +128,8 @@ class LogWebServer:
             await self._serving
 
 
-def make_app(reading: Reading, origins: tuple[str, ...]) -> Starlette:
-    """Return the application: the two calls, and leave for pages of these origins to make them."""
+def make_app(reader: LogReader, origins: tuple[str, ...]) -> Starlette:
+    """Return the application with the two calls, which pages of these origins may make."""
     cors = Middleware(
         CORSMiddleware,
         allow_origins=origins,
@@ -134,13 +139,15 @@ def make_app(reading: Reading, origins: tuple[str, ...]) -> Starlette:
         max_age=PREFLIGHT_S,
     )
     routes = [
-        Route(f"{_PATH}Read", _endpoint(ReadRequest, reading.read), methods=["POST"]),
-        Route(f"{_PATH}WatchList", _endpoint(WatchListRequest, reading.watch), methods=["POST"]),
+        Route(f"{_PATH}Read", _endpoint(ReadRequest, reader.read), methods=["POST"]),
+        Route(f"{_PATH}WatchList", _endpoint(WatchListRequest, reader.watch), methods=["POST"]),
     ]
     return Starlette(routes=routes, middleware=[cors])
 
 
-def _endpoint(asked: type[Asked], answer: Answer[Asked]) -> Callable[[Request], object]:
+def _endpoint(
+    message_type: type[RequestMessage], answer: Answer[RequestMessage]
+) -> Callable[[Request], object]:
     async def call(request: Request) -> Response:
         content_type = request.headers.get("content-type", "")
         media_type = content_type.partition(";")[0].strip().lower().removesuffix("+proto")
@@ -148,22 +155,20 @@ def _endpoint(asked: type[Asked], answer: Answer[Asked]) -> Callable[[Request], 
             return PlainTextResponse("gRPC-web only", status_code=415)
         is_text = media_type == _TEXT
         try:
-            frames = _frames(
-                answer(_parse(asked, await _body(request), is_text=is_text)), _seconds(request)
-            )
+            message = _parse(message_type, await _body(request), is_text=is_text)
+            frames = _frames(answer(message), _timeout_s(request))
         except InvalidInput as err:
-            frames = _one(_trailer(status_of(err), str(err)))
+            frames = _single(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
-        return StreamingResponse(
-            _as_text(frames) if is_text else frames, media_type=f"{media_type}+proto"
-        )
+            return Response(status_code=400)  # the client is gone
+        body = _as_text(frames) if is_text else frames
+        return StreamingResponse(body, media_type=f"{media_type}+proto")
 
     return call
 
 
-async def _frames(responses: AsyncGenerator[Message], patience_s: float) -> AsyncIterator[bytes]:
-    deadline = asyncio.get_running_loop().time() + patience_s
+async def _frames(responses: AsyncGenerator[Message], timeout_s: float) -> AsyncIterator[bytes]:
+    deadline = asyncio.get_running_loop().time() + timeout_s
     status = grpc.StatusCode.OK, ""
     async with aclosing(responses):
         try:
@@ -174,10 +179,7 @@ async def _frames(responses: AsyncGenerator[Message], patience_s: float) -> Asyn
         except StopAsyncIteration:
             pass
         except TimeoutError:
-            status = (
-                grpc.StatusCode.DEADLINE_EXCEEDED,
-                "the stream was open for as long as it may be",
-            )
+            status = grpc.StatusCode.DEADLINE_EXCEEDED, "the stream has reached its time limit"
         except GridsteadError as err:
             status = status_of(err), str(err)
     yield _trailer(*status)
@@ -188,7 +190,7 @@ async def _as_text(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield binascii.b2a_base64(frame, newline=False)
 
 
-async def _one(frame: bytes) -> AsyncIterator[bytes]:
+async def _single(frame: bytes) -> AsyncIterator[bytes]:
     yield frame
 
 
@@ -198,18 +200,17 @@ def _frame(flags: int, data: bytes) -> bytes:
 
 def _trailer(code: grpc.StatusCode, message: str) -> bytes:
     number, _ = code.value
-    return _frame(
-        _TRAILER, f"grpc-status: {number}\r\ngrpc-message: {quote(message, safe=' ')}\r\n".encode()
-    )
+    text = f"grpc-status: {number}\r\ngrpc-message: {quote(message, safe=' ')}\r\n"
+    return _frame(_TRAILER, text.encode())
 
 
-def _parse(asked: type[Asked], body: bytes, *, is_text: bool) -> Asked:
-    """Return the one message of a request; text may be base64 in several pieces, each padded."""
+def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) -> RequestMessage:
+    """Return the message of a request; text may be several pieces of padded base64."""
     try:
         data = _from_text(body) if is_text else body
-        if data[:1] != b"\0" or len(data) != _HEAD_BYTES + int.from_bytes(data[1:_HEAD_BYTES]):
-            raise InvalidInput("the request is not one whole message, not compressed")
-        return asked.FromString(data[_HEAD_BYTES:])
+        if data[:1] != b"\0" or len(data) != _HEADER_BYTES + int.from_bytes(data[1:_HEADER_BYTES]):
+            raise InvalidInput("the request is not exactly one uncompressed message")
+        return message_type.FromString(data[_HEADER_BYTES:])
     except (binascii.Error, DecodeError) as err:
         raise InvalidInput("the request is not gRPC-web", detail=str(err)) from err
 
@@ -227,14 +228,16 @@ async def _body(request: Request) -> bytes:
                 if len(body) > MAX_BODY_BYTES:
                     raise InvalidInput(f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
     except TimeoutError as err:
-        raise InvalidInput(f"the request did not come within {BODY_S:.0f} s") from err
+        raise InvalidInput(f"the request did not arrive within {BODY_S:.0f} s") from err
     return body
 
 
-def _seconds(request: Request) -> float:
-    """Return how long the caller wants to wait, as far as it may."""
-    found = _TIMEOUT.fullmatch(request.headers.get("grpc-timeout", ""))
-    return min(int(found[1]) * _UNITS_S[found[2]], LONGEST_S) if found else LONGEST_S
+def _timeout_s(request: Request) -> float:
+    """Return the timeout of the caller, at most MAX_STREAM_S."""
+    match = _TIMEOUT.fullmatch(request.headers.get("grpc-timeout", ""))
+    if match is None:
+        return MAX_STREAM_S
+    return min(int(match[1]) * _UNITS_S[match[2]], MAX_STREAM_S)
 
 
 def _listen(web: Web) -> socket.socket:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger's gRPC server: LoggerAPI on DeepSquare's wire, with TLS.
+"""The logger's gRPC server: LoggerAPI of DeepSquare's wire format, with TLS.
 
-Followers are long streams, so this server is asyncio in a thread of its own: a stream costs memory,
-not a thread. What it calls is quick (a write into the page cache, a read of new lines), save for
-making lines durable, which is done beside.
+Readers that follow a log are long streams, so the server uses asyncio in its own thread: a stream
+costs memory, but no thread. The service's functions are fast (a write to the page cache, a read of
+new lines). Only the function that makes lines durable is slow, and it is called in another thread.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gridstead.proto.logger_pb2 import (
     WriteResponse,
 )
 from gridstead.proto.logger_pb2_grpc import LoggerAPIServicer, add_LoggerAPIServicer_to_server
-from gridstead.rpc.log_reading import Readers, Reading, ReadService, status_of
+from gridstead.rpc.log_reading import LogReader, Readers, ReadService, status_of
 from gridstead.rpc.log_web import LogWebServer, Web
 from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 
 MAX_STREAMS = 4000
 START_S = 10.0
 STOP_S = 1.0
-# A reader whose host vanished says nothing more; without pings its stream would be served for ever.
+# Pings detect a reader whose host has vanished. Without pings its stream would never end.
 KEEPALIVE_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.http2.ping_timeout_ms", 10_000),
@@ -47,18 +47,18 @@ _STREAMS = frozenset(Stream)
 
 
 class LogService(ReadService, Protocol):
-    """What the server calls."""
+    """The service that the server calls."""
 
     def authorize_write(self, token: str, owner: str, log_name: str) -> WritePermit:
-        """Return what the token lets its holder do with this log."""
+        """Return the permit that a token grants for this log."""
         ...
 
     def write(self, permit: WritePermit, chunk: Chunk) -> None:
-        """Store what one message holds."""
+        """Store one chunk of output."""
         ...
 
     def finish(self, permit: WritePermit) -> None:
-        """Make durable what was written."""
+        """Make the written output durable."""
         ...
 
 
@@ -66,10 +66,10 @@ class LoggerServer:
     """The server.
 
     Args:
-        address: ``host:port`` to listen on; port 0 takes a free one.
-        tls: Its identity.
-        service: What it calls.
-        web: Where browsers are served, if they are.
+        address: ``host:port`` to listen on; port 0 selects a free one.
+        tls: Certificate and key of the server.
+        service: The service to call.
+        web: The address for browsers; None if browsers are not served.
     """
 
     def __init__(
@@ -79,28 +79,28 @@ class LoggerServer:
         self._credentials = server_credentials(tls)
         self._service = service
         self._readers = Readers()
-        self._reading = Reading(service, self._readers)
-        self._web = LogWebServer(web, tls, self._reading) if web else None
+        self._reader = LogReader(service, self._readers)
+        self._web = LogWebServer(web, tls, self._reader) if web else None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="logger", daemon=True)
         self._server: grpc.aio.Server | None = None
 
     @property
     def web_port(self) -> int:
-        """Where browsers are served, 0 if they are not."""
+        """The port for browsers, 0 if browsers are not served."""
         return self._web.port if self._web else 0
 
     def start(self) -> int:
-        """Begin to answer and return the port.
+        """Start the server and return the port.
 
         Raises:
-            ConfigError: If the address cannot be listened on.
+            ConfigError: If the address cannot be bound.
         """
         self._thread.start()
         return asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(START_S)
 
     def stop(self) -> None:
-        """Answer no more: streams end, calls that run get a second."""
+        """Stop the server; streams end, calls in progress have a second to finish."""
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(START_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -109,11 +109,11 @@ class LoggerServer:
     async def _start(self) -> int:
         options = (*SERVER_OPTIONS, *KEEPALIVE_OPTIONS)
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_STREAMS)
-        servicer = _Servicer(self._service, self._reading, self._readers)
+        servicer = _Servicer(self._service, self._reader, self._readers)
         add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call] # generated
-        condition = health.aio.HealthServicer()
-        await condition.set("", health_pb2.HealthCheckResponse.SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(condition, server)
+        health_servicer = health.aio.HealthServicer()
+        await health_servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
         try:
             port: int = server.add_secure_port(self._address, self._credentials)
         except RuntimeError as err:
@@ -132,11 +132,11 @@ class LoggerServer:
 
 
 class _Servicer(LoggerAPIServicer):
-    """LoggerAPI over the service."""
+    """Implements LoggerAPI with the service."""
 
-    def __init__(self, service: LogService, reading: Reading, readers: Readers) -> None:
+    def __init__(self, service: LogService, reader: LogReader, readers: Readers) -> None:
         self._service = service
-        self._reading = reading
+        self._reader = reader
         self._readers = readers
 
     async def Write(  # noqa: N802 # the wire's name
@@ -144,13 +144,13 @@ class _Servicer(LoggerAPIServicer):
     ) -> WriteResponse:
         token = _token(context)
         permits: dict[tuple[str, str], WritePermit] = {}
-        async with _answering(context):
+        async with _errors_as_status(context):
             async for request in request_iterator:
                 name = (request.user, request.log_name)
                 if name not in permits:
                     permits[name] = self._service.authorize_write(token, *name)
                 self._service.write(permits[name], _to_chunk(request))
-                self._readers.tell(name)
+                self._readers.notify(name)
             for permit in permits.values():
                 await asyncio.to_thread(self._service.finish, permit)
         return WriteResponse()
@@ -158,21 +158,21 @@ class _Servicer(LoggerAPIServicer):
     async def Read(  # noqa: N802
         self, request: ReadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[ReadResponse]:
-        async with _answering(context), aclosing(self._reading.read(request)) as stream:
+        async with _errors_as_status(context), aclosing(self._reader.read(request)) as stream:
             async for response in stream:
                 yield response
 
     async def WatchList(  # noqa: N802
         self, request: WatchListRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[WatchListResponse]:
-        async with _answering(context), aclosing(self._reading.watch(request)) as stream:
+        async with _errors_as_status(context), aclosing(self._reader.watch(request)) as stream:
             async for response in stream:
                 yield response
 
 
 @asynccontextmanager
-async def _answering(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
-    """Tell the caller an error of ours by its status code."""
+async def _errors_as_status(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
+    """End the call with the status code of a GridsteadError."""
     try:
         yield
     except GridsteadError as err:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service counts, as OpenMetrics text; names are fixed, labels come from closed sets."""
+"""Metrics of a service as OpenMetrics text; names are fixed, labels come from closed sets."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """What is read when somebody asks.
+    """A gauge that is read for each scrape.
 
     Attributes:
-        about: What it tells, a full sentence.
-        values: Returns its value; or its values, each by the label's own value.
+        description: A full sentence.
+        values: Returns the value, or the values by label value.
         label: Name of the label; empty for a single value.
     """
 
-    about: str
+    description: str
     values: Callable[[], float | Mapping[str, float]]
     label: str = ""
 
@@ -40,7 +40,7 @@ class Metrics:
     """Counters of calls by outcome, and gauges.
 
     Args:
-        gauges: By name.
+        gauges: The gauges by name.
     """
 
     def __init__(self, gauges: Mapping[str, Gauge]) -> None:
@@ -57,7 +57,7 @@ class Metrics:
         )
 
     def counted(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
-        """Return the call, with its outcomes counted: ok, the code of an error of ours, or bug."""
+        """Return a wrapper of the call that counts its outcomes: ok, the error code, or bug."""
 
         def counted(*arguments: P.args, **named: P.kwargs) -> T:
             started = time.monotonic()
@@ -76,10 +76,10 @@ class Metrics:
         return counted
 
     def text(self) -> str:
-        """Return all of it.
+        """Return all metrics as text.
 
         Raises:
-            Transient: What a gauge asks did not answer.
+            Transient: If the source of a gauge did not answer.
         """
         text: bytes = generate_latest(self._registry)  # type: ignore[no-untyped-call]
         return text.decode()
@@ -93,9 +93,9 @@ class _Gauges(Collector):
         for name, gauge in self._gauges.items():
             values = gauge.values()
             if isinstance(values, Mapping):
-                family = GaugeMetricFamily(name, gauge.about, labels=[gauge.label])
+                family = GaugeMetricFamily(name, gauge.description, labels=[gauge.label])
                 for label, value in values.items():
                     family.add_metric([label], value)
                 yield family
             else:
-                yield GaugeMetricFamily(name, gauge.about, value=values)
+                yield GaugeMetricFamily(name, gauge.description, value=values)

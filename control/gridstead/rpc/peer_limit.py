@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often one caller is answered, by its address; an IPv6 caller is its network of 64 bits.
+"""A rate limit for each caller, by IP address; an IPv6 caller is its /64 network.
 
-A proxy of ours is believed whom it names. Behind any other one all callers are one.
+A trusted proxy names the caller in X-Forwarded-For. All callers that share another proxy count as
+one caller.
 """
 
 from __future__ import annotations
@@ -25,23 +26,21 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class RemoteCaller(NamedTuple):
-    """The host of a connection, and the values of X-Forwarded-For that came over it, in their
-    order.
-    """
+    """The peer address of a connection, and the X-Forwarded-For values of a request, in order."""
 
     host: str
     forwarded: tuple[str, ...] = ()
 
 
 class PeerLimit:
-    """So much a second for each caller, and as much at once as it has not used for some seconds.
+    """A token bucket for each caller.
 
     Args:
-        per_s: How much a second.
-        burst: How much at once.
-        what: What is counted, for the refusal.
-        proxies: Networks of ours, whose hosts say truly for whom they call.
-        now: A clock that never goes back, seconds.
+        per_s: Rate at which a bucket is refilled.
+        burst: Size of a bucket.
+        what: The name of what is limited, for the error message.
+        proxies: Networks of trusted proxies.
+        now: A monotonic clock, seconds.
     """
 
     def __init__(
@@ -53,38 +52,38 @@ class PeerLimit:
         self._what = what
         self._proxies = proxies
         self._now = now
-        self._left: OrderedDict[str, tuple[float, float]] = (
-            OrderedDict()
-        )  # at that time so much was left
+        # By caller: (time of the last call, tokens left at that time).
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, caller: RemoteCaller, amount: float = 1.0) -> None:
-        """Count so much for a caller.
+        """Take an amount from a caller's bucket.
 
         Raises:
-            TooMuch: It has no more; nothing is counted.
+            TooMuch: If the bucket has too few tokens; nothing is taken.
         """
         now = self._now()
-        peer = to_peer(behind(caller, self._proxies))
+        peer = to_peer(caller_host(caller, self._proxies))
         with self._lock:
-            at, left = self._left.get(peer, (now, self._burst))
-            left = min(self._burst, left + (now - at) * self._per_s)
-            good = amount <= left
-            self._left[peer] = (now, left - amount if good else left)
-            self._left.move_to_end(peer)
-            if len(self._left) > MAX_PEERS:
-                self._left.popitem(last=False)
-        if not good:
-            wait_s = (min(amount, self._burst) - left) / self._per_s
+            filled_at, tokens = self._buckets.get(peer, (now, self._burst))
+            tokens = min(self._burst, tokens + (now - filled_at) * self._per_s)
+            is_allowed = amount <= tokens
+            self._buckets[peer] = (now, tokens - amount if is_allowed else tokens)
+            self._buckets.move_to_end(peer)
+            if len(self._buckets) > MAX_PEERS:
+                self._buckets.popitem(last=False)
+        if not is_allowed:
+            wait_s = (min(amount, self._burst) - tokens) / self._per_s
             detail = f"{self._what} are limited for each caller"
             raise TooMuch(
                 "too many requests", detail=detail, hint=f"Try again in {max(1, round(wait_s))} s."
             )
 
 
-def behind(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
-    """Return the host that calls: the last one that a proxy of ours names, as it saw it; else the
-    connection's.
+def caller_host(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
+    """Return the address of the caller.
+
+    This is the last X-Forwarded-For address if the peer is a trusted proxy, else the peer itself.
     """
     if not is_in(caller.host, proxies):
         return caller.host
@@ -92,8 +91,9 @@ def behind(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
 
 
 def is_in(host: str, networks: Iterable[Network]) -> bool:
-    """Return whether an address is in one of these networks; an IPv4 address may be written as one
-    of IPv6.
+    """Return whether an address is in one of these networks.
+
+    An IPv4-mapped IPv6 address counts as the IPv4 address.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -104,7 +104,7 @@ def is_in(host: str, networks: Iterable[Network]) -> bool:
 
 
 def to_peer(host: str) -> str:
-    """Return who a caller is, from its IP address."""
+    """Return the identity of a caller: its IPv4 address, or its IPv6 network."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -117,11 +117,13 @@ def to_peer(host: str) -> str:
 
 
 def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> RemoteCaller:
-    """Return who calls, from what gRPC says: ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``, and the
-    call's metadata.
+    """Return the caller of a gRPC call.
+
+    Args:
+        peer: The peer as gRPC writes it: ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``.
+        metadata: The metadata of the call.
     """
-    _, _, rest = unquote(peer).partition(":")
-    forwarded = tuple(
-        value for key, value in metadata if key == FORWARDED and isinstance(value, str)
-    )
-    return RemoteCaller(rest.rpartition(":")[0].strip("[]"), forwarded)
+    _, _, address = unquote(peer).partition(":")
+    values = [value for key, value in metadata if key == FORWARDED]
+    forwarded = tuple(value for value in values if isinstance(value, str))
+    return RemoteCaller(address.rpartition(":")[0].strip("[]"), forwarded)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue, over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with
-reasons.
+"""The meta-scheduler's queue over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with reasons.
 
-Both answer a JSON object whose keys are 0x and 64 hexadecimal digits.
+Both return a JSON object whose keys are 0x and 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class QueueViewServer:
         address: ``host:port``.
         tls: The server's certificate.
         matched: Returns the matched and running jobs.
-        pending: Returns the pending jobs with the reason why.
+        pending: Returns the pending jobs with the reasons.
     """
 
     def __init__(self, address: str, tls: TlsFiles, *, matched: View, pending: View) -> None:
@@ -44,10 +43,10 @@ class QueueViewServer:
             self._server = ThreadingHTTPServer((host, int(port)), Handler)
         except OSError as error:
             raise ConfigError(
-                f"cannot serve the queue view on {address}", detail=str(error)
+                f"could not serve the queue view on {address}", detail=str(error)
             ) from error
-        # The handshake happens in the connection's own thread, so that one slow client holds up
-        # nobody.
+        # The TLS handshake is made in the thread of the connection, so that a slow client does not
+        # block other clients.
         self._server.socket = context.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
@@ -57,12 +56,12 @@ class QueueViewServer:
         )
 
     def start(self) -> int:
-        """Listen and return the port."""
+        """Start the server and return the port."""
         self._thread.start()
         return int(self._server.server_address[1])
 
     def stop(self) -> None:
-        """Stop listening."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -71,11 +70,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_S
 
     def view(self, path: str) -> View | None:
-        """Return what a path shows."""
+        """Return the view of a path."""
         raise AssertionError(path)
 
     def do_GET(self) -> None:  # http.server's name
-        """Answer one request."""
+        """Answer a GET request."""
         view = self.view(self.path)
         if view is None:
             self.send_error(404)
@@ -89,4 +88,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_arguments: object) -> None:
-        """Keep requests out of the log."""
+        """Do not log requests."""

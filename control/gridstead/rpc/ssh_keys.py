@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SshAPI: the login node asks for the supervisor's public key."""
+"""SshAPI: returns the supervisor's public SSH key to login nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THREADS = 4
 
 
 class SshKeyServer:
-    """Serves SshAPI over TLS; a public key is no secret, so anybody may ask.
+    """Serves SshAPI over TLS, without client authentication: a public key is not a secret.
 
     Args:
         address: ``host:port``.
@@ -31,13 +31,13 @@ class SshKeyServer:
         self._tls = tls
 
     def start(self) -> int:
-        """Listen and return the port."""
+        """Start the server and return the port."""
         port = bind(self._server, self._address, self._tls)
         self._server.start()
         return port
 
     def stop(self) -> None:
-        """Finish what is being answered and stop."""
+        """Stop the server; calls in progress have a second to finish."""
         self._server.stop(grace=1).wait()
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS for our gRPC servers: certificates from files, and who may call.
+"""TLS for the gRPC servers: certificates from files, and the allowed clients.
 
-Rule: a server without a client CA authenticates nobody here; with one, a caller needs a certificate
-of that CA *and* a common name from a closed list.
+Rule: a server without a client CA does not authenticate clients. With a client CA, a caller needs a
+certificate of that CA *and* a common name on a list.
 """
 
 from __future__ import annotations
@@ -21,24 +21,21 @@ from gridstead.errors import ConfigError
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a lottery
-    (
-        "grpc.http2.min_recv_ping_interval_without_data_ms",
-        5000,
-    ),  # clients of the grid ping idle streams every 10 s
+    ("grpc.so_reuseport", 0),  # a second server on the same port must fail
+    # Clients of the grid ping idle streams every 10 s.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Where a server's identity lies.
+    """The TLS files of a server.
 
     Attributes:
-        certificate: PEM, the server's certificate and what lies between it and the CA.
-        key: PEM, its private key.
-        client_ca: PEM of the CA whose certificates callers must show; None when any caller may
-            connect.
+        certificate: PEM file of the server's certificate and intermediate certificates.
+        key: PEM file of the server's private key.
+        client_ca: PEM file of the CA of client certificates; None if any client may connect.
     """
 
     certificate: Path
@@ -47,8 +44,9 @@ class TlsFiles:
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Return credentials for a listening port; with a client CA, the handshake fails without a
-    client certificate.
+    """Return credentials for a listening port.
+
+    With a client CA, the handshake fails without a client certificate.
 
     Raises:
         ConfigError: If a file cannot be read.
@@ -62,7 +60,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no types
-    """Refuses every call whose client certificate has a common name that is not in the list.
+    """Refuses calls of clients whose certificate has another common name than those listed.
 
     Args:
         names: The common names that may call.
@@ -76,32 +74,29 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
-        """Return the handler, behind the check."""
+        """Return the handler with the check in front."""
         handler = continuation(handler_call_details)
         if handler is None:
             return None
-        kind = "_".join(
-            "stream" if many else "unary"
-            for many in (handler.request_streaming, handler.response_streaming)
-        )
-        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        requests = "stream" if handler.request_streaming else "unary"
+        responses = "stream" if handler.response_streaming else "unary"
+        kind = f"{requests}_{responses}"
+        new_handler = getattr(grpc, f"{kind}_rpc_method_handler")
         guarded = self._guard(getattr(handler, kind))
-        return make(guarded, handler.request_deserializer, handler.response_serializer)
+        return new_handler(guarded, handler.request_deserializer, handler.response_serializer)
 
     def _guard(self, behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
         def call(request: object, context: grpc.ServicerContext) -> object:
             name = peer_name(context)
             if name not in self._names:
-                context.abort(
-                    grpc.StatusCode.PERMISSION_DENIED, f"caller {name!r} is not allowed here"
-                )
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, f"client {name!r} is not allowed")
             return behaviour(request, context)
 
         return call
 
 
 def peer_name(context: grpc.ServicerContext) -> str:
-    """Return the common name of the caller's certificate, empty if it showed none."""
+    """Return the common name of the client's certificate, empty without a certificate."""
     names = context.auth_context().get("x509_common_name", [])
     return names[0].decode(errors="replace") if names else ""
 
@@ -109,25 +104,26 @@ def peer_name(context: grpc.ServicerContext) -> str:
 def grpc_server(
     *, threads: int, interceptors: Iterable[grpc.ServerInterceptor] = ()
 ) -> grpc.Server:
-    """Return a server with a bounded thread pool and bounded messages; add servicers, a port, then
-    start it.
+    """Return a server with a bounded thread pool and bounded messages.
+
+    The caller adds servicers and a port, then starts the server.
     """
     pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="grpc")
     return grpc.server(pool, interceptors=tuple(interceptors), options=SERVER_OPTIONS)
 
 
 def add_health(server: grpc.Server) -> None:
-    """Let the server answer grpc.health.v1: it is serving as soon as it is started."""
+    """Add grpc.health.v1 to the server; it reports SERVING from the start on."""
     servicer = health.HealthServicer()
     servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
 
 
 def bind(server: grpc.Server, address: str, files: TlsFiles) -> int:
-    """Listen with TLS on ``host:port`` and return the port; port 0 takes a free one.
+    """Listen with TLS on ``host:port`` and return the port; port 0 selects a free one.
 
     Raises:
-        ConfigError: If a file cannot be read or the address cannot be listened on.
+        ConfigError: If a file cannot be read, or the address cannot be bound.
     """
     try:
         port: int = server.add_secure_port(address, server_credentials(files))

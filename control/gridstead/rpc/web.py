@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server in a thread of its own."""
+"""A web server in its own thread."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class WebServer:
 
     Args:
         app: The application.
-        name: Of the thread.
+        name: Name of the thread.
         host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
-        tls: Its identity; None for plain HTTP.
+        port: Port to listen on; 0 for a free one.
+        tls: Certificate and key of the server; None for plain HTTP.
     """
 
     def __init__(
@@ -32,23 +32,29 @@ class WebServer:
     ) -> None:
         for path in (tls.certificate, tls.key) if tls else ():
             if not path.is_file():
-                raise ConfigError(f"could not read {path}", detail="there is no such file")
+                raise ConfigError(f"could not read {path}", detail="the file does not exist")
         config = uvicorn.Config(
             app,
-            host=host, port=port,
-            ssl_certfile=str(tls.certificate) if tls else None, ssl_keyfile=str(tls.key) if tls else None,
-            log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1,
-            proxy_headers=False,  # anybody could say so who he is
-        )  # fmt: skip
+            host=host,
+            port=port,
+            ssl_certfile=str(tls.certificate) if tls else None,
+            ssl_keyfile=str(tls.key) if tls else None,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
+            proxy_headers=False,  # any client could send such headers
+        )
         self._address = f"{host}:{port}"
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> int:
-        """Begin to answer and return the port.
+        """Start the server and return the port.
 
         Raises:
-            ConfigError: If the address cannot be listened on.
+            ConfigError: If the address cannot be bound.
         """
         self._thread.start()
         deadline = time.monotonic() + START_S
@@ -60,7 +66,7 @@ class WebServer:
         return port
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop the server."""
         self._server.should_exit = True
         self._thread.join()
 
@@ -68,4 +74,4 @@ class WebServer:
         try:
             self._server.run()
         except SystemExit:
-            return  # uvicorn's way to say that it could not start; start() sees that it is gone
+            return  # uvicorn could not start; start() notices that the thread has ended

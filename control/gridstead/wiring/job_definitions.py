@@ -15,7 +15,7 @@ from gridstead.adapters.script_seal import ScriptSeal
 from gridstead.adapters.scripts import Scripts
 from gridstead.config import DefinitionLimits, JobDefinitionsSettings
 from gridstead.ports import Ledger
-from gridstead.rpc.graphql import Offer, graphql_server
+from gridstead.rpc.graphql import GraphqlService, graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
@@ -96,7 +96,7 @@ def _servers(
     files = to_files(settings.tls)
     host, _, port = settings.graphql_listen.rpartition(":")
     limits = settings.limits
-    offer = Offer(
+    graphql_service = GraphqlService(
         submit=metrics.counted("submit", service.submit),
         validate=metrics.counted("validate", service.validate),
         check=check,
@@ -106,7 +106,7 @@ def _servers(
         request_bytes=_upload(limits),
         introspection=settings.introspection,
     )
-    graphql = graphql_server(host=host, port=int(port), tls=files, offer=offer)
+    graphql = graphql_server(host=host, port=int(port), tls=files, service=graphql_service)
     sbatch = SBatchServer(
         settings.grpc_listen,
         files,

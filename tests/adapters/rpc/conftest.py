@@ -21,7 +21,7 @@ from gridstead.adapters.logs import FileLogs, Limits
 from gridstead.domain.log import LogId
 from gridstead.domain.log_access import WritePermit, write_token
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
-from gridstead.rpc.graphql import Offer, graphql_server
+from gridstead.rpc.graphql import GraphqlService, graphql_server
 from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.logger import LoggerServer
 from gridstead.rpc.peer_limit import PeerLimit
@@ -54,13 +54,13 @@ def no_limit():
     return PeerLimit(per_s=10**9, burst=10**9, what="calls")
 
 
-def new_offer(submit, **changes):
+def new_graphql_service(submit, **changes):
     """What a server does that has nothing to say of itself."""
-    offer = Offer(
+    service = GraphqlService(
         submit=submit, validate=lambda _: "valid", check=lambda: None, metrics=lambda: "# EOF\n", metrics_for=(),
         requests=no_limit(), request_bytes=no_limit(),
     )  # fmt: skip
-    return replace(offer, **changes)
+    return replace(service, **changes)
 
 
 def ask(server, ca, query, job=None):
@@ -86,7 +86,7 @@ class Grid:
             host="127.0.0.1",
             port=0,
             tls=server_tls,
-            offer=new_offer(self.submit, validate=self.validate),
+            service=new_graphql_service(self.submit, validate=self.validate),
         )
         self.sbatch = SBatchServer(
             "127.0.0.1:0",

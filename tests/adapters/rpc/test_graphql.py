@@ -9,7 +9,7 @@ import ssl
 
 import httpx
 import pytest
-from tests.adapters.rpc.conftest import SUBMIT, ask, new_offer, no_limit
+from tests.adapters.rpc.conftest import SUBMIT, ask, new_graphql_service, no_limit
 from tests.fakes.definitions import wire_workflow
 
 from gridstead.adapters.job_definitions import submit_workflow
@@ -144,7 +144,7 @@ class TestSubmit:
             host="127.0.0.1",
             port=0,
             tls=server_tls,
-            offer=new_offer(lambda *_: "x", introspection=True),
+            service=new_graphql_service(lambda *_: "x", introspection=True),
         )
 
         answer = ask(server, ca, "{ __schema { types { name } } }")
@@ -201,7 +201,9 @@ class TestSubmit:
             raise KeyError("a secret")
 
         answer = ask(
-            graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
+            graphql_server(
+                host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
+            ),
             ca,
             SUBMIT,
             wire_workflow(),
@@ -216,7 +218,9 @@ class TestSubmit:
         def submit(*_):
             raise Transient("could not reach the state store", detail="where it lies")
 
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
+        server = graphql_server(
+            host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
+        )
         url = f"https://localhost:{server.start()}/graphql"
 
         with pytest.raises(JobDefinitionUnavailable) as caught:
@@ -244,7 +248,10 @@ class TestSubmit:
 
         with pytest.raises(ConfigError, match="could not listen"):
             graphql_server(
-                host="127.0.0.1", port=port, tls=server_tls, offer=new_offer(lambda *_: "x")
+                host="127.0.0.1",
+                port=port,
+                tls=server_tls,
+                service=new_graphql_service(lambda *_: "x"),
             ).start()
         with pytest.raises(ConfigError, match="could not listen"):
             SBatchServer(
@@ -259,7 +266,9 @@ class TestSubmit:
         tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
 
         with pytest.raises(ConfigError, match="could not read"):
-            graphql_server(host="127.0.0.1", port=0, tls=tls, offer=new_offer(lambda *_: "x"))
+            graphql_server(
+                host="127.0.0.1", port=0, tls=tls, service=new_graphql_service(lambda *_: "x")
+            )
         with pytest.raises(ConfigError, match="could not read"):
             SBatchServer(
                 "127.0.0.1:0",

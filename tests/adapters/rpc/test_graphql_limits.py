@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 import httpx
 import pytest
-from tests.adapters.rpc.conftest import KEY, SUBMIT, ask, new_offer
+from tests.adapters.rpc.conftest import KEY, SUBMIT, ask, new_graphql_service
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wire_workflow
 from tests.fakes.store import FakeClock
 
@@ -25,8 +25,10 @@ from gridstead.rpc.peer_limit import PeerLimit
 
 class TestLimits:
     def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
-        offer = new_offer(lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests"))
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
+        service = new_graphql_service(
+            lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests")
+        )
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, service=service)
         url = f"https://localhost:{server.start()}/graphql"
         submit_workflow(url, wire_workflow(), ca=ca)
         submit_workflow(url, wire_workflow(), ca=ca)
@@ -45,7 +47,7 @@ class TestLimits:
             host="127.0.0.1",
             port=0,
             tls=server_tls,
-            offer=new_offer(lambda *_: "x", requests=limit),
+            service=new_graphql_service(lambda *_: "x", requests=limit),
         )
         url = f"https://localhost:{server.start()}/graphql"
 
@@ -66,7 +68,9 @@ class TestLimits:
             )
 
         answer = ask(
-            graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit)),
+            graphql_server(
+                host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
+            ),
             ca,
             SUBMIT,
             wire_workflow(),
@@ -78,10 +82,10 @@ class TestLimits:
         )
 
     def test_caller_that_sends_too_much_is_told_so(self, server_tls, ca):
-        offer = new_offer(
+        service = new_graphql_service(
             lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads")
         )
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer)
+        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, service=service)
         url = f"https://localhost:{server.start()}/graphql"
 
         with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
@@ -92,13 +96,16 @@ class TestLimits:
 
     def test_caller_of_whom_too_much_is_stored_is_told_so(self, grid, server_tls, ca):
         """The request is small, and what it becomes is not."""
-        offer = new_offer(
+        service = new_graphql_service(
             grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads")
         )
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 
         answer = ask(
-            graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=offer), ca, SUBMIT, job
+            graphql_server(host="127.0.0.1", port=0, tls=server_tls, service=service),
+            ca,
+            SUBMIT,
+            job,
         )
 
         assert "uploads are limited for each caller" in answer["errors"][0]["message"]
@@ -124,7 +131,7 @@ class TestSlowModules:
         modules = GitModules(("git.x",), clock=clock)
         service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
         server = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(service.submit)
+            host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(service.submit)
         )
         url = f"https://localhost:{server.start()}/graphql"
         told = queue.SimpleQueue()
@@ -156,9 +163,12 @@ class TestCondition:
     def told(self, server_tls, ca):
         """Return a function that asks a server once."""
 
-        def ask(path, **offer):
+        def ask(path, **fields):
             server = graphql_server(
-                host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(lambda *_: "x", **offer)
+                host="127.0.0.1",
+                port=0,
+                tls=server_tls,
+                service=new_graphql_service(lambda *_: "x", **fields),
             )
             url = f"https://localhost:{server.start()}{path}"
             try:
@@ -190,7 +200,9 @@ class TestCondition:
             go_on.wait(20)
             return "x"
 
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, offer=new_offer(submit))
+        server = graphql_server(
+            host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
+        )
         url = f"https://localhost:{server.start()}"
         arguments = (f"{url}/graphql", wire_workflow())
         callers = [

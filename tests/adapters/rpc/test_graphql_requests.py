@@ -83,14 +83,14 @@ class TestTextThatComesAgain:
     def test_one_that_is_long_or_wrong_or_holds_values_is_not_kept(self, requests, query):
         ask(requests, {"query": query})
 
-        assert not requests._good
+        assert not requests._valid
 
     def test_few_are_kept(self, requests, monkeypatch):
-        monkeypatch.setattr(graphql_schema, "MAX_KEPT", 3)
+        monkeypatch.setattr(graphql_schema, "MAX_CACHED", 3)
         for number in range(10):
             ask(requests, submit(wire_workflow(), QUERY.replace("Submit", f"Submit{number}")))
 
-        assert [text[:16] for text in requests._good] == [
+        assert [text[:16] for text in requests._valid] == [
             "mutation Submit7",
             "mutation Submit8",
             "mutation Submit9",

@@ -12,7 +12,7 @@ import time
 from random import Random
 
 import httpx
-from tests.adapters.rpc.conftest import new_offer
+from tests.adapters.rpc.conftest import new_graphql_service
 from tests.fakes.definitions import (
     MemoryModules,
     MemoryScripts,
@@ -48,7 +48,7 @@ class AllModules(MemoryModules):
 def test_each_is_stored_or_told_why_not_at_once_and_nothing_else_happens():
     scripts = MemoryScripts()
     service = new_service(scripts, OneJobLedger(), FakeClock(), key=KEY, modules=AllModules())
-    app = make_app(new_offer(service.submit, validate=service.validate))
+    app = make_app(new_graphql_service(service.submit, validate=service.validate))
 
     stored = asyncio.run(_send_all(app, scripts))
 

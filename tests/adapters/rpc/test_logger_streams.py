@@ -63,7 +63,9 @@ class Wire:
 
 
 def follow(client, owner, clock):
-    return client.read(LogQuery(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign)
+    return client.read(
+        LogQuery(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from gridstead.errors import TooMuch, Transient
 from gridstead.rpc import peer_limit
 from gridstead.rpc.metrics import Gauge, Metrics
-from gridstead.rpc.peer_limit import PeerLimit, RemoteCaller, behind, grpc_caller, to_peer
+from gridstead.rpc.peer_limit import PeerLimit, RemoteCaller, caller_host, grpc_caller, to_peer
 
 
 class Time:
@@ -75,7 +75,7 @@ class TestPeerLimit:
         for peer in "abcdefgh":
             limit.take(RemoteCaller(peer))
 
-        assert len(limit._left) == 3
+        assert len(limit._buckets) == 3
 
     def test_threads_count_together(self, now):
         limit = PeerLimit(per_s=1, burst=100, what="calls", now=now)
@@ -134,7 +134,7 @@ def test_caller_is_read_from_what_grpc_tells(told, host):
 )
 def test_caller_behind_a_proxy_of_ours_is_whom_it_names_last(host, forwarded, who):
     """What stands before that the caller may have written itself."""
-    assert behind(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == who
+    assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == who
 
 
 def test_callers_behind_a_proxy_of_ours_do_not_take_from_each_other(now):

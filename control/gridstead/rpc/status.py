@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a web server tells of itself: whether the process lives, whether it can work, and what it
-did.
-"""
+"""The status routes of a web server: whether it is alive, whether it is ready, and its metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from gridstead.rpc.metrics import CONTENT_TYPE
 from gridstead.rpc.peer_limit import FORWARDED, Network, PeerLimit, RemoteCaller, is_in
 
 
-def condition_routes(
+def status_routes(
     check: Callable[[], None],
     metrics: Callable[[], str],
     metrics_for: Iterable[Network],
@@ -25,10 +23,10 @@ def condition_routes(
     """Return the routes ``/health``, ``/ready`` and ``/metrics``.
 
     Args:
-        check: Raises an error of ours while the service cannot work.
+        check: Raises a GridsteadError while the service is not ready.
         metrics: Returns OpenMetrics text.
-        metrics_for: Networks that may read it.
-        requests: How often a caller may have the check made.
+        metrics_for: Networks that may read the metrics.
+        requests: Rate limit of ``/ready``.
     """
     networks = tuple(metrics_for)
 
@@ -43,9 +41,9 @@ def condition_routes(
             return PlainTextResponse(err.message, status_code=503)
         return PlainTextResponse("ok")
 
-    def told(request: Request) -> Response:
+    def read_metrics(request: Request) -> Response:
         if not is_in(caller_of(request).host, networks):
-            return PlainTextResponse("not for this address", status_code=403)
+            return PlainTextResponse("this address may not read the metrics", status_code=403)
         try:
             return Response(metrics(), media_type=CONTENT_TYPE)
         except GridsteadError as err:
@@ -54,12 +52,12 @@ def condition_routes(
     return [
         Route("/health", health, methods=["GET"]),
         Route("/ready", ready, methods=["GET"]),
-        Route("/metrics", told, methods=["GET"]),
+        Route("/metrics", read_metrics, methods=["GET"]),
     ]
 
 
 def caller_of(request: Request) -> RemoteCaller:
-    """Return who sent a request."""
+    """Return the caller of a request."""
     return RemoteCaller(
         request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED))
     )
