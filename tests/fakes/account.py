@@ -77,12 +77,17 @@ class FakeAccount:
             return Reply(taken=Taken.REFUSED, words="exceeds block gas limit")
         place = self.address, transaction.nonce
         waiting = self._ledger.pool.get(place)
-        if waiting is None and len(self._ledger.pool) >= self.purse:
-            return Reply(taken=Taken.POOR, words="insufficient funds")
-        if waiting is None and len(self._ledger.pool) >= self.room:
-            return Reply(taken=Taken.LATER, words="txpool is full")
-        other = waiting[0] if waiting and waiting[0].hash != transaction.hash else None
-        if other and transaction.fees.max_fee * 10 < other.fees.max_fee * 11:
+        if waiting is None:
+            size = len(self._ledger.pool)
+            if size >= self.purse:
+                return Reply(taken=Taken.POOR, words="insufficient funds")
+            if size >= self.room:
+                return Reply(taken=Taken.LATER, words="txpool is full")
+        elif self._is_underpriced(transaction, waiting[0]):
             return Reply(taken=Taken.UNDERPRICED)
         self._ledger.pool[place] = transaction, self.signed[transaction.raw]
         return Reply(taken=Taken.TAKEN)
+
+    def _is_underpriced(self, transaction: Transaction, waiting: Transaction) -> bool:
+        is_same = waiting.hash == transaction.hash
+        return not is_same and transaction.fees.max_fee * 10 < waiting.fees.max_fee * 11

@@ -115,10 +115,8 @@ class MemoryOutbox:
 
     def add(self, account: str, *transactions: Transaction) -> None:
         reopened = {(account, transaction.nonce) for transaction in transactions} & self.closed
-        self.signed = [
-            (owner, old) for owner, old in self.signed if (owner, old.nonce) not in reopened
-        ]
         self.closed -= reopened
+        self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened]
         for transaction in transactions:
             self.signed.append((account, transaction))
             for entry_id in transaction.entry_ids:

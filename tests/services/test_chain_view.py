@@ -133,9 +133,7 @@ def test_receipt_of_a_nonce_is_no_evidence_for_a_lower_nonce(wallet_sender):
     wallet_sender.tick_and_mine()
     earlier, later = wallet_sender.signed()
     receipts = wallet_sender.account.receipts
-    wallet_sender.account.receipts = lambda hashes: {
-        tx: receipt for tx, receipt in receipts(hashes).items() if tx != earlier.hash
-    }
+    wallet_sender.account.receipts = lambda hashes: receipts(set(hashes) - {earlier.hash})
     wallet_sender.tick_and_mine(3)
     assert (later.nonce, wallet_sender.states()[0]) == (earlier.nonce + 1, SendState.SENT)
     wallet_sender.account.receipts = receipts

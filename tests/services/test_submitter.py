@@ -65,11 +65,9 @@ class Bench:
 
     def noted(self, action):
         """Return the kinds of a job's journal entries."""
-        return [
-            entry.kind
-            for entry in self.journal.open_entries()
-            if entry.job_key == action.job.job_key
-        ]
+        job_key = action.job.job_key
+        entries = self.journal.open_entries()
+        return [entry.kind for entry in entries if entry.job_key == job_key]
 
 
 def submitted(bench):

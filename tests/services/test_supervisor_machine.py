@@ -31,6 +31,9 @@ class SupervisorMachine(RuleBasedStateMachine):
     def jobs(self):
         return self.grid.ledger.jobs(range(1, 100), at_block=self.grid.ledger.head())
 
+    def live_job_keys(self):
+        return [job.job_key for job in self.grid.slurm.attempts(where=lambda job: job.alive)]
+
     @rule(customer=st.sampled_from(CUSTOMERS))
     def request(self, customer):
         self.grid.request(customer)
@@ -102,13 +105,10 @@ class SupervisorMachine(RuleBasedStateMachine):
     def no_job_has_two_attempts_alive_after_a_tick_with_slurm(self):
         if self.grid.slurm.down:
             return
-        alive = [a.job_key for a in self.grid.slurm.attempts(where=lambda attempt: attempt.alive)]
-        doubled = {job_key for job_key in alive if alive.count(job_key) > 1}
-        if doubled:
+        alive = self.live_job_keys()
+        if len(alive) > len(set(alive)):
             self.grid.tick()
-            alive = [
-                a.job_key for a in self.grid.slurm.attempts(where=lambda attempt: attempt.alive)
-            ]
+            alive = self.live_job_keys()
         assert len(alive) == len(set(alive))
 
     @invariant()
@@ -128,10 +128,8 @@ class SupervisorMachine(RuleBasedStateMachine):
             if job.state is JobState.PENDING:
                 self.grid.ledger.match(job.id.number, US)
         self.grid.finish()
-        jobs = self.jobs().values()
-        assert [
-            job for job in jobs if job.state not in COLD and job.state is not JobState.PENDING
-        ] == []
+        final_states = {*COLD, JobState.PENDING}
+        assert {job.state for job in self.jobs().values()} <= final_states
         assert self.grid.slurm.attempts(where=lambda attempt: attempt.alive) == ()
         assert self.grid.journal.open_entries() == ()
 

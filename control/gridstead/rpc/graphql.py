@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -80,14 +81,34 @@ def make_app(service: GraphqlService) -> Starlette:
 
     It serves ``/graphql``, ``/workflow.schema.json`` for editors, and the operator's routes.
     """
-    requests = Requests(
-        make_schema(service.submit, service.validate), introspection=service.introspection
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origin_regex=r"https?://.*",
+        allow_methods=["POST"],
+        allow_headers=["Accept", "Content-Type"],
     )
-    # A separate pool, so that GraphQL requests cannot delay the operator's routes.
-    workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")
+    routes = [
+        Route("/graphql", _GraphqlEndpoint(service).answer, methods=["POST"]),
+        Route("/workflow.schema.json", _workflow_schema, methods=["GET"]),
+        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
+    ]
+    return Starlette(routes=routes, middleware=[cors])
 
-    async def graphql(request: Request) -> Response:
-        caller = caller_of(request)
+
+async def _workflow_schema(_request: Request) -> Response:
+    return JSONResponse(json_schema(), media_type="application/schema+json")
+
+
+class _GraphqlEndpoint:
+    def __init__(self, service: GraphqlService) -> None:
+        self._service = service
+        schema = make_schema(service.submit, service.validate)
+        self._requests = Requests(schema, introspection=service.introspection)
+        # A separate pool, so that GraphQL requests cannot delay the operator's routes.
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")
+
+    async def answer(self, request: Request) -> Response:
+        service, caller = self._service, caller_of(request)
         try:
             service.requests.take(caller)
             body = await _body(request)
@@ -96,36 +117,34 @@ def make_app(service: GraphqlService) -> Starlette:
             return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
         if body is None:
             return _failed(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
-        excess = _excess(body)
-        if excess:
-            return _failed(400, f"the request {excess}")
         try:
-            data = json.loads(body)
-        except ValueError:
-            return _failed(400, "the request is not JSON")
-        if not isinstance(data, dict):
-            return _failed(400, "the request is not a JSON object")
+            data = _parse(body)
+        except ValueError as err:
+            return _failed(400, f"the request {err}")
         charge = partial(service.request_bytes.take, caller)
-        status, answer = await asyncio.get_running_loop().run_in_executor(
-            workers, requests.answer, data, charge
+        loop = asyncio.get_running_loop()
+        status, answer = await loop.run_in_executor(
+            self._workers, self._requests.answer, data, charge
         )
         return Response(json.dumps(answer), status_code=status, media_type="application/json")
 
-    async def workflow_schema(_request: Request) -> Response:
-        return JSONResponse(json_schema(), media_type="application/schema+json")
 
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origin_regex=r"https?://.*",
-        allow_methods=["POST"],
-        allow_headers=["Accept", "Content-Type"],
-    )
-    routes = [
-        Route("/graphql", graphql, methods=["POST"]),
-        Route("/workflow.schema.json", workflow_schema, methods=["GET"]),
-        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
-    ]
-    return Starlette(routes=routes, middleware=[cors])
+def _parse(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of a request.
+
+    Raises:
+        ValueError: If the body is not a JSON object, or exceeds a limit; with the reason.
+    """
+    excess = _excess(body)
+    if excess:
+        raise ValueError(excess)
+    try:
+        data = json.loads(body)
+    except ValueError as err:
+        raise ValueError("is not JSON") from err
+    if not isinstance(data, dict):
+        raise ValueError("is not a JSON object")  # noqa: TRY004 # one error for all bad bodies
+    return data
 
 
 def _excess(body: bytes) -> str | None:

@@ -160,7 +160,7 @@ def _endpoint(
         except InvalidInput as err:
             frames = _single(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
-            return Response(status_code=400)  # the client is gone
+            return Response(status_code=400)  # the client has disconnected
         body = _as_text(frames) if is_text else frames
         return StreamingResponse(body, media_type=f"{media_type}+proto")
 

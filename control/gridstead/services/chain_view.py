@@ -111,10 +111,7 @@ class ChainViewReader:
         """
         entry_ids = set(plan.given)
         if self._is_reorganised:
-            for transaction in view.transactions:
-                is_waiting = transaction.hash not in view.receipts
-                if is_waiting and transaction.nonce >= view.first:
-                    entry_ids.update(transaction.entry_ids)
+            entry_ids |= _waiting_entries(view)
         if not entry_ids or self._last_read is None:
             return replace(view, cleared=frozenset())
         head, below = self._last_read
@@ -195,6 +192,16 @@ class ChainViewReader:
         if block is None:
             raise _reorganised()
         return block
+
+
+def _waiting_entries(view: ChainView) -> set[int]:
+    """Return the ids of the entries in transactions that wait to be mined."""
+    entry_ids: set[int] = set()
+    for transaction in view.transactions:
+        is_waiting = transaction.hash not in view.receipts
+        if is_waiting and transaction.nonce >= view.first:
+            entry_ids.update(transaction.entry_ids)
+    return entry_ids
 
 
 def _certain_nonce(

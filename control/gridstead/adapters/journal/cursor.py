@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, insert, select
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select
 
 from gridstead.adapters.journal.database import Database
 from gridstead.adapters.journal.schema import CURSOR
@@ -57,9 +59,7 @@ class SqlCursor:
         query = select(CURSOR).where(CURSOR.c.name == self._name).order_by(CURSOR.c.number.desc())
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(
-            Block(number=row.number, hash=row.hash, timestamp=row.timestamp) for row in rows
-        )
+        return tuple(map(_block, rows))
 
 
 class VolatileCursor:
@@ -80,3 +80,7 @@ class VolatileCursor:
     def history(self) -> tuple[Block, ...]:
         """Return the last saved blocks, newest first."""
         return self._history
+
+
+def _block(row: Row[Any]) -> Block:
+    return Block(number=row.number, hash=row.hash, timestamp=row.timestamp)

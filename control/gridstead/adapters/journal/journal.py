@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import ColumnElement, exists, insert, select
+from sqlalchemy import ColumnElement, Row, exists, insert, select
 
 from gridstead.adapters.journal.codec import to_job_key, to_key, to_reason
 from gridstead.adapters.journal.database import Database
@@ -21,16 +22,7 @@ class SqlJournal:
 
     def append(self, entries: Iterable[JournalEntry]) -> None:
         """Store the entries."""
-        rows = [
-            {
-                "job_key": to_key(str(entry.job_key)),
-                "kind": entry.kind.value,
-                "at": entry.occurred_at,
-                "slurm_job_id": entry.slurm_job_id,
-                "reason": to_reason(entry.reason),
-            }
-            for entry in entries
-        ]
+        rows = [_row(entry) for entry in entries]
         if not rows:
             return
         with self._database.begin() as connection:
@@ -53,13 +45,24 @@ class SqlJournal:
     def _entries(self, condition: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         with self._database.begin() as connection:
             rows = connection.execute(select(JOURNAL).where(condition).order_by(JOURNAL.c.id)).all()
-        return tuple(
-            JournalEntry(
-                job_key=to_job_key(row.job_key),
-                kind=EntryKind(row.kind),
-                occurred_at=row.at,
-                slurm_job_id=row.slurm_job_id,
-                reason=row.reason,
-            )
-            for row in rows
-        )
+        return tuple(map(_entry, rows))
+
+
+def _row(entry: JournalEntry) -> dict[str, object]:
+    return {
+        "job_key": to_key(str(entry.job_key)),
+        "kind": entry.kind.value,
+        "at": entry.occurred_at,
+        "slurm_job_id": entry.slurm_job_id,
+        "reason": to_reason(entry.reason),
+    }
+
+
+def _entry(row: Row[Any]) -> JournalEntry:
+    return JournalEntry(
+        job_key=to_job_key(row.job_key),
+        kind=EntryKind(row.kind),
+        occurred_at=row.at,
+        slurm_job_id=row.slurm_job_id,
+        reason=row.reason,
+    )

@@ -71,7 +71,7 @@ class SqlOutbox:
         query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(_entry(row) for row in rows)
+        return tuple(map(_entry, rows))
 
     def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
         """Return the entries that are sent or mined, and the oldest queued entries."""
@@ -85,7 +85,7 @@ class SqlOutbox:
         in_transactions = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
             rows = [*connection.execute(queued).all(), *connection.execute(in_transactions).all()]
-        return tuple(sorted((_entry(row) for row in rows), key=lambda entry: entry.id))
+        return tuple(sorted(map(_entry, rows), key=lambda entry: entry.id))
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
         """Return all entries with a greater id, oldest first.
@@ -95,7 +95,7 @@ class SqlOutbox:
         query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(_entry(row) for row in rows)
+        return tuple(map(_entry, rows))
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions whose nonce is not closed."""
@@ -103,7 +103,7 @@ class SqlOutbox:
         query = select(TRANSACTIONS).where(*own).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
-        return tuple(_transaction(row) for row in rows)
+        return tuple(map(_transaction, rows))
 
     def add(self, account: str, *transactions: Transaction) -> None:
         """Store transactions that are about to be sent.

@@ -90,9 +90,8 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
     sacct's text output subtracts 128 from large exit codes, so the exit code of any failed job may
     be wrong.
     """
-    doubtful = {
-        row.slurm_job_id for row in rows if row.state == "FAILED" and row.exit_code & 0xFF == 0
-    }
+    failed = [row for row in rows if row.state == "FAILED" and row.exit_code & 0xFF == 0]
+    doubtful = {row.slurm_job_id for row in failed}
     codes: dict[tuple[int, int], int] = {}
     for chunk in _chunks(sorted(doubtful), text.NAMES_PER_COMMAND):
         codes |= text.parse_sacct_json(read_output(runner, text.sacct_json(chunk, since=since)))
