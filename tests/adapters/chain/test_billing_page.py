@@ -26,7 +26,7 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
     chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)
-    number = grid.request("script", escrow=given["lock, credits"], resources=example.resources)
+    number = grid.request("script", escrow=given["escrow, credits"], resources=example.resources)
     before = grid.balances()
     grid.match(number)
     grid.claim()
