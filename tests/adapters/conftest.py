@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PostgreSQL server for the tests that want one."""
+"""Start a PostgreSQL server for the tests that need it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 
 def _postgresql_bin() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
+    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if binaries:
+        return binaries[-1].parent
     on_path = shutil.which("initdb")
     return Path(on_path).parent if on_path else None
 
@@ -31,7 +31,7 @@ def _unprivileged() -> dict[str, int]:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Path]:
-    """The directory of the socket of a PostgreSQL server of our own."""
+    """Yield the socket directory of a PostgreSQL server that these tests start."""
     binaries = _postgresql_bin()
     if binaries is None:
         if os.environ.get("CI"):
@@ -77,7 +77,7 @@ def postgresql() -> Iterator[Path]:
 
 @pytest.fixture
 def postgresql_url(postgresql, request) -> str:
-    """The URL of an empty database."""
+    """Return the URL of an empty database."""
     from sqlalchemy import create_engine, text  # noqa: PLC0415
 
     name = f"test_{abs(hash(request.node.nodeid)):x}"

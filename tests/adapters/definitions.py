@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts of the Job Definition service in a store: what tests of it are written with."""
+"""Functions that tests use to store scripts of the Job Definition service."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores of every kind: in memory, SQLite, PostgreSQL."""
+"""Stores under test: in memory, SQLite, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.adapters.journal.outbox import SqlOutbox
 
 
 class MemoryStore:
-    """A store whose memory outlives a restart, as a file does."""
+    """A store in memory that keeps its content over a restart, as a file does."""
 
     def __init__(self):
         self.clock = FakeClock()
@@ -57,12 +57,12 @@ class SqlStore:
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def store(request, tmp_path):
-    """An empty store of each kind."""
+    """Yield an empty store of each kind."""
     if request.param == "memory":
-        made = MemoryStore()
+        new_store = MemoryStore()
     elif request.param == "sqlite":
-        made = SqlStore(f"sqlite:///{tmp_path}/state.db")
+        new_store = SqlStore(f"sqlite:///{tmp_path}/state.db")
     else:
-        made = SqlStore(request.getfixturevalue("postgresql_url"))
-    yield made
-    made.close()
+        new_store = SqlStore(request.getfixturevalue("postgresql_url"))
+    yield new_store
+    new_store.close()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print the SQL of a supervisor's store that holds every kind of journal entry and every call.
+"""Print the SQL of a supervisor's store that contains every kind of journal entry and every call.
 
-Usage: record_store.py > recorded/<version>.sql      run it with the release that the file is named for.
+Usage: record_store.py > recorded/<version>.sql
+Run it with the release whose version is in the file name.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ CALLS = (
 
 
 def fill(store: SqlStore) -> None:
-    """Write every kind of row."""
+    """Write rows of every kind."""
     for number, kind in enumerate(EntryKind, 1):
         store.journal.append([entry(EntryKind.CLAIMED, number)])
         if kind is not EntryKind.CLAIMED:

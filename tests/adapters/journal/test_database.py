@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only a database can do wrong."""
+"""Behaviour that only SQL stores have: settings, migrations, locks, retention."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_open_rejects_a_bad_url(url):
         Database(url)
 
 
-def test_open_rejects_a_store_that_is_open_already(url):
+def test_open_rejects_a_store_that_is_already_open(url):
     first = Database(url)
 
     with pytest.raises(ConfigError, match="another process"):
@@ -55,7 +55,7 @@ def test_open_rejects_a_store_of_a_newer_release(url):
 
 @pytest.fixture
 def change_schema(monkeypatch):
-    """Return a function that makes a release with these changes beside the released ones."""
+    """Return a function that adds migrations to the released ones."""
     released = migrations.MIGRATIONS
 
     def change(*more):
@@ -66,7 +66,7 @@ def change_schema(monkeypatch):
     return change
 
 
-def test_open_brings_an_old_store_up_to_date(url, change_schema):
+def test_open_migrates_an_old_store(url, change_schema):
     Database(url).close()
     version = change_schema(("ALTER TABLE outbox ADD COLUMN colour TEXT",))
 
@@ -81,7 +81,7 @@ def test_open_brings_an_old_store_up_to_date(url, change_schema):
 
 
 def test_open_keeps_the_transactions_of_an_old_store(url, monkeypatch):
-    """The table was made anew when hashes became unique per account."""
+    """A migration recreated the table when hashes became unique per account."""
     with monkeypatch.context() as before:
         released = migrations.MIGRATIONS[:3]
         before.setattr(migrations, "MIGRATIONS", released)
@@ -92,8 +92,8 @@ def test_open_keeps_the_transactions_of_an_old_store(url, monkeypatch):
         for name in ("0xb", "0xa")
     ]
     outbox = SqlOutbox(old, FakeClock())
-    for one in signed:
-        outbox.add("account", one)
+    for transaction in signed:
+        outbox.add("account", transaction)
     old.close()
 
     database = Database(url)
@@ -135,8 +135,8 @@ def test_threads_write_at_the_same_time(url):
     database.close()
 
 
-def test_threads_wait_for_their_turn_and_not_for_sqlite(tmp_path, monkeypatch):
-    """SQLite's own waiting is sleeping: it made many writers five times slower than one."""
+def test_threads_of_a_process_wait_for_a_mutex_and_not_for_sqlite(tmp_path, monkeypatch):
+    """SQLite sleeps while it waits for a lock, which made many writers five times slower than one."""
     monkeypatch.setattr("gridstead.adapters.journal.database._BUSY_TIMEOUT_MS", 0)
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
@@ -157,7 +157,7 @@ def test_threads_wait_for_their_turn_and_not_for_sqlite(tmp_path, monkeypatch):
     database.close()
 
 
-def test_sqlite_survives_a_power_cut_by_its_settings(tmp_path):
+def test_sqlite_uses_wal_and_full_synchronous_mode(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/state.db")
 
     with database.begin() as connection:
@@ -166,7 +166,7 @@ def test_sqlite_survives_a_power_cut_by_its_settings(tmp_path):
     database.close()
 
 
-def test_store_that_was_closed_is_not_used_any_more(url):
+def test_a_closed_store_refuses_writes(url):
     first = Database(url)
     first.close()
     second = Database(url)
@@ -177,7 +177,7 @@ def test_store_that_was_closed_is_not_used_any_more(url):
     second.close()
 
 
-def test_store_whose_lock_is_lost_is_not_used_any_more(postgresql_url):
+def test_a_store_that_lost_its_lock_refuses_writes(postgresql_url):
     database = Database(postgresql_url)
     engine = create_engine(postgresql_url)
     with engine.connect() as connection:
@@ -194,26 +194,26 @@ def test_store_whose_lock_is_lost_is_not_used_any_more(postgresql_url):
 
 @pytest.fixture
 def statements():
-    """Return a function that lists what a database executes from now on, with its parameters."""
+    """Return a function that records the statements of a database with their parameters."""
 
     def listen(database):
-        seen = []
+        executed = []
         with database.begin() as connection:
             engine = connection.engine
         event.listen(
             engine,
             "before_cursor_execute",
-            lambda _c, _k, words, given, *_: seen.append((words, given)),
+            lambda _c, _k, sql, parameters, *_: executed.append((sql, parameters)),
         )
-        return seen
+        return executed
 
     return listen
 
 
-def test_open_rows_are_found_without_reading_closed_ones(tmp_path, statements):
+def test_queries_for_open_rows_use_the_partial_indexes(tmp_path, statements):
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
-    seen = statements(database)
+    executed = statements(database)
 
     outbox.open_entries()
     outbox.next_entries(10)
@@ -221,18 +221,22 @@ def test_open_rows_are_found_without_reading_closed_ones(tmp_path, statements):
     outbox.record("account", changes=[], withdrawn=[1], closed=[2])
 
     with database.begin() as connection:
-        asked = [one for one in list(seen) if one[0].startswith(("SELECT", "UPDATE"))]
+        queries = [
+            statement
+            for statement in list(executed)
+            if statement[0].startswith(("SELECT", "UPDATE"))
+        ]
         plans = [
             connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", given).all()
-            for words, given in asked
+            for words, given in queries
         ]
     database.close()
     steps = [step.detail for plan in plans for step in plan]
-    assert len(asked) == 6
+    assert len(queries) == 6
     assert [step for step in steps if "_open" not in step] == []
 
 
-def test_store_forgets_what_was_done_with_long_ago(url):
+def test_closed_rows_are_deleted_after_the_retention_time(url):
     database, clock = Database(url), FakeClock()
     outbox = SqlOutbox(database, clock)
     for number, key in enumerate(("done", "open")):
@@ -256,9 +260,9 @@ def test_store_forgets_what_was_done_with_long_ago(url):
     database.close()
 
 
-def test_store_forgets_what_was_never_sent_and_nothing_open_keeps_it(url, monkeypatch):
-    """What is open for ever, such as the transactions of an abandoned chain, must not end the
-    sweeping behind it.
+def test_open_rows_do_not_stop_the_deletion_of_closed_ones(url, monkeypatch):
+    """Rows that stay open for ever, such as transactions of an abandoned chain, come first in the
+    order of deletion. The closed rows after them were never sent.
     """
     monkeypatch.setattr("gridstead.adapters.journal.outbox._ROWS_PER_SWEEP", 2)
     database, clock = Database(url), FakeClock()
@@ -269,15 +273,15 @@ def test_store_forgets_what_was_never_sent_and_nothing_open_keeps_it(url, monkey
             hash=f"{number}", nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)
         )
         outbox.add("abandoned" if number < 3 else "account", signed)
-    done = [
-        EntryChange(entry_id=one.id, state=SendState.FINAL) for one in outbox.open_entries()[3:]
+    final = [
+        EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in outbox.open_entries()[3:]
     ]
-    outbox.record("account", changes=done, withdrawn=[], closed=[3, 4, 5])
+    outbox.record("account", changes=final, withdrawn=[], closed=[3, 4, 5])
     clock.advance(KEPT_S + 1)
     for _ in range(2):
         outbox.record("account", changes=[], withdrawn=[], closed=[])
 
-    assert [one.key for one in outbox.entries()] == ["0", "1", "2"]
+    assert [entry.key for entry in outbox.entries()] == ["0", "1", "2"]
     with database.begin() as connection:
         assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == [
             "0",

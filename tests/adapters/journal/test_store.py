@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every store keeps: one contract for memory, SQLite and PostgreSQL."""
+"""Contract tests of the store, on memory, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_journal_returns_open_entries_in_order_after_a_restart(store):
     assert store.journal.open_entries() == (*first, *last)
 
 
-def test_journal_leaves_out_closed_jobs(store):
+def test_open_entries_exclude_closed_jobs(store):
     store.journal.append([entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2)])
     store.journal.append([entry(EntryKind.CLOSED, 1)])
 
     assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, 2),)
 
 
-def test_journal_opens_a_closed_job_again(store):
+def test_a_claim_reopens_a_closed_job(store):
     store.journal.append(
         [
             entry(EntryKind.CLAIMED),
@@ -100,7 +100,7 @@ def test_journal_opens_a_closed_job_again(store):
     assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, occurred_at=200),)
 
 
-def test_journal_tells_what_was_undone_of_closed_jobs_too(store):
+def test_cancelled_entries_include_those_of_closed_jobs(store):
     cancelled_by_us = [
         entry(EntryKind.CANCELLED_BY_US, number, occurred_at=number, slurm_job_id=7)
         for number in (1, 2)
@@ -119,22 +119,22 @@ def test_journal_tells_what_was_undone_of_closed_jobs_too(store):
 
 
 @pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
-def test_job_key_with_any_script_comes_back(store, script):
-    kept = JournalEntry(
+def test_a_job_key_with_any_script_id_is_read_as_written(store, script):
+    claimed = JournalEntry(
         job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1, reason=""
     )
 
-    store.journal.append([kept])
-    store.outbox.put(f"refuse:{kept.job_key}", Refuse(job_key=kept.job_key))
+    store.journal.append([claimed])
+    store.outbox.put(f"refuse:{claimed.job_key}", Refuse(job_key=claimed.job_key))
     store.restart()
 
-    assert store.journal.open_entries() == (kept,)
-    assert [(one.key, one.call) for one in store.outbox.open_entries()] == [
-        (f"refuse:{kept.job_key}", Refuse(job_key=kept.job_key))
+    assert store.journal.open_entries() == (claimed,)
+    assert [(entry.key, entry.call) for entry in store.outbox.open_entries()] == [
+        (f"refuse:{claimed.job_key}", Refuse(job_key=claimed.job_key))
     ]
 
 
-def test_scripts_that_nobody_could_index_stay_apart(store):
+def test_very_long_script_ids_are_distinguished(store):
     long = "☃" * 5000
     for script in (long + "a", long + "b", long + "a"):
         store.journal.append(
@@ -142,13 +142,13 @@ def test_scripts_that_nobody_could_index_stay_apart(store):
         )
         store.outbox.put(f"refuse:{job_key(1, script)}", Refuse(job_key=job_key(1, script)))
 
-    assert len({one.job_key for one in store.journal.open_entries()}) == 2
+    assert len({entry.job_key for entry in store.journal.open_entries()}) == 2
     assert len(store.outbox.open_entries()) == 2
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(script=st.text(max_size=64))
-def test_job_key_closes_its_own_entries_whatever_the_script(store, script):
+def test_a_closed_entry_closes_its_job_for_any_script_id(store, script):
     store.journal.append(
         [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
     )
@@ -174,7 +174,7 @@ def test_cursor_is_empty_at_the_start(store):
     assert cursor.history() == ()
 
 
-def test_cursor_remembers_the_last_blocks_newest_first(store):
+def test_cursor_returns_the_last_64_blocks_newest_first(store):
     for number in range(1, 71):
         store.cursor("reader").save(block(number))
     store.restart()
@@ -183,7 +183,7 @@ def test_cursor_remembers_the_last_blocks_newest_first(store):
     assert store.cursor("reader").history() == tuple(block(number) for number in range(70, 6, -1))
 
 
-def test_cursor_forgets_what_is_at_and_above_a_saved_block(store):
+def test_saving_a_block_removes_blocks_at_and_above_its_number(store):
     cursor = store.cursor("reader")
     for number in (1, 2, 3):
         cursor.save(block(number))
@@ -193,7 +193,7 @@ def test_cursor_forgets_what_is_at_and_above_a_saved_block(store):
     assert cursor.history() == (block(2, fork="b"), block(1))
 
 
-def test_cursors_of_two_readers_are_apart(store):
+def test_cursors_with_different_names_are_independent(store):
     store.cursor("one").save(block(5))
 
     assert store.cursor("two").load() is None
@@ -207,13 +207,13 @@ def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
     store.restart()
 
     entries = store.outbox.open_entries()
-    assert [one.call for one in entries] == calls
-    assert [one.id for one in entries] == sorted(one.id for one in entries)
-    assert {one.state for one in entries} == {SendState.QUEUED}
-    assert {one.created_at for one in entries} == {store.clock.now()}
+    assert [entry.call for entry in entries] == calls
+    assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
+    assert {entry.state for entry in entries} == {SendState.QUEUED}
+    assert {entry.created_at for entry in entries} == {store.clock.now()}
 
 
-def test_outbox_stores_calls_together_but_those_whose_key_is_open(store):
+def test_put_all_skips_calls_whose_key_is_open(store):
     store.outbox.put("claim", ClaimJobs(limit=1))
 
     store.outbox.put_all(
@@ -222,18 +222,18 @@ def test_outbox_stores_calls_together_but_those_whose_key_is_open(store):
     store.outbox.put_all([])
     store.restart()
 
-    kept = [(one.key, one.call) for one in store.outbox.open_entries()]
+    kept = [(entry.key, entry.call) for entry in store.outbox.open_entries()]
     assert kept == [("claim", ClaimJobs(limit=1)), ("settle", SETTLE), ("top-up", ClaimTopUp())]
 
 
-def test_outbox_takes_a_key_once_while_it_is_open(store):
+def test_put_ignores_a_key_that_is_open(store):
     store.outbox.put("claim", ClaimJobs(limit=1))
     store.outbox.put("claim", ClaimJobs(limit=2))
 
-    assert [one.call for one in store.outbox.open_entries()] == [ClaimJobs(limit=1)]
+    assert [entry.call for entry in store.outbox.open_entries()] == [ClaimJobs(limit=1)]
 
 
-def test_outbox_takes_a_key_again_after_its_entry_is_closed(store):
+def test_put_accepts_a_key_again_after_its_entry_is_closed(store):
     for state in (SendState.FINAL, SendState.REJECTED):
         store.outbox.put("claim", ClaimJobs(limit=1))
         (before,) = store.outbox.open_entries()
@@ -246,10 +246,10 @@ def test_outbox_takes_a_key_again_after_its_entry_is_closed(store):
 
     store.outbox.put("claim", ClaimJobs(limit=2))
 
-    assert [one.call for one in store.outbox.open_entries()] == [ClaimJobs(limit=2)]
+    assert [entry.call for entry in store.outbox.open_entries()] == [ClaimJobs(limit=2)]
 
 
-def test_transaction_is_stored_with_all_it_says_and_its_entries_are_sent(store):
+def test_add_stores_a_transaction_and_marks_its_entries_sent(store):
     store.outbox.put("claim", ClaimJobs(limit=1))
     (queued,) = store.outbox.open_entries()
     signed = transaction(4, queued.id)
@@ -261,7 +261,7 @@ def test_transaction_is_stored_with_all_it_says_and_its_entries_are_sent(store):
     assert store.outbox.open_entries() == (replace(queued, state=SendState.SENT),)
 
 
-def test_transactions_are_stored_together_with_the_state_of_their_entries(store):
+def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
     for number in range(3):
         store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
     first, _, third = store.outbox.open_entries()
@@ -272,10 +272,10 @@ def test_transactions_are_stored_together_with_the_state_of_their_entries(store)
 
     assert store.outbox.open_transactions(ACCOUNT) == signed
     expected = [SendState.SENT, SendState.QUEUED, SendState.SENT]
-    assert [one.state for one in store.outbox.open_entries()] == expected
+    assert [entry.state for entry in store.outbox.open_entries()] == expected
 
 
-def test_next_entries_are_all_that_is_on_its_way_and_the_oldest_that_wait(store):
+def test_next_entries_are_all_sent_ones_and_the_oldest_queued_ones(store):
     for number in range(6):
         store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
     entries = store.outbox.open_entries()
@@ -288,16 +288,16 @@ def test_next_entries_are_all_that_is_on_its_way_and_the_oldest_that_wait(store)
         SendState.QUEUED,
     ]
     changes = [
-        EntryChange(entry_id=one.id, state=state)
-        for one, state in zip(entries, states, strict=True)
+        EntryChange(entry_id=entry.id, state=state)
+        for entry, state in zip(entries, states, strict=True)
     ]
     store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
 
-    assert [one.id - entries[0].id for one in store.outbox.next_entries(2)] == [1, 2, 3, 4]
-    assert [one.id - entries[0].id for one in store.outbox.next_entries(9)] == [1, 2, 3, 4, 5]
+    assert [entry.id - entries[0].id for entry in store.outbox.next_entries(2)] == [1, 2, 3, 4]
+    assert [entry.id - entries[0].id for entry in store.outbox.next_entries(9)] == [1, 2, 3, 4, 5]
 
 
-def test_transaction_remembers_when_it_was_sent(store):
+def test_mark_sent_stores_the_time(store):
     store.outbox.add(ACCOUNT, transaction(4))
     store.outbox.add(ACCOUNT, transaction(5))
 
@@ -306,22 +306,22 @@ def test_transaction_remembers_when_it_was_sent(store):
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, sent_at=77), transaction(5))
 
 
-def test_transactions_come_by_nonce_and_age(store):
-    for one in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
-        store.outbox.add(ACCOUNT, one)
+def test_transactions_are_sorted_by_nonce_and_age(store):
+    for signed in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
+        store.outbox.add(ACCOUNT, signed)
 
     expected = (transaction(5, name="9"), transaction(5, name="2"), transaction(6))
     assert store.outbox.open_transactions(ACCOUNT) == expected
 
 
-def test_transactions_of_another_chain_are_not_seen(store):
+def test_transactions_of_another_chain_are_not_returned(store):
     store.outbox.add(ACCOUNT, transaction(4))
 
     assert store.outbox.open_transactions(FRESH_ACCOUNT) == ()
 
 
-def test_same_transaction_on_a_fresh_chain_is_another_one(store):
-    """A wallet whose nonces begin again signs the same bytes for the same call."""
+def test_the_same_transaction_on_a_new_chain_is_stored_separately(store):
+    """A wallet whose nonces start again at 0 signs the same bytes for the same call."""
     store.outbox.add(ACCOUNT, transaction(4))
 
     store.outbox.add(FRESH_ACCOUNT, transaction(4))
@@ -332,8 +332,8 @@ def test_same_transaction_on_a_fresh_chain_is_another_one(store):
 
 
 def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
-    for one in (transaction(4), transaction(4, name="2"), transaction(5), transaction(6)):
-        store.outbox.add(ACCOUNT, one)
+    for signed in (transaction(4), transaction(4, name="2"), transaction(5), transaction(6)):
+        store.outbox.add(ACCOUNT, signed)
 
     store.outbox.record(ACCOUNT, changes=[], withdrawn=[5], closed=[4])
 
@@ -343,9 +343,9 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
     )
 
 
-def test_transaction_of_a_closed_nonce_may_be_signed_again(store):
-    """The chain went back by more than the confirmations: the same call, nonce and fees are the
-    same bytes.
+def test_a_transaction_of_a_closed_nonce_can_be_added_again(store):
+    """After a reorg deeper than the confirmations, the same call, nonce and fees give the same
+    signed bytes.
     """
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))
@@ -361,7 +361,7 @@ def test_transaction_of_a_closed_nonce_may_be_signed_again(store):
     ]
 
 
-def test_cursor_in_memory_keeps_the_same_contract():
+def test_volatile_cursor_fulfils_the_same_contract():
     cursor = VolatileCursor()
     assert (cursor.load(), cursor.history()) == (None, ())
     for number in range(1, 71):

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store of an earlier release is migrated and used: nothing in it is lost or read as something
-else.
-"""
+"""A store of an earlier release is migrated and used. No row is lost or misread."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.sql"))
 
 @pytest.fixture(params=RECORDED, ids=lambda file: file.stem)
 def store(request, tmp_path):
-    """A store that an earlier release filled."""
+    """Yield a store that an earlier release filled."""
     connection = sqlite3.connect(tmp_path / "state.db")
     connection.executescript(request.param.read_text())
     connection.close()
@@ -72,13 +70,13 @@ def test_the_cursor_is_read(store):
     assert store.cursor("reader").load() == block(100)
 
 
-def test_a_call_that_waits_is_not_queued_again(store):
+def test_a_queued_call_is_not_queued_again(store):
     store.outbox.put(f"refuse:{job_key(3)}", Refuse(job_key=job_key(3)))
 
     assert len(store.outbox.entries()) == len(CALLS)
 
 
-def test_the_store_is_written_and_read_again(store):
+def test_new_rows_can_be_written_and_read(store):
     store.journal.append([entry(EntryKind.CLOSED, 1, occurred_at=300)])
     store.outbox.put(f"refuse:{job_key(9)}", Refuse(job_key=job_key(9)))
     store.restart()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server with a certificate of its own authority."""
+"""A git server whose certificate is signed by a test CA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridstead.workflow.schema import ModuleSource
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """A server's certificate, and who vouches for it."""
+    """Return a server certificate and the certificate of its CA."""
     authority = Authority(tmp_path_factory.mktemp("pki"))
     return authority.issue("git"), authority.certificate
 
@@ -38,20 +38,20 @@ def clock():
 
 
 class Modules:
-    """The adapter, and sources on the server in a few letters."""
+    """The adapter under test. Module sources are written without the server's host."""
 
     def __init__(self, server, clock, ca_file):
         self.server, self.clock, self.ca_file = server, clock, ca_file
         self.adapter = self.new()
 
     def new(self, **bounds):
-        """Another adapter, which knows nothing yet."""
+        """Return another adapter with an empty cache."""
         return GitModules(
             (self.server.host,), clock=self.clock, ca_file=self.ca_file, bounds=Bounds(**bounds)
         )
 
-    def text(self, what, adapter=None):
-        return (adapter or self.adapter).text(ModuleSource.parse(f"{self.server.host}/{what}"))
+    def text(self, source, adapter=None):
+        return (adapter or self.adapter).text(ModuleSource.parse(f"{self.server.host}/{source}"))
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server: git's own, behind HTTPS; and repositories for it."""
+"""A git server (git http-backend over HTTPS), and repositories for it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ steps:
 
 
 class GitServer(ThreadingHTTPServer):
-    """Serves the repositories of a folder. ``sent_to`` sends every caller elsewhere; ``silent``
-    answers nobody, and ``unwell`` tells everybody to come later.
+    """Serves the repositories of a folder.
 
     Attributes:
-        asked: Paths that were asked for.
+        requested: Paths of the requests.
+        redirect_to: URL that every request is redirected to, or None.
+        silent: Whether requests get no answer.
+        unavailable: Whether requests get status 503.
     """
 
     daemon_threads = True
@@ -39,10 +41,10 @@ class GitServer(ThreadingHTTPServer):
         super().__init__((address, port), Handler)
         self.root = root
         self.address = address
-        self.asked: list[str] = []
-        self.sent_to: str | None = None
+        self.requested: list[str] = []
+        self.redirect_to: str | None = None
         self.silent = False
-        self.unwell = False
+        self.unavailable = False
         self.stopped = threading.Event()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tls.certificate, tls.key)
@@ -59,16 +61,16 @@ class GitServer(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request, client_address):
-        """A client that goes away is not our concern."""
+        """Ignore clients that disconnect."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request: git's program for web servers does it."""
+    """Passes each request to git http-backend."""
 
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_arguments):
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self):
         self.answer(b"")
@@ -78,15 +80,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, body: bytes) -> None:
         path, _, query = self.path.partition("?")
-        self.server.asked.append(path)
+        self.server.requested.append(path)
         if self.server.silent:
             self.server.stopped.wait(30)
-        if self.server.unwell:
+        if self.server.unavailable:
             self.send_error(503)
             return
-        if self.server.sent_to:
+        if self.server.redirect_to:
             self.send_response(302)
-            self.send_header("Location", self.server.sent_to + self.path)
+            self.send_header("Location", self.server.redirect_to + self.path)
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
@@ -119,18 +121,18 @@ class Repository:
         self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None
     ) -> None:
         self.place = root / name
-        self.git("init", "--quiet", "--initial-branch=main", str(self.place), at=root)
+        self.git("init", "--quiet", "--initial-branch=main", str(self.place), cwd=root)
         self.git("config", "uploadpack.allowFilter", "true")
         self.commit(files if files is not None else {"module.yaml": MODULE})
 
-    def git(self, *words: str, at: Path | None = None) -> str:
+    def git(self, *words: str, cwd: Path | None = None) -> str:
         environment = {
             "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@x",
         }  # fmt: skip
         result = subprocess.run(
             ["git", *words],
-            cwd=at or self.place,
+            cwd=cwd or self.place,
             env=environment,
             capture_output=True,
             text=True,
@@ -139,7 +141,7 @@ class Repository:
         return result.stdout.strip()
 
     def commit(self, files: dict[str, str | bytes], *, tag: str | None = None) -> str:
-        """Commit these files, maybe under a tag, and return the commit."""
+        """Commit files, with a tag if given, and return the commit id."""
         for name, text in files.items():
             (self.place / name).parent.mkdir(parents=True, exist_ok=True)
             (self.place / name).write_bytes(text if isinstance(text, bytes) else text.encode())

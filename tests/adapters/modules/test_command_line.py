@@ -12,7 +12,7 @@ from gridstead.cli.main import main
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs `gridstead workflow`; returns the exit code and both outputs."""
+    """Return a function that runs `gridstead workflow` and returns exit code, stdout and stderr."""
     monkeypatch.setenv("HOME", "/nonexistent")
 
     def gridstead(*arguments):
@@ -34,7 +34,7 @@ def file(tmp_path, server, repository):
     return path
 
 
-def test_script_holds_the_module(run, file, server, certificates):
+def test_the_script_contains_the_module(run, file, server, certificates):
     code, script, _ = run(
         "render", file, "--module-host", server.host, "--module-ca-file", certificates[1]
     )
@@ -43,21 +43,21 @@ def test_script_holds_the_module(run, file, server, certificates):
     assert "Hello $WHO" in script
 
 
-def test_module_of_a_host_that_is_not_named_is_not_asked_for(run, file, server):
-    code, _, told = run("render", file)
+def test_a_module_of_a_host_that_is_not_allowed_is_not_requested(run, file, server):
+    code, _, stderr = run("render", file)
 
     assert code == 65
-    assert "allowed hosts: none" in told
-    assert server.asked == []
+    assert "allowed hosts: none" in stderr
+    assert server.requested == []
 
 
-def test_wrong_argument_is_told_only_where_modules_are_looked_at(run, file, server, certificates):
+def test_a_wrong_argument_is_reported_only_if_modules_are_fetched(run, file, server, certificates):
     file.write_text(file.read_text().replace("WHO", "WOH"))
 
     assert run("validate", file)[0] == 0
-    code, _, told = run(
+    code, _, stderr = run(
         "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
     )
 
     assert code == 65
-    assert "line 3: steps[0].use.args[0].key: is not an input of the module: it has WHO" in told
+    assert "line 3: steps[0].use.args[0].key: is no input of the module: it has WHO" in stderr

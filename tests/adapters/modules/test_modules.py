@@ -15,15 +15,15 @@ from gridstead.errors import InvalidInput, ModuleUnavailable
 from gridstead.workflow.schema import ModuleSource
 
 
-def refused(modules, what="me/greet", **bounds):
-    """Why a module is refused."""
+def refused(modules, source="me/greet", **bounds):
+    """Return the reason why a module is refused."""
     with pytest.raises(InvalidInput) as caught:
-        modules.text(what, modules.new(**bounds))
+        modules.text(source, modules.new(**bounds))
     return str(caught.value)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(tmp_path, monkeypatch):
+def _scratch_folder_is_empty_afterwards(tmp_path, monkeypatch):
     place = tmp_path / "scratch"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -43,12 +43,12 @@ class TestRefs:
 
         assert modules.text("me/greet@v1") == "one"
 
-    def test_light_tag(self, repository, modules):
+    def test_lightweight_tag(self, repository, modules):
         repository.git("tag", "v0")
 
         assert modules.text("me/greet@v0") == MODULE
 
-    def test_tag_of_a_directory_begins_with_it(self, repository, modules):
+    def test_tag_of_a_directory_has_its_path_as_a_prefix(self, repository, modules):
         repository.commit({"some/where/module.yaml": "inner"}, tag="some/where/v1")
         repository.git("tag", "v2")
 
@@ -64,13 +64,13 @@ class TestRefs:
         assert modules.text(f"me/greet@{first[:digits]}") == MODULE
 
     @pytest.mark.parametrize("ref", ["v9", "abcdef1", "a" * 40])
-    def test_wrong_ref_is_the_users_error(self, repository, modules, ref):
+    def test_unknown_ref_is_the_users_error(self, repository, modules, ref):
         assert "there is no such" in refused(modules, f"me/greet@{ref}")
 
-    def test_wrong_repository_is_the_users_error(self, repository, modules):
+    def test_unknown_repository_is_the_users_error(self, repository, modules):
         assert "there is no such public repository" in refused(modules, "me/none")
 
-    def test_repository_without_a_module(self, server, modules):
+    def test_repository_without_a_module_is_refused(self, server, modules):
         Repository(server.root, files={"README.md": "hello"})
 
         assert "there is no file module.yaml in it" in refused(modules)
@@ -78,15 +78,15 @@ class TestRefs:
 
 class TestHosts:
     @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1", "localhost:1"])
-    def test_host_that_is_not_listed_is_never_asked(self, repository, modules, server, host):
+    def test_host_that_is_not_allowed_gets_no_request(self, repository, modules, server, host):
         with pytest.raises(
             InvalidInput, match=r"is not allowed for modules \(allowed hosts: localhost:"
         ):
             modules.adapter.text(ModuleSource.parse(f"{host}/me/greet"))
 
-        assert server.asked == []
+        assert server.requested == []
 
-    def test_without_hosts_there_are_no_modules(self, clock):
+    def test_without_allowed_hosts_every_module_is_refused(self, clock):
         with pytest.raises(InvalidInput, match="allowed hosts: none"):
             GitModules((), clock=clock).text(ModuleSource.parse("git.example/a/b"))
 
@@ -94,21 +94,23 @@ class TestHosts:
         (tmp_path / "other").mkdir()
         other = GitServer(tmp_path / "other", certificates[0])
         Repository(other.root)
-        server.sent_to = f"https://{other.host}"
+        server.redirect_to = f"https://{other.host}"
 
         refused(modules)
 
-        assert other.asked == []
+        assert other.requested == []
         other.stop()
 
-    def test_host_that_nobody_vouches_for_is_unavailable(self, repository, server, clock):
+    def test_host_with_an_untrusted_certificate_is_unavailable(self, repository, server, clock):
         with pytest.raises(ModuleUnavailable):
             GitModules((server.host,), clock=clock).text(
                 ModuleSource.parse(f"{server.host}/me/greet")
             )
 
-    def test_nothing_of_ours_is_told_or_read(self, repository, modules, monkeypatch, tmp_path):
-        """A configuration of git, a proxy and a tracer in the service's environment change nothing."""
+    def test_environment_of_the_service_does_not_affect_git(
+        self, repository, modules, monkeypatch, tmp_path
+    ):
+        """Neither a git configuration nor a proxy nor GIT_TRACE of the service has an effect."""
         (tmp_path / ".gitconfig").write_text('[url "file:///"]\n\tinsteadOf = https://\n')
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
@@ -120,20 +122,20 @@ class TestHosts:
 
 class TestHostileRepositories:
     @pytest.mark.parametrize("target", ["/etc/passwd", "other.yaml"])
-    def test_link_is_not_followed(self, repository, modules, target):
+    def test_symlink_is_not_followed(self, repository, modules, target):
         (repository.place / "module.yaml").unlink()
         (repository.place / "module.yaml").symlink_to(target)
         repository.commit({"other.yaml": "secret"})
 
         assert "module.yaml is not a plain file" in refused(modules)
 
-    def test_linked_directory_is_not_followed(self, repository, modules):
+    def test_symlink_to_a_directory_is_not_followed(self, repository, modules):
         (repository.place / "sub").symlink_to("/etc")
         repository.record()
 
         assert "there is no file sub/module.yaml in it" in refused(modules, "me/greet/sub")
 
-    def test_directory_is_no_module(self, server, modules):
+    def test_directory_named_module_yaml_is_refused(self, server, modules):
         Repository(server.root, files={"module.yaml/x": "a"})
 
         assert "not a plain file" in refused(modules)
@@ -151,7 +153,7 @@ class TestHostileRepositories:
 
         assert modules.text("me/greet") == MODULE
         assert "there is no file" in refused(modules, "me/greet/sub")
-        assert not any("inner" in path for path in server.asked)
+        assert not any("inner" in path for path in server.requested)
 
     def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
         owned = tmp_path / "owned"
@@ -162,14 +164,14 @@ class TestHostileRepositories:
         repository.commit({
             ".gitattributes": "* filter=evil\n", ".gitconfig": f'[filter "evil"]\nsmudge = touch {owned}\n',
         })  # fmt: skip
-        owned.unlink(missing_ok=True)  # the repository's own hooks ran where it was made
+        owned.unlink(missing_ok=True)  # the repository's own hooks ran when it was created
 
         assert modules.text("me/greet") == MODULE
         assert not owned.exists()
 
     @pytest.mark.parametrize("filters", ["true", "false"])
-    def test_huge_repository_is_small_or_refused(self, repository, modules, filters):
-        """A host that leaves out large files sends little; of another, what is too large is
+    def test_large_repository_is_filtered_or_refused(self, repository, modules, filters):
+        """A server that supports filters omits large files. Without filters the repository is
         refused.
         """
         repository.commit({f"large-{number}": os.urandom(1_000_000) for number in range(3)})
@@ -180,22 +182,22 @@ class TestHostileRepositories:
         else:
             assert "repository is larger than 488 KiB" in refused(modules, pack_bytes=500_000)
 
-    def test_file_that_packs_well_is_refused(self, repository, modules):
+    def test_large_file_that_compresses_well_is_refused(self, repository, modules):
         repository.commit({"module.yaml": b"# " + b"x" * 50_000_000})
 
         assert "module.yaml is larger than 256 KiB" in refused(modules)
 
-    def test_largest_module(self, repository, modules):
+    def test_module_of_the_largest_size_is_accepted(self, repository, modules):
         repository.commit({"module.yaml": b"x" * MAX_TEXT_BYTES})
 
         assert len(modules.text("me/greet")) == MAX_TEXT_BYTES
 
-    def test_what_is_no_text_is_refused(self, repository, modules):
+    def test_module_that_is_not_utf_8_is_refused(self, repository, modules):
         repository.commit({"module.yaml": b"\xff\xfe"})
 
         assert "module.yaml is not text" in refused(modules)
 
-    def test_host_that_does_not_answer_ends_in_time(self, repository, modules, server):
+    def test_silent_host_is_unavailable_after_the_timeout(self, repository, modules, server):
         server.silent = True
         begin = time.monotonic()
 
@@ -212,48 +214,48 @@ class TestHostileRepositories:
             "h.x/a/b@", "h.x/a/b@a\nb", "h.x/a/b?c", "h.x/a/b#c", "h.x/a/b@$(x)", "-h/a/b", "h.x:x/a/b",
         ],
     )  # fmt: skip
-    def test_source_that_is_none(self, source):
-        with pytest.raises(ValueError, match="is not a module"):
+    def test_invalid_source_is_refused(self, source):
+        with pytest.raises(ValueError, match="is no module"):
             ModuleSource.parse(source)
 
 
 class TestCache:
-    def test_tag_is_asked_for_again_after_a_while(self, repository, modules, server, clock):
+    def test_tag_is_fetched_again_after_its_lifetime(self, repository, modules, server, clock):
         repository.commit({"module.yaml": "one"}, tag="v1")
         assert modules.text("me/greet@v1") == "one"
         repository.commit({"module.yaml": "two"})
         repository.git("tag", "--force", "v1")
-        asked = len(server.asked)
+        requests = len(server.requested)
 
         assert modules.text("me/greet@v1") == "one"
-        assert len(server.asked) == asked
+        assert len(server.requested) == requests
         clock.advance(Bounds().life_s + 1)
         assert modules.text("me/greet@v1") == "two"
 
-    def test_whole_commit_is_asked_for_once(self, repository, modules, server, clock):
+    def test_full_commit_id_is_fetched_once(self, repository, modules, server, clock):
         commit = repository.git("rev-parse", "HEAD")
         modules.text(f"me/greet@{commit}")
-        asked = len(server.asked)
+        requests = len(server.requested)
         clock.advance(10**7)
 
         assert modules.text(f"me/greet@{commit}") == MODULE
-        assert len(server.asked) == asked
+        assert len(server.requested) == requests
 
-    def test_what_is_wrong_is_known_for_a_short_while(self, repository, modules, server, clock):
+    def test_refusal_is_cached_for_a_short_time(self, repository, modules, server, clock):
         for _ in range(3):
             with pytest.raises(InvalidInput):
                 modules.text("me/greet@v1")
-        asked = len(server.asked)
+        requests = len(server.requested)
         repository.git("tag", "v1")
         clock.advance(31)
 
         assert modules.text("me/greet@v1") == MODULE
-        assert asked <= 2
+        assert requests <= 2
 
-    def test_what_was_unavailable_is_asked_for_again(self, repository, modules, server):
-        server.unwell = True
+    def test_unavailable_module_is_not_cached(self, repository, modules, server):
+        server.unavailable = True
         with pytest.raises(ModuleUnavailable):
             modules.text("me/greet")
-        server.unwell = False
+        server.unavailable = False
 
         assert modules.text("me/greet") == MODULE
