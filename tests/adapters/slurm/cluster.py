@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contract of port Scheduler is tested on: a way into a cluster, a user there, and the
-passing of time.
-"""
+"""Clusters for the contract tests of port Scheduler: a scheduler, a user and a clock."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.ports import Scheduler
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 class Cluster(ABC):
@@ -42,14 +40,14 @@ class Cluster(ABC):
         )
 
     def job_key(self) -> JobKey:
-        """A job that nobody ever saw."""
+        """Return the key of a new job."""
         job_id = JobId(
             chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256)
         )
         return JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
 
     def find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
-        """The attempt as slurmctld has it."""
+        """Return the attempt as slurmctld lists it."""
         jobs = self.scheduler.live().attempts
         return next(
             (job for job in jobs if job.slurm_job_id == slurm_job_id and job.job_key == job_key),
@@ -58,23 +56,23 @@ class Cluster(ABC):
 
     @abstractmethod
     def now(self) -> int:
-        """The cluster's time."""
+        """Return the cluster's time in Unix seconds."""
 
     @abstractmethod
     def running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        """The attempt, once it runs."""
+        """Wait until the attempt runs and return it."""
 
     @abstractmethod
     def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        """The attempt, once it has ended."""
+        """Wait until the attempt has ended and return it."""
 
     @abstractmethod
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
-        """The records of a job, once slurmdbd has so many ended ones and is up to date."""
+        """Wait until slurmdbd is up to date and has this many ended records; return them."""
 
 
 class FakeCluster(Cluster):
-    """The fake, or another way to it; the script's first words say what the job does."""
+    """The fake scheduler, direct or behind the agent. The script sets the job's exit code."""
 
     def __init__(self, scheduler: Scheduler, fake: FakeScheduler, clock: FakeClock) -> None:
         self.scheduler = scheduler
@@ -91,9 +89,9 @@ class FakeCluster(Cluster):
         if self._fake.attempt(slurm_job_id).state == "PENDING":
             self._clock.advance(1)
             self._fake.start(slurm_job_id)
-        found = self.find(slurm_job_id, job_key)
-        assert found is not None
-        return found
+        attempt = self.find(slurm_job_id, job_key)
+        assert attempt is not None
+        return attempt
 
     def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
         if self._fake.attempt(slurm_job_id).alive:
@@ -102,9 +100,9 @@ class FakeCluster(Cluster):
             code = int(re.search(r"exit (\d+)", script)[1])
             self._clock.advance(2)
             self._fake.end(slurm_job_id, "FAILED" if code else "COMPLETED", exit_code=code << 8)
-        found = self.find(slurm_job_id, job_key)
-        assert found is not None
-        return found
+        attempt = self.find(slurm_job_id, job_key)
+        assert attempt is not None
+        return attempt
 
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
         self._clock.advance(self._fake.dbd_delay_s)
@@ -115,7 +113,7 @@ class FakeCluster(Cluster):
 
 
 class RealCluster(Cluster):
-    """A lab; time passes by itself."""
+    """A cluster of the lab, with real time."""
 
     def __init__(self, scheduler: Scheduler, user: GridUser) -> None:
         self.scheduler = scheduler
@@ -131,20 +129,20 @@ class RealCluster(Cluster):
         return self._wait(slurm_job_id, job_key, lambda job: not job.alive)
 
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
-        until = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             sample = self.scheduler.accounting([job_key.job_id.slurm_name], since=since)
             ended = [row for row in sample.attempts if not row.alive]
             if sample.complete and len(ended) == rows:
                 return tuple(ended)
-            assert time.monotonic() < until, f"slurmdbd has {sample}"
+            assert time.monotonic() < deadline, f"slurmdbd has {sample}"
             time.sleep(0.3)
 
-    def _wait(self, slurm_job_id, job_key, is_so):
-        until = time.monotonic() + PATIENCE_S
+    def _wait(self, slurm_job_id, job_key, condition):
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
-            found = self.find(slurm_job_id, job_key)
-            if found is not None and is_so(found):
-                return found
-            assert time.monotonic() < until, f"{slurm_job_id} is {found}"
+            attempt = self.find(slurm_job_id, job_key)
+            if attempt is not None and condition(attempt):
+                return attempt
+            assert time.monotonic() < deadline, f"{slurm_job_id} is {attempt}"
             time.sleep(0.2)

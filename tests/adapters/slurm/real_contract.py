@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More of the contract of port Scheduler, which needs a scheduler that can say no by itself."""
+"""Contract tests of port Scheduler that need a real Slurm, because Slurm itself must refuse."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from gridstead.domain.submission import Script
 from gridstead.errors import GridsteadError, SubmitRejected
 
 
-def test_submit_of_more_than_there_is_is_rejected_and_leaves_nothing_alive(cluster):
+def test_a_submission_beyond_the_cluster_is_rejected_and_leaves_no_job(cluster):
     submission = cluster.submission(tasks=100_000)
 
     with pytest.raises(SubmitRejected):
@@ -26,7 +26,7 @@ def test_submit_of_more_than_there_is_is_rejected_and_leaves_nothing_alive(clust
     "change",
     [{"uid": 0}, {"uid": 64030}, {"gid": 0}, {"address": "root"}, {"address": f"0x{'e' * 40}"}],
 )
-def test_submit_as_somebody_else_is_refused(cluster, change):
+def test_a_submission_as_another_user_is_refused(cluster, change):
     submission = cluster.submission(user=replace(cluster.user, **change))
 
     with pytest.raises(GridsteadError):
@@ -45,7 +45,7 @@ def test_the_gate_is_closed_while_a_name_does_not_resolve(cluster):
 
 
 def test_a_job_runs_as_its_user_in_its_home_with_its_environment(cluster):
-    """The job judges itself: a failed check is its exit code."""
+    """The job checks this itself: its exit code is the number of the failed check."""
     checks = [
         f'[ "$(id -u)" = {cluster.user.uid} ] || exit 11',
         f'[ "$(id -g)" = {cluster.user.gid} ] || exit 12',

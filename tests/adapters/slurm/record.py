@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what a real Slurm prints, one file per command, for the tests of the parsers.
+"""Records the output of a real Slurm, one file per command, for the tests of the parsers.
 
-Usage: record.py SSH_CONFIG [CONTROLLER]; needs a lab with a running cluster, two wallet users and
-an empty queue. Takes about two minutes: a time limit and a job of each kind of end.
+Usage: record.py SSH_CONFIG [CONTROLLER]
+
+The lab must have a running cluster, two wallet users and an empty queue. The recording takes about
+two minutes, because one job runs into its time limit.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Lab:
         self._ssh = ["ssh", "-F", ssh_config, host]
 
     def run(self, *argv: str, stdin: str = "", environment: dict[str, str] | None = None) -> str:
-        """Return what a program prints."""
+        """Return the output of a program."""
         words = ["env", *(f"{key}={value}" for key, value in (environment or {}).items()), *argv]
         line = " ".join(shlex.quote(word) for word in words)
         return subprocess.run(
@@ -38,11 +40,11 @@ class Lab:
         ).stdout
 
     def ask(self, command: Command) -> str:
-        """Return what a command of ours prints."""
+        """Return the output of a Command."""
         return self.run(*command.argv, environment=dict(command.environment))
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
-        """Queue a job with its job key and return its Slurm job id."""
+        """Submit a job with its job key and return its Slurm job id."""
         slurm_name = f"0x{number:064x}"
         slurm_job_id = self.run(
             "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}", "--chdir=/tmp",
@@ -60,7 +62,7 @@ class Lab:
 
 
 def make_situations(lab: Lab) -> list[str]:
-    """Bring about every kind of job that can be had at will, and return the Slurm job ids in order."""
+    """Submit a job for every reproducible kind of end, and return the Slurm job ids in order."""
     jobs = [
         lab.submit(1, "sleep 2"),
         lab.submit(2, "sleep 1; exit 3"),
@@ -84,7 +86,7 @@ def make_situations(lab: Lab) -> list[str]:
 
 
 def main() -> None:
-    """Record everything into the folder of the cluster's version."""
+    """Record all commands in the folder of the cluster's version."""
     lab = Lab(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "controller")
     version = lab.run("squeue", "--version").split()[1]
     folder = Path(__file__).parent / "recorded" / version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of port Scheduler; whoever imports these tests gives a fixture ``cluster``."""
+"""Contract tests of port Scheduler. A module that imports them defines a fixture ``cluster``."""
 
 from dataclasses import replace
 
@@ -15,43 +15,43 @@ def submit(cluster, *args, **kwargs):
     return cluster.scheduler.submit(submission), submission.job_key
 
 
-def test_submit_queues_one_attempt_that_carries_its_job_key(cluster):
+def test_submit_queues_one_attempt_with_its_job_key(cluster):
     before = cluster.now()
 
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
 
-    found = cluster.find(slurm_job_id, job_key)
-    assert found.alive
-    assert (found.name, found.user, found.uid) == (
+    attempt = cluster.find(slurm_job_id, job_key)
+    assert attempt.alive
+    assert (attempt.name, attempt.user, attempt.uid) == (
         job_key.job_id.slurm_name,
         cluster.user.address,
         cluster.user.uid,
     )
-    assert found.time_limit_min == 5
-    assert before - SKEW_S <= found.submitted_at <= cluster.now() + SKEW_S
+    assert attempt.time_limit_min == 5
+    assert before - SKEW_S <= attempt.submitted_at <= cluster.now() + SKEW_S
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
 
 
 def test_a_running_attempt_has_a_start_and_no_end(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
 
-    found = cluster.running(slurm_job_id, job_key)
+    attempt = cluster.running(slurm_job_id, job_key)
 
-    assert found.started_at >= found.submitted_at
-    assert found.ended_at is None
+    assert attempt.started_at >= attempt.submitted_at
+    assert attempt.ended_at is None
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
 
 
-def test_an_attempt_that_ended_well_is_told_alike_by_both_witnesses(cluster):
+def test_slurmctld_and_slurmdbd_report_a_completed_attempt_alike(cluster):
     before = cluster.now() - SKEW_S
     slurm_job_id, job_key = submit(cluster, "sleep 1; exit 0")
 
-    found = cluster.ended(slurm_job_id, job_key)
+    attempt = cluster.ended(slurm_job_id, job_key)
     (row,) = cluster.accounted(job_key, since=before)
 
-    assert (found.state, found.exit_code) == ("COMPLETED", 0)
-    assert found.ended_at >= found.started_at >= found.submitted_at
-    assert replace(found, time_limit_min=None) == row
+    assert (attempt.state, attempt.exit_code) == ("COMPLETED", 0)
+    assert attempt.ended_at >= attempt.started_at >= attempt.submitted_at
+    assert replace(attempt, time_limit_min=None) == row
 
 
 @pytest.mark.parametrize("code", [3, 128, 200])
@@ -59,14 +59,14 @@ def test_a_failure_keeps_its_exit_code(cluster, code):
     before = cluster.now() - SKEW_S
     slurm_job_id, job_key = submit(cluster, f"exit {code}")
 
-    found = cluster.ended(slurm_job_id, job_key)
+    attempt = cluster.ended(slurm_job_id, job_key)
     (row,) = cluster.accounted(job_key, since=before)
 
-    assert (found.state, found.exit_code) == ("FAILED", code << 8)
+    assert (attempt.state, attempt.exit_code) == ("FAILED", code << 8)
     assert (row.state, row.exit_code) == ("FAILED", code << 8)
 
 
-def test_cancel_ends_an_attempt_by_its_job_key_only_and_may_be_repeated(cluster):
+def test_cancel_needs_the_job_key_and_can_be_repeated(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
     cluster.running(slurm_job_id, job_key)
 
@@ -74,32 +74,32 @@ def test_cancel_ends_an_attempt_by_its_job_key_only_and_may_be_repeated(cluster)
     assert cluster.find(slurm_job_id, job_key).alive
 
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
-    found = cluster.ended(slurm_job_id, job_key)
+    attempt = cluster.ended(slurm_job_id, job_key)
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
-    assert (found.state, found.started) == ("CANCELLED", True)
+    assert (attempt.state, attempt.started) == ("CANCELLED", True)
 
 
-def test_cancel_of_an_unknown_attempt_is_safe(cluster):
+def test_cancel_ignores_an_unknown_attempt(cluster):
     cluster.scheduler.cancel(60_000_000, job_key=str(cluster.job_key()))
 
 
-def test_an_attempt_that_was_cancelled_in_the_queue_never_started(cluster):
+def test_an_attempt_cancelled_in_the_queue_never_started(cluster):
     before = cluster.now() - SKEW_S
-    everything = sum(cluster.scheduler.hardware().cpus_per_node)
-    first, first_job_key = submit(cluster, "sleep 600; exit 0", tasks=everything)
-    cluster.running(first, first_job_key)
-    slurm_job_id, job_key = submit(cluster, "exit 0", tasks=everything)
+    all_cpus = sum(cluster.scheduler.hardware().cpus_per_node)
+    running_id, running_job_key = submit(cluster, "sleep 600; exit 0", tasks=all_cpus)
+    cluster.running(running_id, running_job_key)
+    slurm_job_id, job_key = submit(cluster, "exit 0", tasks=all_cpus)
 
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
 
-    found = cluster.ended(slurm_job_id, job_key)
+    attempt = cluster.ended(slurm_job_id, job_key)
     (row,) = cluster.accounted(job_key, since=before)
-    assert (found.state, found.started, found.elapsed_s) == ("CANCELLED", False, 0)
+    assert (attempt.state, attempt.started, attempt.elapsed_s) == ("CANCELLED", False, 0)
     assert (row.state, row.started, row.elapsed_s) == ("CANCELLED", False, 0)
-    cluster.scheduler.cancel(first, job_key=str(first_job_key))
+    cluster.scheduler.cancel(running_id, job_key=str(running_job_key))
 
 
-def test_extend_raises_a_limit_by_its_job_key_only_and_never_lowers_it(cluster):
+def test_extend_needs_the_job_key_and_never_lowers_the_limit(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
     cluster.running(slurm_job_id, job_key)
 
@@ -111,7 +111,7 @@ def test_extend_raises_a_limit_by_its_job_key_only_and_never_lowers_it(cluster):
     cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
 
 
-def test_extend_of_an_unknown_attempt_is_safe(cluster):
+def test_extend_ignores_an_unknown_attempt(cluster):
     cluster.scheduler.extend(60_000_000, job_key=str(cluster.job_key()), time_limit_min=9)
 
 
@@ -128,7 +128,7 @@ def test_two_attempts_of_one_job_are_both_accounted(cluster):
     assert {row.slurm_job_id for row in cluster.accounted(job_key, since=before, rows=2)} == ids
 
 
-def test_accounting_of_a_name_that_never_was_is_empty(cluster):
+def test_accounting_of_an_unknown_name_is_empty(cluster):
     sample = cluster.scheduler.accounting(
         [cluster.job_key().job_id.slurm_name], since=cluster.now() - 60
     )
@@ -137,16 +137,18 @@ def test_accounting_of_a_name_that_never_was_is_empty(cluster):
     assert abs(sample.taken_at - cluster.now()) <= 5
 
 
-def test_accounting_leaves_out_what_was_submitted_earlier(cluster):
+def test_accounting_excludes_attempts_submitted_before_since(cluster):
     slurm_job_id, job_key = submit(cluster, "exit 0")
-    found = cluster.ended(slurm_job_id, job_key)
+    attempt = cluster.ended(slurm_job_id, job_key)
 
-    sample = cluster.scheduler.accounting([job_key.job_id.slurm_name], since=found.submitted_at + 1)
+    sample = cluster.scheduler.accounting(
+        [job_key.job_id.slurm_name], since=attempt.submitted_at + 1
+    )
 
     assert sample.attempts == ()
 
 
-def test_the_gate_is_open_for_a_user_that_is_all_there(cluster):
+def test_the_gate_is_open_for_a_complete_user(cluster):
     gate = cluster.scheduler.gate(cluster.user.address)
 
     assert gate.open
@@ -161,7 +163,7 @@ def test_hardware_has_one_entry_per_node(cluster):
     assert min(hardware.memory_per_node_mb) > 0
 
 
-def test_every_listed_job_key_is_the_text_it_came_from(cluster):
+def test_a_listed_job_key_can_be_parsed_from_its_text(cluster):
     slurm_job_id, job_key = submit(cluster, "exit 0")
 
     assert parse_job_key(str(cluster.find(slurm_job_id, job_key).job_key)) == job_key

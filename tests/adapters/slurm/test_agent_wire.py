@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both ends of the agent's doors: who may come in, and which error arrives on the other side."""
+"""Client and server of the agent: who may connect, and which error the client raises."""
 
 import socket
 import threading
@@ -42,7 +42,7 @@ SUBMISSION = Submission(
 
 
 class Bench:
-    """An agent on fakes, its server, and clients with any certificate."""
+    """An agent with fakes, its server, and clients with any certificate."""
 
     def __init__(self, authority):
         self.authority = authority
@@ -96,22 +96,22 @@ def bench(authority):
     bench.close()
 
 
-def test_another_certificate_of_our_authority_is_not_enough(bench):
+def test_a_certificate_with_another_name_is_refused(bench):
     with pytest.raises(NotAllowed):
         bench.client(bench.authority.issue("logger")).submit(SUBMISSION)
 
     assert bench.fake.submissions == []
 
 
-def test_nobody_comes_in_without_a_certificate_of_our_authority(bench, tmp_path):
-    stranger = Authority(tmp_path, name="other-ca").issue("supervisor")
+def test_a_client_without_a_certificate_of_the_ca_is_refused(bench, tmp_path):
+    untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    for client in (bench.client(), bench.client(stranger)):
+    for client in (bench.client(), bench.client(untrusted)):
         with pytest.raises(SchedulerUnavailable):
             client.hardware()
 
 
-def test_an_agent_without_a_client_authority_does_not_start(bench):
+def test_an_agent_without_a_client_ca_does_not_start(bench):
     own = bench.authority.issue("agent")
 
     with pytest.raises(ConfigError):
@@ -124,14 +124,14 @@ def test_an_agent_without_a_client_authority_does_not_start(bench):
         )
 
 
-def test_a_refusal_arrives_as_a_refusal_with_its_reason(bench):
+def test_a_rejected_submission_keeps_its_reason(bench):
     bench.fake.reject = "no such partition"
 
     with pytest.raises(SubmitRejected, match="no such partition"):
         bench.supervisor().submit(SUBMISSION)
 
 
-def test_a_senseless_submission_is_a_refusal_too(bench):
+def test_an_invalid_submission_is_rejected(bench):
     with pytest.raises(SubmitRejected, match="cannot submit for"):
         bench.supervisor().submit(
             Submission(
@@ -144,29 +144,29 @@ def test_a_senseless_submission_is_a_refusal_too(bench):
         )
 
 
-def test_a_senseless_request_arrives_as_bad_input(bench):
+def test_an_invalid_request_raises_invalid_input(bench):
     with pytest.raises(InvalidInput):
         bench.supervisor().cancel(1, job_key="mine")
 
 
-def test_an_unreachable_slurm_arrives_as_unavailable(bench):
+def test_an_unreachable_slurm_raises_scheduler_unavailable(bench):
     bench.fake.down = True
 
     with pytest.raises(SchedulerUnavailable):
         bench.supervisor().live()
 
 
-def test_strange_output_arrives_as_strange_output(bench, monkeypatch):
-    def strange():
+def test_unexpected_output_is_reported_as_such(bench, monkeypatch):
+    def fail():
         raise UnexpectedOutput("squeue", "gibberish")
 
-    monkeypatch.setattr(bench.slurm, "live", strange)
+    monkeypatch.setattr(bench.slurm, "live", fail)
 
     with pytest.raises(UnexpectedOutput):
         bench.supervisor().live()
 
 
-def test_a_dead_agent_is_unavailable(bench):
+def test_a_stopped_agent_raises_scheduler_unavailable(bench):
     client = bench.supervisor()
     bench.server.stop()
 
@@ -174,7 +174,7 @@ def test_a_dead_agent_is_unavailable(bench):
         client.live()
 
 
-def test_reports_arrive_by_cursor(bench):
+def test_reports_are_read_by_cursor(bench):
     bench.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, occurred_at=5)])
     client = bench.supervisor()
 
@@ -189,16 +189,16 @@ def test_reports_arrive_by_cursor(bench):
     assert client.pull(after=report.sequence, wait_s=0) == ()
 
 
-def test_a_user_that_does_not_resolve_arrives_as_none(bench):
+def test_the_gate_of_an_unknown_user_has_no_user(bench):
     assert bench.supervisor().gate(f"0x{9:040x}").user is None
 
 
-def test_datagrams_are_handed_on_with_their_source():
-    got = []
+def test_datagrams_are_passed_on_with_their_source_address():
+    received = []
     arrived = threading.Event()
 
     def receive(datagram, source):
-        got.append((datagram, source))
+        received.append((datagram, source))
         arrived.set()
 
     receiver = DatagramReceiver("127.0.0.1:0", receive)
@@ -209,10 +209,10 @@ def test_datagrams_are_handed_on_with_their_source():
     receiver.check()
     receiver.stop()
 
-    assert got == [(b"hello", "127.0.0.1")]
+    assert received == [(b"hello", "127.0.0.1")]
 
 
-def test_a_receiver_that_has_died_is_noticed():
+def test_check_fails_if_the_receiver_does_not_run():
     receiver = DatagramReceiver("127.0.0.1:0", lambda *_: None)
 
     with pytest.raises(RuntimeError):
@@ -220,7 +220,7 @@ def test_a_receiver_that_has_died_is_noticed():
     receiver.stop()
 
 
-def test_a_port_that_is_taken_is_a_setting_to_mend():
+def test_a_port_in_use_is_a_config_error():
     receiver = DatagramReceiver("127.0.0.1:0", lambda *_: None)
 
     with pytest.raises(ConfigError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This host's programs, users and directories."""
+"""LocalRunner and LocalAccounts: programs, users and directories of this host."""
 
 import os
 import pwd
@@ -15,15 +15,15 @@ ADDRESS = f"0x{1:040x}"
 
 
 class CountingRunner:
-    """A sacctmgr that knows nobody until it is told to add, and a scontrol."""
+    """A fake of sacctmgr, which knows only users that were added, and of scontrol."""
 
     def __init__(self):
         self.added = []
         self.reconfigured = 0
-        self.asked = 0
+        self.calls = 0
 
     def run(self, command):
-        self.asked += 1
+        self.calls += 1
         if "add" in command.argv:
             self.added.append(command.argv)
         if command.argv == ("scontrol", "reconfigure"):
@@ -57,41 +57,41 @@ def accounts(storage):
     return LocalAccounts(runner=CountingRunner(), storage=storage, account="grid")
 
 
-def test_a_command_has_the_environment_it_names_and_no_other():
+def test_a_command_gets_only_its_own_environment():
     command = Command(argv=("/usr/bin/env",), environment={"A": "b c"})
 
     assert LocalRunner().run(command) == CommandResult(exit_status=0, stdout="A=b c\n", stderr="")
 
 
-def test_a_command_reads_its_input_and_tells_how_it_ended():
+def test_a_command_gets_its_input_and_returns_its_exit_status():
     command = Command(argv=("/bin/sh", "-c", "cat; printf '\\377' >&2; exit 3"), stdin="é")
 
     assert LocalRunner().run(command) == CommandResult(exit_status=3, stdout="é", stderr="\ufffd")
 
 
-def test_a_program_that_is_not_there_is_unavailable():
+def test_a_missing_program_raises_scheduler_unavailable():
     with pytest.raises(SchedulerUnavailable):
         LocalRunner().run(Command(argv=("/no/such/program",)))
 
 
-def test_names_resolve_or_not(accounts):
+def test_user_returns_none_for_an_unknown_name(accounts):
     root = pwd.getpwuid(0)
 
     assert accounts.user(root.pw_name) == GridUser(address=root.pw_name, uid=0, gid=root.pw_gid)
     assert accounts.user(ADDRESS) is None
 
 
-def test_directories_that_are_there_and_owned_are_not_missing(accounts, user):
+def test_directories_owned_by_the_user_are_not_missing(accounts, user):
     assert accounts.missing_directories(user) == ()
 
 
-def test_a_directory_that_is_not_there_is_missing(accounts, storage, user):
+def test_a_removed_directory_is_missing(accounts, storage, user):
     (storage.homes / ADDRESS).rmdir()
 
     assert len(accounts.missing_directories(user)) == 1
 
 
-def test_a_link_is_no_directory(accounts, storage, user):
+def test_a_symlink_counts_as_missing(accounts, storage, user):
     home = storage.homes / ADDRESS
     home.rmdir()
     home.symlink_to(storage.shared_cache)
@@ -99,7 +99,7 @@ def test_a_link_is_no_directory(accounts, storage, user):
     assert len(accounts.missing_directories(user)) == 1
 
 
-def test_a_directory_of_somebody_else_is_missing(accounts, storage, user):
+def test_a_directory_of_another_user_counts_as_missing(accounts, storage, user):
     other = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
     for path in storage.of(other)[1:]:
         path.mkdir()
@@ -110,23 +110,23 @@ def test_a_directory_of_somebody_else_is_missing(accounts, storage, user):
     assert all(f"belongs to uid {user.uid}" in word for word in missing)
 
 
-def test_an_association_is_made_once_and_then_remembered():
+def test_an_association_is_added_once_and_then_cached():
     runner = CountingRunner()
     accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
 
     accounts.associate(ADDRESS)
-    asked = runner.asked
+    calls = runner.calls
     accounts.associate(ADDRESS)
 
     assert len(runner.added) == 1
-    assert runner.asked == asked
+    assert runner.calls == calls
 
 
-def test_an_association_that_is_lost_is_made_again_before_slurmctld_reads_them():
+def test_a_lost_association_is_added_again_before_reconfigure():
     runner = CountingRunner()
     accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
     accounts.associate(ADDRESS)
-    runner.added.clear()  # as a database restored from before that
+    runner.added.clear()  # as after a restore of an older database
 
     accounts.reassociate(ADDRESS)
 

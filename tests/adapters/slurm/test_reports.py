@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: kept in order, offered by cursor, never lost by a restart; the spool is read line by
-whole line.
+"""Reports are stored in order, read by cursor, and survive a restart. The spool is read in whole
+lines.
 """
 
 import threading
@@ -36,7 +36,7 @@ def jobs(reports):
     return [report.slurm_job_id for report in reports]
 
 
-def test_reports_come_in_the_order_they_were_stored(store):
+def test_reports_are_returned_in_the_order_they_were_stored(store):
     store.add([hint(1), hint(2)])
     store.add([hint(3)])
 
@@ -70,14 +70,14 @@ def test_sequences_grow_even_if_the_file_is_lost(tmp_path, clock, store):
     (before,) = store.after(0, wait_s=0)
     clock.advance(60)
 
-    anew = SqliteReports(tmp_path / "other.db", clock)
-    anew.add([hint(2)])
+    other = SqliteReports(tmp_path / "other.db", clock)
+    other.add([hint(2)])
 
-    assert jobs(anew.after(before.sequence, wait_s=0)) == [2]
-    anew.close()
+    assert jobs(other.after(before.sequence, wait_s=0)) == [2]
+    other.close()
 
 
-def test_after_wakes_when_a_report_comes(store):
+def test_after_returns_as_soon_as_a_report_is_added(store):
     timer = threading.Timer(0.05, store.add, [[hint(1)]])
     timer.start()
 
@@ -87,7 +87,7 @@ def test_after_wakes_when_a_report_comes(store):
     assert jobs(reports) == [1]
 
 
-def test_only_what_is_old_is_forgotten(store, clock):
+def test_forget_deletes_only_old_reports(store, clock):
     store.add([hint(1)])
     clock.advance(DAY_S)
     store.add([hint(2)])
@@ -97,7 +97,7 @@ def test_only_what_is_old_is_forgotten(store, clock):
     assert jobs(store.after(0, wait_s=0)) == [2]
 
 
-def test_a_file_that_cannot_be_opened_is_a_setting_to_mend(tmp_path, clock):
+def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path, clock):
     with pytest.raises(ConfigError):
         SqliteReports(tmp_path / "missing" / "reports.db", clock)
 
@@ -107,7 +107,7 @@ def spool_file(tmp_path):
     return tmp_path / "jobcomp.jsonl"
 
 
-def test_the_spool_is_taken_away_and_read_one_take_later(spool_file):
+def test_take_renames_the_spool_and_the_next_take_reads_it(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_text("a\nb\n")
 
@@ -116,7 +116,7 @@ def test_the_spool_is_taken_away_and_read_one_take_later(spool_file):
     assert spool.take() == ("a", "b")
 
 
-def test_lines_are_given_again_until_they_are_done(spool_file):
+def test_take_returns_the_same_lines_until_they_are_done(spool_file):
     spool_file.write_text("a\n")
     FileSpool(spool_file).take()
 
@@ -127,7 +127,7 @@ def test_lines_are_given_again_until_they_are_done(spool_file):
     assert restarted.take() == ()
 
 
-def test_lines_that_come_while_reading_are_kept_for_later(spool_file):
+def test_lines_written_during_a_read_are_returned_later(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_text("a\n")
     spool.take()
@@ -139,7 +139,7 @@ def test_lines_that_come_while_reading_are_kept_for_later(spool_file):
     assert spool.take() == ("b",)
 
 
-def test_rejected_lines_are_put_aside(spool_file):
+def test_rejected_lines_are_written_to_a_separate_file(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_bytes(b"a\n\xff{torn")
     spool.take()
@@ -150,5 +150,5 @@ def test_rejected_lines_are_put_aside(spool_file):
     assert spool_file.with_suffix(".rejected").read_text() == "\ufffd{torn\n"
 
 
-def test_no_spool_is_nothing_to_read(spool_file):
+def test_take_without_a_spool_file_returns_nothing(spool_file):
     assert FileSpool(spool_file).take() == ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of port Scheduler, held by the fake, and by the fake behind the agent's gRPC."""
+"""Contract tests of port Scheduler, on the fake and on the fake behind the agent's gRPC."""
 
 import pytest
 from tests.adapters.slurm.cluster import FakeCluster

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How answers of slurmrestd are understood; what it really answers is tested in the lab."""
+"""Handling of slurmrestd's answers. The lab tests cover the answers of a real slurmrestd."""
 
 import json
 import socketserver
@@ -104,19 +104,19 @@ def errors(*numbers):
     }
 
 
-def test_a_refusal_says_what_and_why(bench):
-    """As slurmrestd 24.11.5 told of a job over its QOS' limit."""
-    why = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
-    told = {"description": "Batch job submission failed", "error_number": 2050, "error": why}
-    bench.answers((200, {"errors": [told]}))
+def test_a_rejection_contains_error_and_description(bench):
+    """The answer is that of slurmrestd 24.11.5 for a job above its QOS' limit."""
+    reason = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    error = {"description": "Batch job submission failed", "error_number": 2050, "error": reason}
+    bench.answers((200, {"errors": [error]}))
 
     with pytest.raises(SubmitRejected) as raised:
         bench.rest.submit(SUBMISSION)
 
-    assert raised.value.detail == f"slurmrestd: 2050 Batch job submission failed: {why}"
+    assert raised.value.detail == f"slurmrestd: 2050 Batch job submission failed: {reason}"
 
 
-def test_submit_names_user_and_group_and_everything_else(bench):
+def test_submit_sends_user_and_group_and_all_other_fields(bench):
     bench.answers((200, {"job_id": 7, "errors": []}))
 
     assert bench.rest.submit(SUBMISSION) == 7
@@ -147,7 +147,7 @@ def test_submit_names_user_and_group_and_everything_else(bench):
     assert environment["HOME"] == home
 
 
-def test_the_token_is_kept_and_renewed_before_it_ends(bench):
+def test_the_token_is_reused_and_renewed_before_it_expires(bench):
     bench.answers(*[(200, {"job_id": 7, "errors": []})] * 3)
 
     bench.rest.submit(SUBMISSION)
@@ -160,8 +160,8 @@ def test_the_token_is_kept_and_renewed_before_it_ends(bench):
 
 
 @pytest.mark.parametrize("refusal", [(401, b"Authentication failure"), (511, errors(1007))])
-def test_a_refused_token_is_made_anew_once(bench, refusal):
-    """slurmrestd refuses one that is too old, slurmctld one that an older key has signed."""
+def test_a_refused_token_is_renewed_once(bench, refusal):
+    """slurmrestd refuses an expired token. slurmctld refuses a token signed with an older key."""
     bench.answers(refusal, (200, {"job_id": 7, "errors": []}))
     assert bench.rest.submit(SUBMISSION) == 7
 
@@ -171,7 +171,7 @@ def test_a_refused_token_is_made_anew_once(bench, refusal):
 
 
 @pytest.mark.parametrize("number", [2000, 2002, 2014, 2050, 9202])
-def test_what_slurm_refuses_is_rejected(bench, number):
+def test_a_refusal_of_slurm_raises_submit_rejected(bench, number):
     bench.answers((500, errors(number) | {"job_submit_user_msg": "the guard says no"}))
 
     with pytest.raises(SubmitRejected) as caught:
@@ -180,7 +180,7 @@ def test_what_slurm_refuses_is_rejected(bench, number):
     assert "the guard says no" in caught.value.detail
 
 
-def test_an_unknown_association_is_told_apart(bench):
+def test_an_unknown_association_has_its_own_error(bench):
     bench.answers((500, errors(2045)))
 
     with pytest.raises(AssociationUnknown):
@@ -205,7 +205,7 @@ def test_an_unknown_association_is_told_apart(bench):
         (503, {"errors": []}),
     ],
 )
-def test_anything_else_is_not_known(bench, answer):
+def test_any_other_answer_raises_scheduler_unavailable(bench, answer):
     bench.answers(answer)
 
     with pytest.raises(SchedulerUnavailable) as caught:
@@ -214,11 +214,11 @@ def test_anything_else_is_not_known(bench, answer):
     assert type(caught.value) is SchedulerUnavailable
 
 
-# httpcore leaves a socket that could not connect to the garbage collector.
+# httpcore does not close a socket that could not connect.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
-def test_no_socket_is_unavailable(tmp_path):
+def test_a_missing_socket_raises_scheduler_unavailable(tmp_path):
     rest = Slurmrestd(
         socket=tmp_path / "none",
         new_token=lambda: "token",
@@ -232,7 +232,7 @@ def test_no_socket_is_unavailable(tmp_path):
         rest.submit(SUBMISSION)
 
 
-def test_cancel_and_extend_leave_ended_and_unknown_jobs_alone(bench):
+def test_cancel_and_extend_ignore_ended_and_unknown_jobs(bench):
     bench.answers((500, errors(2017)), (500, errors(2021)), (200, {"errors": []}))
 
     bench.rest.cancel(7)
@@ -247,7 +247,7 @@ def test_cancel_and_extend_leave_ended_and_unknown_jobs_alone(bench):
     assert bench.requests[1][3] == {"time_limit": {"set": True, "infinite": False, "number": 9}}
 
 
-def test_cancel_that_failed_otherwise_is_told(bench):
+def test_any_other_failure_of_cancel_raises_scheduler_unavailable(bench):
     bench.answers((500, errors(1801)))
 
     with pytest.raises(SchedulerUnavailable):

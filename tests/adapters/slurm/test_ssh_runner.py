@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way over ssh, against servers that answer half of what they are asked."""
+"""SshRunner with a server that accepts the connection and opens no channel."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from gridstead.adapters.slurm import ssh
 from gridstead.adapters.slurm.command import Command
 from gridstead.errors import SchedulerUnavailable
 
-PATIENCE_S = 10
+TIMEOUT_S = 10
 
 
 class Silent(paramiko.ServerInterface):
-    """Lets everybody in and never opens a channel."""
+    """Accepts every key and never opens a channel."""
 
-    def __init__(self, leave):
-        self._leave = leave
+    def __init__(self, stop):
+        self._stop = stop
 
     def check_auth_publickey(self, _username, _key):
         return paramiko.AUTH_SUCCESSFUL
 
     def check_channel_request(self, _kind, _number):
-        self._leave.wait(PATIENCE_S)
+        self._stop.wait(TIMEOUT_S)
         return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
 
 @pytest.fixture
 def silent(tmp_path):
-    """Access to a server that takes the request for a channel and says nothing."""
+    """Yield access to a server that does not answer the request for a channel."""
     host_key, user_key = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
-    leave = threading.Event()
+    stop = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     transports = []
@@ -44,7 +44,7 @@ def silent(tmp_path):
         transport = paramiko.Transport(connection)
         transports.append(transport)
         transport.add_server_key(host_key)
-        transport.start_server(event=threading.Event(), server=Silent(leave))
+        transport.start_server(event=threading.Event(), server=Silent(stop))
 
     server = threading.Thread(target=serve)
     server.start()
@@ -59,14 +59,14 @@ def silent(tmp_path):
         key_file=key_file,
         known_hosts_file=known_hosts_file,
     )
-    leave.set()
-    server.join(PATIENCE_S)
+    stop.set()
+    server.join(TIMEOUT_S)
     for transport in transports:
         transport.close()
     listener.close()
 
 
-def test_server_that_opens_no_channel_is_not_waited_for_long(silent, monkeypatch):
+def test_a_server_that_opens_no_channel_is_a_timeout(silent, monkeypatch):
     monkeypatch.setattr(ssh, "_CONNECT_TIMEOUT_S", 1)
     runner = ssh.SshRunner(silent)
 
