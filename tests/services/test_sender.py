@@ -167,7 +167,7 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states() == [SendState.REJECTED] * 4
     assert {entry.reason for entry in wallet_sender.outbox.entries()} == {
-        'the node refused it: "exceeds block gas limit"'
+        'the node refused the transaction: "exceeds block gas limit"'
     }
 
     wallet_sender.account.most_calls = 50

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a supervisor can do: the words of its plan."""
+"""The actions of a supervisor. A plan is a sequence of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.domain.journal import JournalEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Have a call sent."""
+    """Put a call into the outbox."""
 
     key: str
     call: Call
@@ -21,14 +21,17 @@ class Put:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Remember something."""
+    """Append an entry to the journal."""
 
     entry: JournalEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
-    """Fetch the script, pass the gate, queue an attempt. Unit: ``time_limit_min`` minutes."""
+    """Fetch the job's script, check the gate and submit the job to Slurm.
+
+    Unit: ``time_limit_min`` minutes.
+    """
 
     job: Job
     time_limit_min: int
@@ -36,7 +39,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """End an attempt."""
+    """Cancel a Slurm job."""
 
     slurm_job_id: int
     job_key: JobKey
@@ -45,7 +48,10 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extend:
-    """Give an attempt the time that is paid by now. Unit: minutes in all."""
+    """Raise the time limit of a Slurm job to the time that is paid now.
+
+    Unit: ``time_limit_min`` minutes in all.
+    """
 
     slurm_job_id: int
     job_key: JobKey

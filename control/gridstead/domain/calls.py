@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a wallet can ask of the contracts: one frozen value per call, no encoding.
+"""The calls that a wallet can make to the contracts: one frozen value per call, not encoded.
 
-Calls that name a job carry its job key, so that an outbox entry of one history is never taken for
-another's.
+A call about a job carries its job key. Job numbers start again after a reorg or on a new set of
+contracts, so a number alone could name a different job.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from gridstead.domain.ids import JobKey
 from gridstead.domain.job import Hardware, Label
 from gridstead.domain.lifecycle import JobState
 
-ANY_PRICE = 2**256 - 1  # the greatest number of the contracts
+ANY_PRICE = 2**256 - 1  # the maximum of uint256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Register:
-    """Offer this hardware at these prices under these labels."""
+    """Register a provider's hardware, prices and labels."""
 
     hardware: Hardware
     prices: Prices
@@ -35,17 +35,17 @@ class ClaimJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCancelling:
-    """Take the next entry off the cancelling queue."""
+    """Claim the next entry of the cancelling queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTopUp:
-    """Take the next entry off the top-up queue."""
+    """Claim the next entry of the top-up queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRunning:
-    """Say that a job started. Unit: ``started_at`` Unix seconds, Slurm's own."""
+    """Report that a job started. Unit: ``started_at`` Unix seconds, from Slurm."""
 
     job_key: JobKey
     started_at: int
@@ -53,14 +53,14 @@ class SetRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """End a job and divide its lock.
+    """End a job and divide its escrow.
 
     Attributes:
-        job key: The job.
-        state: A cold state that its present one may move to.
+        job_key: The job.
+        state: The cold state that the job enters. The transition must be legal.
         seconds: Billed time.
         exit_code: Wait status (code << 8 | signal).
-        error: Why, for people; may be empty.
+        error: The reason, as text for people. May be empty.
         evidence: 32-byte hash of the accounting record, 0x and 64 hexadecimal digits.
     """
 
@@ -74,7 +74,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
-    """Give a claimed or matched job back."""
+    """Refuse a claimed or matched job, so that it becomes pending again."""
 
     job_key: JobKey
 
@@ -84,9 +84,11 @@ class Match:
     """Match a pending job to a provider.
 
     Attributes:
-        job key: The job. provider: Its address. max_price_per_min: The highest price of the whole
-        job per minute that the match accepts, wei: a provider may
-            change its prices meanwhile. Plain DeepSquare cannot be told.
+        job_key: The job.
+        provider: The address of the provider.
+        max_price_per_min: The highest price that the match accepts, for one minute of the whole
+            job, wei. The provider may change its prices before the match is mined. The contracts
+            of plain DeepSquare ignore this limit.
     """
 
     job_key: JobKey
@@ -96,13 +98,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expire:
-    """Take a job from a provider that let it lie.
+    """Take a job back from a provider that let a timeout expire.
 
     Attributes:
-        job key: The job. state: What it waits in: META_SCHEDULED, SCHEDULED or RUNNING.
-        state_block: Since which block. A later wait is another one, which this call must not end:
-        plain DeepSquare
-            takes a match back whenever it is told to.
+        job_key: The job.
+        state: The state whose timeout expired: META_SCHEDULED, SCHEDULED or RUNNING.
+        state_block: The block at which the job entered this state. The call must not end a later
+            stay in the same state: plain DeepSquare takes a match back at any time.
     """
 
     job_key: JobKey
@@ -122,8 +124,8 @@ Call = (
     | Expire
 )
 
-# The names under which outboxes store calls and failpoints know them. A released name never
-# changes and is never used for another call.
+# Outboxes and failpoints name the calls by these words. A released name never changes and is never
+# used for another call.
 CALL_NAMES: dict[type[Call], str] = {
     Register: "Register",
     ClaimJobs: "ClaimJobs",
@@ -138,5 +140,5 @@ CALL_NAMES: dict[type[Call], str] = {
 
 
 def name_of(call: Call) -> str:
-    """Return the stored name of the call's kind."""
+    """Return the stored name of the kind of a call."""
     return CALL_NAMES[type(call)]

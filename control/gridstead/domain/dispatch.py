@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sender of a wallet does next: one pure function over one look at chain and outbox.
+"""Decides what the sender of a wallet does next, from one snapshot of the chain and the outbox.
 
-An entry's state follows from the transactions that carry it: done if one of them succeeded, on its
-way if one may still be mined, queued otherwise. A nonce is *open* until one of its transactions has
-enough confirmations. A nonce whose transactions are all withdrawn, or that has none below one that
-has, is a gap and is filled with a transaction that does nothing: nothing behind a gap can be mined,
-and a withdrawn transaction must not be what fills it.
+The state of an entry follows from the transactions that carry its call. The entry is mined or final
+if one of these transactions succeeded. It is sent if one of them may still be mined. Otherwise it
+is queued.
 
-What waits is bounded: by nonces, and by the gas of some blocks, so that the node always has the
-next block's worth and nothing lies in its pool for long.
+A nonce is *open* until one of its transactions has enough confirmations. A *gap* is a nonce below a
+used one for which no transaction can be mined: it has none, or all of its transactions are
+withdrawn. No transaction behind a gap can be mined, so the sender fills each gap with a transaction
+that does nothing. A withdrawn transaction must not fill the gap.
 
-A transaction that the node refuses is withdrawn, and its calls go again in batches of half the
-size: what is refused alone is rejected, and holds up no other call.
+Two limits bound the pending transactions: the number of their nonces, and their gas, counted in
+blocks. So the node always has enough for the next block, and no transaction stays in its pool for
+long.
+
+A transaction that the node refuses is withdrawn. Its calls are sent again in batches of half the
+size. A call that the node refuses even alone is rejected, so it does not delay other calls.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 
 from gridstead.domain.batches import pack, subject
-from gridstead.domain.calls import Call, Expire, Match, Refuse, Settle
-from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD, JobState, is_legal
 from gridstead.domain.sending import (
     ChainView,
     EntryChange,
@@ -35,28 +35,30 @@ from gridstead.domain.sending import (
     Transaction,
 )
 
-BASE_GAS = 80_000  # what a transaction uses beside its calls, roughly
+BASE_GAS = 80_000  # approximate gas of a transaction without its calls
+NO_JOB = -1  # the job number of a call that names no job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchPolicy:
-    """How the sender goes about it.
+    """The limits and waiting times of a sender.
 
     Attributes:
-        confirmations: Blocks on top of a transaction's own that make it final.
-        batch: Most calls in one transaction.
-        in_flight: Most nonces that wait to be mined.
-        blocks_ahead: What waits may fill so many blocks, by the most gas that it can use.
-        blocks_at_once: One tick adds no more than so many blocks' worth, so that it soon has
-            something to send.
-        queued: So many of the calls that wait for a transaction are looked at, the oldest.
-        resend_after_s: A transaction that waits is given to the node again so often.
-        replace_after_s: A transaction that waited so long, while blocks came, is replaced by one
-            that offers more.
-        replaced: Only so many of those that wait are replaced, the lowest nonces: the others are
-            mined after them.
-        dearest: No replacement offers more than so many times what a transaction should offer now.
-        gas_share: A batch may use a block's gas divided by this.
+        confirmations: A transaction is final when this many blocks follow its own.
+        batch: Maximum number of calls in one transaction.
+        in_flight: Maximum number of nonces with a pending transaction.
+        blocks_ahead: Maximum gas of all pending transactions. Unit: gas limits of a block.
+        blocks_at_once: Maximum gas of the transactions that one tick adds. Unit: gas limits of a
+            block. A low value lets the tick start sending soon.
+        max_queued: Maximum number of queued calls that one tick reads, oldest first.
+        resend_after_s: Interval at which a pending transaction is sent to the node again.
+        replace_after_s: A transaction that is pending for this long, while blocks are mined, is
+            replaced by one with higher fees.
+        max_replacements: Only this many of the lowest pending nonces are replaced. The other
+            transactions are mined after them.
+        max_fee_factor: A replacement offers at most this multiple of the fees that a new
+            transaction should offer.
+        gas_share: A batch may use the gas limit of a block divided by this number.
     """
 
     confirmations: int
@@ -64,17 +66,20 @@ class DispatchPolicy:
     in_flight: int = 512
     blocks_ahead: int = 8
     blocks_at_once: int = 2
-    queued: int = 2000
+    max_queued: int = 2000
     resend_after_s: int = 10
     replace_after_s: int = 45
-    replaced: int = 16
-    dearest: int = 10
+    max_replacements: int = 16
+    max_fee_factor: int = 10
     gas_share: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A nonce to be signed for: with these entries, or to no effect if there are none."""
+    """A nonce for which a transaction must be signed.
+
+    The transaction carries the calls of these entries. Without entries it does nothing.
+    """
 
     nonce: int
     entry_ids: tuple[int, ...]
@@ -83,16 +88,18 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionPlan:
-    """What to do, in this order.
+    """What the sender must do, in this order.
 
     Attributes:
         changes: New states of entries.
         withdrawn: Nonces whose transactions must never be sent again.
-        closed: Nonces that are settled for good.
-        replacements: Nonces to be signed for again: gaps and transactions that are stuck.
-        resend: Transactions to be given to the node (again), by nonce.
-        batches: Entry ids to be sent together, in this order, each under a nonce of its own from
-            ``next_nonce`` on.
+        closed: Nonces that need no further attention.
+        replacements: Nonces for which a new transaction must be signed: gaps and stuck
+            transactions.
+        resend: Transactions to send to the node, for the first time or again. Sorted by nonce.
+        batches: Ids of the entries of each new transaction. The transactions use the nonces from
+            ``next_nonce`` on, in this order.
+        next_nonce: The nonce of the first batch.
     """
 
     changes: tuple[EntryChange, ...] = ()
@@ -104,48 +111,16 @@ class TransactionPlan:
     next_nonce: int = 0
 
     @property
-    def given(self) -> frozenset[int]:
-        """The entries whose calls would be given to the node."""
-        replaced, again = (
-            (one.entry_ids for one in self.replacements),
-            (one.entry_ids for one in self.resend),
-        )
-        return frozenset(chain(*replaced, *again, *self.batches))
-
-
-def objection(call: Call, job: Job | None, *, wallet: str) -> str:
-    """Return why a call must not be sent to the chain as it is now, empty if nothing is against it.
-
-    Args:
-        call: A call that is in no block.
-        job: The chain's job of the call's number, at the newest block; None if there is none.
-        wallet: The sender, lower case.
-    """
-    job_key = subject(call)
-    if job_key is None:
-        return ""
-    if job is None:
-        return "there is no such job any more"
-    if job.job_key != job_key:
-        return "the job's number belongs to another job now"
-    if isinstance(call, Match):
-        return "" if job.state is JobState.PENDING else f"the job is {job.state.name}"
-    if isinstance(call, Expire):
-        has_moved = (job.state, job.state_block) != (call.state, call.state_block)
-        return f"the job has moved on and is {job.state.name}" if has_moved else ""
-    if job.provider != wallet:
-        return "the job belongs to another provider now"
-    if job.state in COLD or (isinstance(call, Refuse) and job.state is JobState.RUNNING):
-        return f"the job is {job.state.name}"
-    if (
-        isinstance(call, Settle)
-        and call.seconds
-        and job.state is JobState.SCHEDULED
-        and is_legal(job.state, call.state)
-    ):
-        # Its start was reorganised away: the contract would take the end and pay for nothing.
-        return "the job has not started on chain"
-    return ""
+    def entry_ids_to_send(self) -> frozenset[int]:
+        """The entries whose calls this plan sends to the node."""
+        entry_ids: set[int] = set()
+        for slot in self.replacements:
+            entry_ids.update(slot.entry_ids)
+        for transaction in self.resend:
+            entry_ids.update(transaction.entry_ids)
+        for batch in self.batches:
+            entry_ids.update(batch)
+        return frozenset(entry_ids)
 
 
 def raised(fees: Fees) -> Fees:
@@ -155,85 +130,229 @@ def raised(fees: Fees) -> Fees:
 
 def plan_transactions(view: ChainView, policy: DispatchPolicy) -> TransactionPlan:
     """Return what the sender does next."""
-    return _TransactionPlanner(view, policy).plan()
+    return _TransactionPlanner(view, policy).decide()
 
 
 @dataclass(slots=True)
 class _TransactionPlanner:
     view: ChainView
     policy: DispatchPolicy
-    slots: dict[int, list[Transaction]] = field(default_factory=dict)
-    carriers: dict[int, list[Transaction]] = field(default_factory=dict)
+    by_nonce: dict[int, list[Transaction]] = field(default_factory=dict)
+    by_entry: dict[int, list[Transaction]] = field(default_factory=dict)
 
-    def plan(self) -> TransactionPlan:
-        slots, carriers = defaultdict(list), defaultdict(list)
+    def __post_init__(self) -> None:
         for transaction in self.view.transactions:
-            slots[transaction.nonce].append(transaction)
+            self.by_nonce.setdefault(transaction.nonce, []).append(transaction)
             for entry_id in transaction.entry_ids:
-                carriers[entry_id].append(transaction)
-        self.slots, self.carriers = dict(slots), dict(carriers)
+                self.by_entry.setdefault(entry_id, []).append(transaction)
 
-        states = {entry.id: self._state(entry) for entry in self.view.entries}
-        refused = {
-            change.entry_id for change in states.values() if change.state is SendState.REJECTED
-        }
-        withdrawn = tuple(
-            nonce for nonce in sorted(self.slots) if self._must_withdraw(nonce, refused)
-        )
-        live = {
-            n: one
-            for n in sorted(self.slots)
-            if n not in withdrawn and (one := self._live(n)) is not None
-        }
-        carried = {entry_id for one in live.values() for entry_id in one.entry_ids}
-        states = {i: self._unsent(change, carried) for i, change in states.items()}
+    def decide(self) -> TransactionPlan:
+        changes = {entry.id: self._change_of(entry) for entry in self.view.entries}
+        withdrawn = self._nonces_to_withdraw(changes.values())
+        live = self._live_transactions(withdrawn)
+        self._requeue(changes, live.values())
 
-        first = self.view.first
-        top = max([first, *(nonce + 1 for nonce in self.slots if nonce >= first)])
-        gaps = [n for n in range(first, top) if n not in live]
-        # Below, the nonce is used: by a transaction whose receipt has yet to be seen, or by a
-        # stranger's.
-        open_ones = [one for nonce, one in live.items() if nonce >= first]
-        sendable = [one for one in open_ones if self.view.are_cleared(one.entry_ids)]
-        stuck = {one.hash for one in islice(open_ones, self.policy.replaced) if self._is_stuck(one)}
-        patient = [one for one in sendable if one.hash not in stuck]
-        queued = [
-            entry for entry in self.view.entries if states[entry.id].state is SendState.QUEUED
-        ]
+        next_nonce = self._next_nonce()
+        pending = [t for t in live.values() if t.nonce >= self.view.first_free_nonce]
+        stuck = {t.nonce for t in pending[: self.policy.max_replacements] if self._is_stuck(t)}
+        sendable = [t for t in pending if self.view.are_cleared(t.entry_ids)]
         return TransactionPlan(
-            changes=tuple(
-                states[e.id] for e in self.view.entries if states[e.id].state is not e.state
-            ),
-            withdrawn=tuple(
-                n for n in withdrawn if not all(one.withdrawn for one in self.slots[n])
-            ),
-            closed=tuple(nonce for nonce in sorted(self.slots) if self._is_settled(nonce)),
+            changes=self._new_states(changes),
+            withdrawn=withdrawn,
+            closed=tuple(nonce for nonce in sorted(self.by_nonce) if self._is_closed(nonce)),
             replacements=(
-                *(Slot(nonce=nonce, entry_ids=(), fees=self._fees(nonce)) for nonce in gaps),
-                *(
-                    Slot(nonce=one.nonce, entry_ids=one.entry_ids, fees=self._fees(one.nonce))
-                    for one in sendable
-                    if one.hash in stuck
-                ),
+                *self._gap_fillers(live, next_nonce),
+                *(self._replacement(t) for t in sendable if t.nonce in stuck),
             ),
-            resend=tuple(again for again in map(self._again, patient) if self._is_due(again)),
-            batches=tuple(self._batches(queued, live.values(), nonces=top - self.view.nonce)),
-            next_nonce=top,
+            resend=self._resend(t for t in sendable if t.nonce not in stuck),
+            batches=tuple(self._batches(changes, live.values(), next_nonce - self.view.nonce)),
+            next_nonce=next_nonce,
         )
+
+    # The states of the entries
+
+    def _change_of(self, entry: OutboxEntry) -> EntryChange:
+        """Return the state of an entry by the blocks, the objections and the node's refusals."""
+        transactions = self.by_entry.get(entry.id, [])
+        receipts = self._receipts_of(transactions)
+        job_key = subject(entry.call)
+        number = NO_JOB if job_key is None else job_key.job_id.number
+        for receipt in receipts:
+            if receipt.succeeded and number not in receipt.skipped:
+                state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
+                return EntryChange(entry_id=entry.id, state=state)
+        if any(self._is_pending(transaction) for transaction in transactions):
+            return self._unless_objected(entry, SendState.SENT)
+        if not receipts:
+            return self._unsent_change(entry)
+        if not self._is_final(receipts[0]):
+            return EntryChange(entry_id=entry.id, state=SendState.MINED)
+        reason = receipts[0].skipped.get(number, "the transaction failed")
+        return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+
+    def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
+        """Return the state of an entry that no transaction carries now."""
+        change = self._unless_objected(entry, SendState.QUEUED)
+        refusal = self.view.refusals.get(entry.id)
+        if change.state is SendState.REJECTED or refusal is None or refusal.calls != 1:
+            return change
+        reason = f'the node refused the transaction: "{refusal.words}"'
+        return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+
+    def _unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
+        """Return a state of an entry. The entry is rejected if there is an objection to it."""
+        reason = self.view.objections.get(entry.id, "")
+        if reason:
+            return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+        return EntryChange(entry_id=entry.id, state=state)
+
+    def _requeue(self, changes: dict[int, EntryChange], live: Iterable[Transaction]) -> None:
+        """Queue the sent entries again whose transaction this plan withdraws."""
+        carried: set[int] = set()
+        for transaction in live:
+            carried.update(transaction.entry_ids)
+        for entry_id, change in changes.items():
+            if change.state is SendState.SENT and entry_id not in carried:
+                changes[entry_id] = EntryChange(entry_id=entry_id, state=SendState.QUEUED)
+
+    def _new_states(self, changes: Mapping[int, EntryChange]) -> tuple[EntryChange, ...]:
+        """Return the changes that differ from the stored states."""
+        entries = self.view.entries
+        return tuple(changes[e.id] for e in entries if changes[e.id].state is not e.state)
+
+    # The states of the nonces
+
+    def _nonces_to_withdraw(self, changes: Iterable[EntryChange]) -> tuple[int, ...]:
+        """Return the nonces with a pending transaction that carries a rejected call. Sorted."""
+        rejected = {change.entry_id for change in changes if change.state is SendState.REJECTED}
+        nonces = []
+        for nonce in sorted(self.by_nonce):
+            pending = self._pending_transactions(nonce)
+            if any(not rejected.isdisjoint(transaction.entry_ids) for transaction in pending):
+                nonces.append(nonce)
+        return tuple(nonces)
+
+    def _live_transactions(self, withdrawn: Collection[int]) -> dict[int, Transaction]:
+        """Return the newest pending transaction of each nonce. It offers the highest fees.
+
+        Shape: by nonce, in the order of the nonces. Nonces to withdraw are not included.
+        """
+        live = {}
+        for nonce in sorted(self.by_nonce):
+            pending = self._pending_transactions(nonce)
+            if pending and nonce not in withdrawn:
+                live[nonce] = pending[-1]
+        return live
+
+    def _next_nonce(self) -> int:
+        """Return the nonce after all that have a transaction."""
+        return max([self.view.first_free_nonce, *(nonce + 1 for nonce in self.by_nonce)])
+
+    def _pending_transactions(self, nonce: int) -> list[Transaction]:
+        """Return the transactions of a nonce that may still be mined, oldest first."""
+        return [t for t in self.by_nonce[nonce] if self._is_pending(t)]
+
+    def _is_pending(self, transaction: Transaction) -> bool:
+        """Return whether a transaction should be mined and still can be."""
+        return transaction.nonce >= self.view.nonce and not transaction.withdrawn
+
+    def _is_closed(self, nonce: int) -> bool:
+        """Return whether a nonce needs no further attention.
+
+        Its receipts are final, or a transaction that is not in our outbox used the nonce.
+        """
+        receipts = self._receipts_of(self.by_nonce[nonce])
+        if receipts:
+            return all(self._is_final(receipt) for receipt in receipts)
+        return nonce < self.view.nonce
+
+    def _is_final(self, receipt: Receipt) -> bool:
+        return self.view.head - receipt.block >= self.policy.confirmations
+
+    def _receipts_of(self, transactions: Iterable[Transaction]) -> list[Receipt]:
+        receipts = self.view.receipts
+        return [receipts[t.hash] for t in transactions if t.hash in receipts]
+
+    # Replacing and sending again
+
+    def _gap_fillers(self, live: Mapping[int, Transaction], next_nonce: int) -> Iterator[Slot]:
+        """Yield a slot without entries for each gap.
+
+        A nonce below the first free one is no gap: it was used by a transaction whose receipt has
+        not been seen yet, or by a transaction that is not in our outbox.
+        """
+        for nonce in range(self.view.first_free_nonce, next_nonce):
+            if nonce not in live:
+                yield Slot(nonce=nonce, entry_ids=(), fees=self._fees(nonce))
+
+    def _replacement(self, transaction: Transaction) -> Slot:
+        nonce = transaction.nonce
+        return Slot(nonce=nonce, entry_ids=transaction.entry_ids, fees=self._fees(nonce))
+
+    def _resend(self, transactions: Iterable[Transaction]) -> tuple[Transaction, ...]:
+        """Return the transactions that the node must receive (again) now."""
+        candidates = [self._sendable_version(transaction) for transaction in transactions]
+        return tuple(t for t in candidates if self._is_due(t))
+
+    def _sendable_version(self, newest: Transaction) -> Transaction:
+        """Return the newest transaction of a nonce that the node did not refuse.
+
+        Returns the newest one if the node refused all of them. A node may refuse a replacement for
+        good after it dropped the transaction that it had accepted before.
+        """
+        for transaction in reversed(self._pending_transactions(newest.nonce)):
+            waiting = self.view.waiting.get(transaction.hash)
+            if waiting is None or not waiting.refused:
+                return transaction
+        return newest
+
+    def _is_stuck(self, transaction: Transaction) -> bool:
+        """Return whether a transaction needs higher fees, and may offer them."""
+        waiting = self.view.waiting.get(transaction.hash)
+        if waiting is None or self._is_too_expensive(self._fees(transaction.nonce)):
+            return False
+        return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
+
+    def _is_due(self, transaction: Transaction) -> bool:
+        waiting = self.view.waiting.get(transaction.hash)
+        return waiting is None or self.view.now - waiting.last >= self.policy.resend_after_s
+
+    def _is_too_expensive(self, fees: Fees) -> bool:
+        factor, current = self.policy.max_fee_factor, self.view.fees
+        return fees.max_fee > factor * current.max_fee or fees.tip > factor * current.tip
+
+    def _fees(self, nonce: int) -> Fees:
+        """Return the fees that a further transaction of a nonce must offer."""
+        offers = [raised(transaction.fees) for transaction in self.by_nonce.get(nonce, [])]
+        offers.append(self.view.fees)
+        return Fees(
+            max_fee=max(offer.max_fee for offer in offers), tip=max(offer.tip for offer in offers)
+        )
+
+    # New transactions
 
     def _batches(
-        self, queued: Iterable[OutboxEntry], live: Iterable[Transaction], *, nonces: int
+        self, changes: Mapping[int, EntryChange], live: Iterable[Transaction], nonces: int
     ) -> Iterator[tuple[int, ...]]:
-        """Yield what goes out, as far as there is room beside what waits; if nothing waits, the
-        first in any case.
+        """Yield the batches that fit into the gas limits next to the pending transactions.
+
+        If nothing is pending, the first batch is yielded even if it exceeds the limits.
+
+        Args:
+            changes: The states of all entries, by entry id.
+            live: The pending transactions.
+            nonces: How many nonces are in use above the confirmed ones.
         """
         view, policy = self.view, self.policy
-        room = policy.blocks_ahead * view.gas_limit - sum(self._gas(one.entry_ids) for one in live)
+        pending_gas = sum(self._gas(transaction.entry_ids) for transaction in live)
+        room = policy.blocks_ahead * view.gas_limit - pending_gas
         room = min(room, policy.blocks_at_once * view.gas_limit)
-        sendable = (entry for entry in queued if view.are_cleared([entry.id]))
-        limit = view.gas_limit // policy.gas_share
         batches = pack(
-            sendable, most=policy.batch, gas_limit=limit, gas=view.gas, refusals=view.refusals
+            self._sendable_entries(changes),
+            most=policy.batch,
+            gas_limit=view.gas_limit // policy.gas_share,
+            gas=view.gas,
+            refusals=view.refusals,
         )
         for entry_ids in islice(batches, max(0, policy.in_flight - nonces)):
             room -= self._gas(entry_ids)
@@ -242,114 +361,12 @@ class _TransactionPlanner:
             nonces += 1
             yield entry_ids
 
+    def _sendable_entries(self, changes: Mapping[int, EntryChange]) -> Iterator[OutboxEntry]:
+        """Yield the queued entries that may be sent now, oldest first."""
+        for entry in self.view.entries:
+            is_queued = changes[entry.id].state is SendState.QUEUED
+            if is_queued and self.view.are_cleared([entry.id]):
+                yield entry
+
     def _gas(self, entry_ids: Iterable[int]) -> int:
         return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
-
-    def _state(self, entry: OutboxEntry) -> EntryChange:
-        """Return what became of an entry, as far as blocks and objections say."""
-        mined = [
-            self.view.receipts[t.hash]
-            for t in self.carriers.get(entry.id, ())
-            if t.hash in self.view.receipts
-        ]
-        job_key = subject(entry.call)
-        number = job_key.job_id.number if job_key else -1
-        for receipt in mined:
-            if receipt.succeeded and number not in receipt.skipped:
-                state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
-                return EntryChange(entry_id=entry.id, state=state)
-        if any(map(self._waits, self.carriers.get(entry.id, ()))):
-            if reason := self.view.objections.get(entry.id, ""):
-                return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
-            return EntryChange(entry_id=entry.id, state=SendState.SENT)
-        for receipt in mined:
-            if not self._is_final(receipt):
-                return EntryChange(entry_id=entry.id, state=SendState.MINED)
-            reason = receipt.skipped.get(number, "the transaction failed")
-            return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
-        if reason := self.view.objections.get(entry.id, ""):
-            return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
-        refusal = self.view.refusals.get(entry.id)
-        if refusal is not None and refusal.calls == 1:
-            reason = f'the node refused it: "{refusal.words}"'
-            return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
-        return EntryChange(entry_id=entry.id, state=SendState.QUEUED)
-
-    def _unsent(self, change: EntryChange, carried: set[int]) -> EntryChange:
-        """Return an entry to the queue when the transaction it was sent with has just been
-        withdrawn.
-        """
-        if change.state is SendState.SENT and change.entry_id not in carried:
-            return EntryChange(entry_id=change.entry_id, state=SendState.QUEUED)
-        return change
-
-    def _must_withdraw(self, nonce: int, refused: set[int]) -> bool:
-        return any(
-            entry_id in refused for one in self._waiting(nonce) for entry_id in one.entry_ids
-        )
-
-    def _live(self, nonce: int) -> Transaction | None:
-        """Return the transaction of a nonce that waits to be mined: the newest, which offers most."""
-        return next(reversed(self._waiting(nonce)), None)
-
-    def _again(self, newest: Transaction) -> Transaction:
-        """Return which one of a nonce the node is to have again: the newest that it did not refuse,
-        if there is one.
-
-        It may refuse what offers more for good and have forgotten what it had taken before.
-        """
-        known = self.view.waiting
-        fit = [
-            one
-            for one in self._waiting(newest.nonce)
-            if one.hash not in known or not known[one.hash].refused
-        ]
-        return fit[-1] if fit else newest
-
-    def _waiting(self, nonce: int) -> list[Transaction]:
-        return [one for one in self.slots[nonce] if self._waits(one)]
-
-    def _waits(self, transaction: Transaction) -> bool:
-        """Return whether it is to be mined, and may be."""
-        return transaction.nonce >= self.view.nonce and not transaction.withdrawn
-
-    def _is_settled(self, nonce: int) -> bool:
-        """Return whether a nonce needs no watch: its receipt is final, or the chain has a
-        stranger's instead.
-        """
-        receipts = [
-            self.view.receipts[one.hash]
-            for one in self.slots[nonce]
-            if one.hash in self.view.receipts
-        ]
-        if receipts:
-            return all(self._is_final(receipt) for receipt in receipts)
-        return nonce < self.view.nonce
-
-    def _is_final(self, receipt: Receipt) -> bool:
-        return self.view.head - receipt.block >= self.policy.confirmations
-
-    def _is_stuck(self, transaction: Transaction) -> bool:
-        waiting = self.view.waiting.get(transaction.hash)
-        if waiting is None or self._is_dear(self._fees(transaction.nonce)):
-            return False
-        return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
-
-    def _is_due(self, transaction: Transaction) -> bool:
-        waiting = self.view.waiting.get(transaction.hash)
-        return waiting is None or self.view.now - waiting.last >= self.policy.resend_after_s
-
-    def _is_dear(self, fees: Fees) -> bool:
-        now = self.view.fees
-        return (
-            fees.max_fee > self.policy.dearest * now.max_fee
-            or fees.tip > self.policy.dearest * now.tip
-        )
-
-    def _fees(self, nonce: int) -> Fees:
-        """Return what a further transaction of a nonce must offer."""
-        used = [raised(one.fees) for one in self.slots.get(nonce, ())]
-        return Fees(
-            max_fee=max([self.view.fees.max_fee, *(fees.max_fee for fees in used)]),
-            tip=max([self.view.fees.tip, *(fees.tip for fees in used)]),
-        )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox of a wallet, as values: calls, the signed transactions that carry them, and how the
-chain answered.
+"""The values of a wallet's outbox: calls, the signed transactions that carry them, and the answers
+of the node and the chain.
 """
 
 from __future__ import annotations
@@ -13,28 +13,27 @@ from gridstead.domain.calls import Call
 
 
 class SendState(Enum):
-    """Where a call is on its way to the chain."""
+    """The progress of a call on its way to the chain."""
 
-    QUEUED = "queued"  # stored, in no transaction yet
-    SENT = "sent"  # in a signed transaction that is stored and was given to the node
-    MINED = "mined"  # in a block that may still be reorganised away
+    QUEUED = "queued"  # stored, not in a transaction
+    SENT = "sent"  # in a signed transaction that is stored and was sent to the node
+    MINED = "mined"  # in a block that a reorg may still remove
     FINAL = "final"  # in a block with enough confirmations
-    REJECTED = (
-        "rejected"  # refused or meanwhile wrong; a transaction of it that was sent may be mined yet
-    )
+    # Refused, or no longer valid. A transaction that carries the call may still be mined.
+    REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """A call that must be made.
+    """A call that the sender must make.
 
     Attributes:
-        id: Grows with every entry.
-        key: What it is about; at most one open entry has it.
+        id: A later entry has a higher id.
+        key: The purpose of the call. At most one open entry has this key.
         call: The call.
-        state: Where it is. Open means QUEUED, SENT or MINED.
+        state: The progress of the call. An entry is open while it is QUEUED, SENT or MINED.
         created_at: Unix seconds.
-        reason: Why it was rejected; empty otherwise.
+        reason: Why the call was rejected. Empty if it was not.
     """
 
     id: int
@@ -47,7 +46,7 @@ class OutboxEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fees:
-    """What a transaction offers. Units: wei of the chain's own coin per gas."""
+    """The max fee and the tip of a transaction. Units: wei of the chain's own coin per gas."""
 
     max_fee: int
     tip: int
@@ -55,17 +54,19 @@ class Fees:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """A signed transaction of our wallet. Several may share a nonce; the chain takes one of them.
+    """A signed transaction of our wallet.
+
+    Several transactions may share a nonce. The chain mines at most one of them.
 
     Attributes:
         hash: 0x and 64 hexadecimal digits.
-        nonce: Its place among the wallet's transactions.
+        nonce: The nonce of the wallet.
         raw: The signed bytes, 0x and hexadecimal digits.
-        entry_ids: The outbox entries it carries, in the order of the batch; empty if it only uses
-            up its nonce.
-        fees: What it offers.
-        sent_at: When the node first took it, Unix seconds; None if it may never have been sent.
-        withdrawn: Must never be sent again. It may still be mined.
+        entry_ids: The outbox entries whose calls the transaction carries, in the order of the
+            batch. Empty if the transaction only fills a gap.
+        fees: The fees it offers.
+        sent_at: When the node first accepted it, Unix seconds. None if it may never have been sent.
+        withdrawn: Whether it must never be sent again. It may still be mined.
     """
 
     hash: str
@@ -79,13 +80,13 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A transaction is in a block.
+    """The receipt of a mined transaction.
 
     Attributes:
-        block: The block's height.
-        block_hash: The block's hash; another block of that height has not got the transaction.
-        succeeded: It was not reverted as a whole.
-        skipped: By job number, why the contract refused this element of a batch.
+        block: The height of its block.
+        block_hash: The hash of its block. After a reorg another block has this height.
+        succeeded: Whether the transaction as a whole was not reverted.
+        skipped: Why the contract skipped elements of the batch, by job number.
     """
 
     block: int
@@ -95,19 +96,19 @@ class Receipt:
 
 
 class Taken(Enum):
-    """What a node says to a signed transaction."""
+    """How a node answers a signed transaction."""
 
-    TAKEN = "taken"  # it has it, now or since before
-    UNDERPRICED = "underpriced"  # it holds another one of this nonce, or wants a higher fee
-    STALE = "stale"  # the nonce is used up
-    LATER = "later"  # it has no room for it now, or no time
-    POOR = "poor"  # the wallet cannot pay for it and all that waits before it
-    REFUSED = "refused"  # it will not have it, for a reason of its own
+    TAKEN = "taken"  # the node has the transaction, from now or from before
+    UNDERPRICED = "underpriced"  # the fees are too low, or the pool has another one of this nonce
+    STALE = "stale"  # the nonce is already used
+    LATER = "later"  # the node is busy or its pool is full
+    POOR = "poor"  # the balance does not pay for this transaction and the pending ones before it
+    REFUSED = "refused"  # the node refuses the transaction for another reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A node's answer to a signed transaction, and its words where it did not take it."""
+    """The answer of a node to a signed transaction, with its message if it did not accept it."""
 
     taken: Taken
     words: str = ""
@@ -115,7 +116,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A call was in a transaction that a node refused: how many calls it had, and the node's words."""
+    """The refusal of a transaction by a node: its number of calls and the node's message."""
 
     calls: int
     words: str
@@ -123,7 +124,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """An outbox entry has come to a state."""
+    """The new state of an outbox entry."""
 
     entry_id: int
     state: SendState
@@ -132,10 +133,14 @@ class EntryChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """When this process gave a transaction to the node: first and last time since it was in no
-    block. Unix seconds.
+    """When this process sent a pending transaction to the node. Unix seconds.
 
-    ``since`` is moved on by the time in which no block came.
+    Attributes:
+        since: The first time since the transaction is in no block. The time in which the chain
+            mined no block is added to it.
+        last: The last time.
+        underpriced: The node answered that the fees are too low.
+        refused: The node refused the transaction.
     """
 
     since: int
@@ -146,31 +151,34 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainView:
-    """What one decision is made of.
+    """The snapshot of chain and outbox on which the sender decides.
 
     Attributes:
         now: Unix seconds.
-        head: Height of the newest block; the chain below is as of this block.
-        nonce: The wallet's next nonce, as far as it is certain; below it, what is in no block never
-            will be.
-        reached: Its next nonce by the newest block, where others may have used some.
+        head: Height of the newest block. The values of the chain are as of this block.
+        nonce: The confirmed next nonce of the wallet. A transaction with a lower nonce that is in
+            no block will never be mined.
+        nonce_at_head: The next nonce at the newest block. Another sender may have used nonces in
+            the newest blocks.
         entries: Open outbox entries, oldest first.
-        transactions: Those of open nonces, by nonce and then age.
-        receipts: By hash, of those transactions that are in a block.
-        objections: By entry id, why a call that is not mined must not be made any more.
-        cleared: Entries that may be given to the node now; None if that has not been looked up yet.
-        waiting: By hash, what this process remembers of sending.
-        fees: What a transaction should offer now.
-        gas_limit: Of the newest block.
-        gas: By entry id, what the call adds to a batch at most; 0 if it is never in one with
-            others.
-        refusals: By entry id, the last refusal of a transaction with it that this process saw.
+        transactions: The transactions of open nonces, sorted by nonce and then by age.
+        receipts: The receipts of mined transactions, by hash.
+        objections: Why a call that is not mined must not be made any more, by entry id.
+        waiting: When this process sent a transaction, by hash.
+        fees: The fees that a new transaction should offer.
+        gas_limit: The gas limit of the newest block.
+        gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
+            batch with others.
+        refusals: The last refusal that this process saw of a transaction with this call, by entry
+            id.
+        cleared: Ids of the entries that may be sent to the node now. None if the objections have
+            not been checked yet.
     """
 
     now: int
     head: int
     nonce: int
-    reached: int
+    nonce_at_head: int
     entries: tuple[OutboxEntry, ...]
     transactions: tuple[Transaction, ...]
     receipts: Mapping[str, Receipt]
@@ -183,10 +191,10 @@ class ChainView:
     cleared: frozenset[int] | None = None
 
     @property
-    def first(self) -> int:
-        """The lowest nonce that nobody is known to have used."""
-        return max(self.nonce, self.reached)
+    def first_free_nonce(self) -> int:
+        """The lowest nonce that no known transaction in a block uses."""
+        return max(self.nonce, self.nonce_at_head)
 
     def are_cleared(self, entry_ids: Iterable[int]) -> bool:
-        """Return whether nothing is known that speaks against giving these calls to the node."""
+        """Return whether these calls may be sent to the node, as far as it has been checked."""
         return self.cleared is None or self.cleared.issuperset(entry_ids)

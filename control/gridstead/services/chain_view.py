@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
-from gridstead.domain.dispatch import TransactionPlan, objection
+from gridstead.domain.dispatch import TransactionPlan
+from gridstead.domain.objection import objection
 from gridstead.domain.job import Block
 from gridstead.domain.sending import ChainView, OutboxEntry, Receipt, Refusal, Transaction, Waiting
 from gridstead.errors import ChainUnavailable

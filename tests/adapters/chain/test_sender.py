@@ -445,5 +445,5 @@ def test_transaction_that_fits_in_no_block_costs_its_own_call_only(
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.REJECTED, SendState.FINAL]
-    assert wallet_sender.reasons()[0].startswith("the node refused it:")
+    assert wallet_sender.reasons()[0].startswith("the node refused the transaction:")
     assert "gas" in wallet_sender.reasons()[0].lower()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and outbox entries for the tests of what a sender decides."""
+"""Calls and outbox entries for the tests of the sender's decisions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from gridstead.domain.lifecycle import JobState
 from gridstead.domain.sending import OutboxEntry, SendState
 
 WALLET = "0x" + "a1" * 20
-
-
 CUSTOMER = "0x" + "c1" * 20
-
-
 CONTRACT = "0x" + "5c" * 20
 
 

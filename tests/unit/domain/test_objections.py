@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls the present state of their job forbids."""
+"""Which calls must not be sent, by the current state of their job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.unit.domain.outbox import CONTRACT, CUSTOMER, WALLET, ending, job_key
 from gridstead.domain.batches import subject
 from gridstead.domain.billing import Resources
 from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Expire, Match, Refuse
-from gridstead.domain.dispatch import objection
 from gridstead.domain.ids import JobId
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.objection import objection
 
 JOB = Job(
     id=JobId(chain_id=179188, contract=CONTRACT, number=1),
@@ -30,24 +30,23 @@ JOB = Job(
 MATCH = Match(job_key=job_key(), provider=WALLET)
 EXPIRE = Expire(job_key=job_key(), state=JobState.META_SCHEDULED, state_block=1)
 
-
-LYING = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 20)
+UNCLAIMED = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 20)
 
 
 @pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key()), MATCH, EXPIRE])
-def test_call_about_a_job_that_is_gone_or_another_is_objected_to(call):
+def test_objection_if_the_job_is_gone_or_has_another_script(call):
     assert "no such job" in objection(call, None, wallet=WALLET)
     assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
 
 
 @pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key())])
-def test_call_about_another_providers_job_is_objected_to(call):
+def test_objection_if_the_job_belongs_to_another_provider(call):
     assert "another provider" in objection(call, replace(JOB, provider=""), wallet=WALLET)
 
 
 @pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key())])
 @pytest.mark.parametrize("state", sorted(COLD))
-def test_call_about_an_ended_job_is_objected_to(call, state):
+def test_objection_if_the_job_has_ended(call, state):
     assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
 
 
@@ -57,23 +56,24 @@ def test_call_about_an_ended_job_is_objected_to(call, state):
         (JobState.FAILED, 1, "not started"),
         (JobState.CANCELLED, 1, "not started"),
         (JobState.FAILED, 0, ""),
-        (JobState.FINISHED, 1, ""),  # it follows its start, and is skipped should that get lost
+        # The start is sent first. The contract skips the end if the start gets lost.
+        (JobState.FINISHED, 1, ""),
     ],
 )
-def test_bill_of_a_run_whose_start_a_reorg_undid_is_objected_to(state, seconds, words):
-    """The contract would take such an end, and pay for nothing."""
+def test_objection_to_a_bill_if_a_reorg_removed_the_start(state, seconds, words):
+    """The contract would accept such an end and pay nothing."""
     call = replace(ending(), state=state, seconds=seconds)
     reason = objection(call, replace(JOB, state=JobState.SCHEDULED), wallet=WALLET)
     assert words in reason
     assert bool(words) == bool(reason)
 
 
-def test_refusal_of_a_running_job_is_objected_to():
+def test_objection_to_the_refusal_of_a_running_job():
     assert "RUNNING" in objection(Refuse(job_key=job_key()), JOB, wallet=WALLET)
 
 
 @pytest.mark.parametrize("state", sorted(set(JobState) - {JobState.PENDING}))
-def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
+def test_objection_to_the_match_of_a_job_that_is_not_pending(state):
     assert state.name in objection(MATCH, replace(JOB, state=state), wallet=WALLET)
 
 
@@ -84,21 +84,21 @@ def test_match_of_a_job_that_does_not_wait_is_objected_to(state):
         (ending(), JOB),
         (Refuse(job_key=job_key()), replace(JOB, state=JobState.META_SCHEDULED)),
         (MATCH, replace(JOB, state=JobState.PENDING, provider="")),
-        (EXPIRE, LYING),
+        (EXPIRE, UNCLAIMED),
         (ClaimJobs(limit=1), None),
         (ClaimCancelling(), None),
         (ClaimTopUp(), None),
     ],
 )
-def test_call_that_fits_is_not_objected_to(call, job):
+def test_no_objection_to_a_call_that_fits_the_state_of_the_job(call, job):
     assert objection(call, job, wallet=WALLET) == ""
 
 
 @pytest.mark.parametrize(
-    "moved", [replace(LYING, state=JobState.SCHEDULED), replace(LYING, state_block=2)]
+    "job", [replace(UNCLAIMED, state=JobState.SCHEDULED), replace(UNCLAIMED, state_block=2)]
 )
-def test_end_of_a_wait_that_is_another_one_by_now_is_objected_to(moved):
-    assert "moved on" in objection(EXPIRE, moved, wallet=WALLET)
+def test_objection_to_an_expiry_if_the_job_has_changed_its_state_since(job):
+    assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
 
 
 def test_calls_about_no_job_have_no_subject():
