@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error of ours. The class answers who must act; ``code`` is what people grep for.
+"""All errors of the project. The class of an error determines who must act.
 
-Rule 1: adapters raise these and nothing foreign. Rule 2: raise or log, never both.
-Rule 3: only ``Transient`` is ever retried.
+Each class has a ``code`` by which users search for the error.
+Rule 1: adapters raise only these errors, and no errors of other libraries.
+Rule 2: code raises an error or logs it, but not both.
+Rule 3: only a ``Transient`` error is retried.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from dataclasses import dataclass
 
 
 class GridsteadError(Exception):
-    """An expected failure, told in three parts; never raised itself.
+    """The base class of all expected failures. Only its subclasses are raised.
 
     Args:
-        message: One line, lower case, no full stop: what could not be done to which object.
-        detail: Facts and the peer's own words, quoted.
-        hint: A full sentence on what to do, when we know.
+        message: What could not be done, and to which object. One line, lower case, no full stop.
+        detail: Facts, and quoted messages of the peer.
+        hint: What to do, as a full sentence. None if this is not known.
     """
 
     code = "error"
@@ -24,7 +26,7 @@ class GridsteadError(Exception):
 
     def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
         if type(self) is GridsteadError:
-            raise TypeError("raise a subclass that says who must act")
+            raise TypeError("cannot raise GridsteadError itself, only a subclass")
         super().__init__(message)
         self.message = message
         self.detail = detail
@@ -38,30 +40,31 @@ class GridsteadError(Exception):
 
 
 class ConfigError(GridsteadError):
-    """The operator must act: a setting, a key, a permission."""
+    """The operator must change a setting, a key or a permission."""
 
     code = "config"
     exit_code = 78
 
 
 class InvalidInput(GridsteadError):
-    """The user must act: a workflow, an address, a label, an amount."""
+    """The user must correct a workflow, an address, a label or an amount."""
 
     code = "invalid-input"
     exit_code = 65
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """One broken rule of a workflow.
+class WorkflowProblem:
+    """A rule that a workflow breaks.
 
     Attributes:
-        path: The place, as in ``steps[0].run.command``; empty for the whole file.
-        reason: What is wrong there: what was found and what is allowed.
-        hint: A full sentence on what to do, when we know.
-        line: Line in the file, from 1; None when there is no file.
-        rule: The rule's name for programs: ``required``, ``gte``, ``oneof`` ...; ``valid`` when it
-            has none of its own.
+        path: The place in the workflow, for example ``steps[0].run.command``. Empty for the whole
+            workflow.
+        reason: What is wrong: the value and what is allowed.
+        hint: What to do, as a full sentence. None if this is not known.
+        line: Line number in the file, from 1. None if there is no file.
+        rule: The name of the rule for programs, for example ``required``, ``gte`` or ``oneof``.
+            ``valid`` if the rule has no name.
     """
 
     path: str
@@ -71,24 +74,20 @@ class Problem:
     rule: str = "valid"
 
     def __str__(self) -> str:
-        place = self.path or "workflow"
-        return (
-            f"{place}: {self.reason}"
-            if self.line is None
-            else f"line {self.line}: {place}: {self.reason}"
-        )
+        text = f"{self.path or 'workflow'}: {self.reason}"
+        return text if self.line is None else f"line {self.line}: {text}"
 
 
 class InvalidWorkflow(InvalidInput):
-    """A workflow breaks rules; all of them are told at once.
+    """A workflow breaks one or more rules.
 
     Args:
-        problems: The broken rules, in the order of the file; at least one.
+        problems: All broken rules, in the order of the file. At least one.
     """
 
     code = "invalid-workflow"
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: WorkflowProblem) -> None:
         first = problems[0]
         if len(problems) == 1:
             super().__init__(str(first), hint=first.hint)
@@ -100,7 +99,7 @@ class InvalidWorkflow(InvalidInput):
 
 
 class Rejected(GridsteadError):
-    """The other side said no; asking again is pointless."""
+    """The peer refused a request. It would refuse the same request again."""
 
     code = "rejected"
     exit_code = 69
@@ -110,8 +109,9 @@ class TransactionReverted(Rejected):
     """A contract refused a call.
 
     Args:
-        error_name: The contract's own error, as in its ABI; ``unknown`` when it is not in it.
-        arguments: The error's arguments, as text, in order.
+        call: The call that was refused.
+        error_name: The custom error of the contract. ``unknown`` if the ABI does not have it.
+        arguments: The arguments of the custom error as text, in order.
     """
 
     code = "transaction-reverted"
@@ -123,7 +123,7 @@ class TransactionReverted(Rejected):
 
 
 class SubmitRejected(Rejected):
-    """Slurm refused a submission; nothing was queued."""
+    """Slurm refused a submission. The job was not queued."""
 
     code = "submit-rejected"
 
@@ -135,64 +135,65 @@ class ScriptUnavailable(Rejected):
 
 
 class ScriptDamaged(Rejected):
-    """A stored script does not open: its record was altered."""
+    """A stored script cannot be decrypted because its record was altered."""
 
     code = "script-damaged"
 
 
 class NotAllowed(Rejected):
-    """The caller is known and may not do this."""
+    """The caller is authenticated but not authorised."""
 
     code = "not-allowed"
 
 
 class LogFull(Rejected):
-    """A job's log has reached its limit; what comes after is not kept."""
+    """A job's log has reached its size limit. Further output is discarded."""
 
     code = "log-full"
 
 
 class LogDamaged(Rejected):
-    """A stored log does not open: it was altered, or sealed with another key."""
+    """A stored log cannot be decrypted: it was altered, or it was encrypted with another key."""
 
     code = "log-damaged"
 
 
 class RepositoryUntrusted(Rejected):
-    """What a CVMFS server gave is not what a signature or a hash says; nothing of it is kept."""
+    """The data of a CVMFS server does not match its signature or hash. The data is discarded."""
 
     code = "repository-untrusted"
 
 
 class RepositoryIncomplete(Rejected):
-    """A CVMFS server does not have what its own repository names: its publisher must act, or a
-    replica's operator.
+    """A CVMFS server does not have an object that its repository references.
+
+    The publisher of the repository or the operator of the replica must act.
     """
 
     code = "repository-incomplete"
 
 
 class Transient(GridsteadError):
-    """Time may help. The only family that is retried."""
+    """The operation may succeed later. Only errors of this class are retried."""
 
     code = "transient"
     exit_code = 75
 
 
 class ChainUnavailable(Transient):
-    """The chain's endpoint did not answer, or not with what was asked."""
+    """The node of the chain did not answer, or did not answer the request."""
 
     code = "chain-unavailable"
 
 
 class SchedulerUnavailable(Transient):
-    """Slurm, or the way to it, did not answer. It is not known whether a request took effect."""
+    """Slurm or its transport did not answer. It is not known whether the request took effect."""
 
     code = "scheduler-unavailable"
 
 
 class AssociationUnknown(SchedulerUnavailable):
-    """slurmctld does not know the user of a submission; nothing was queued."""
+    """slurmctld has no association for the user of a submission. The job was not queued."""
 
     code = "association-unknown"
 
@@ -204,25 +205,25 @@ class DirectoryUnavailable(Transient):
 
 
 class JobDefinitionUnavailable(Transient):
-    """The Job Definition service did not answer, or refused us, which may pass."""
+    """The Job Definition service did not answer, or refused the request for now."""
 
     code = "job-definition-unavailable"
 
 
 class TunnelBroken(Transient):
-    """A bore server could not be reached, or the connection to it ended."""
+    """A bore server could not be reached, or closed the connection."""
 
     code = "tunnel-broken"
 
 
 class TooMuch(Transient):
-    """The caller, or all callers together, ask for more than a service gives at a time."""
+    """The caller, or all callers together, exceeded a rate limit."""
 
     code = "too-much"
 
 
 class ModuleUnavailable(Transient):
-    """The repository of a workflow's module did not answer, or not in time."""
+    """The repository of a workflow's module did not answer in time."""
 
     code = "module-unavailable"
 
@@ -246,25 +247,25 @@ class SiteUnreachable(Transient):
 
 
 class RepositoryUnavailable(Transient):
-    """A CVMFS server did not answer, or not in time, or not with all of it."""
+    """A CVMFS server did not answer in time, or its answer was incomplete."""
 
     code = "repository-unavailable"
 
 
 class ReplicaBusy(Transient):
-    """Another process works on this replica."""
+    """Another process has locked this replica."""
 
     code = "replica-busy"
 
 
 class StorageFull(Transient):
-    """There is no room; the operator must make some, and what was begun then goes on."""
+    """The disk is full. The operation continues after the operator has freed some space."""
 
     code = "storage-full"
 
 
 class UnexpectedOutput(GridsteadError):
-    """A peer broke its format. Never guessed: shown to the operator with the text."""
+    """The output of a peer has an unknown format. The error contains the output."""
 
     code = "unexpected-output"
     exit_code = 76

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging set-up: JSON lines on stdout, or readable ones on a terminal."""
+"""Sets up logging: JSON lines on stdout, or readable lines on a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import structlog
 
 
 def set_up(level: str) -> None:
-    """Send events of at least this level to stdout, one line each."""
+    """Write events of at least this level to stdout, one line per event."""
     terminal = sys.stdout.isatty()
     renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -26,19 +26,18 @@ def set_up(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
-    logging.getLogger("apscheduler").setLevel(
-        logging.ERROR
-    )  # that a tick outlasted its interval is no news
-    for name in (
-        "grpc._common",
-        "grpc._cython.cygrpc",
-    ):  # servers with threads, and asynchronous ones
-        logging.getLogger(name).addFilter(_is_of_ours)
+    # A tick that takes longer than its interval is not worth a warning.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    # The loggers of servers with threads and of asynchronous servers.
+    for name in ("grpc._common", "grpc._cython.cygrpc"):
+        logging.getLogger(name).addFilter(_is_not_decode_error)
 
 
-def _is_of_ours(record: logging.LogRecord) -> bool:
-    """Leave out that a stranger's bytes are no message: the stranger is told, and could fill the
-    log with it.
+def _is_not_decode_error(record: logging.LogRecord) -> bool:
+    """Return whether a record must be logged.
+
+    A message that cannot be decoded is not logged. The client receives an error, and an unknown
+    client could fill the log with such records.
     """
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "DecodeError"

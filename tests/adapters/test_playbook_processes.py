@@ -37,13 +37,13 @@ PLAYBOOK = """
 
 
 class Once(Stop):
-    """A stop that comes when a task runs a program: as two wishes, or as the death of Ansible."""
+    """A stop that comes when a task runs a program: as two requests, or as the death of Ansible."""
 
     def __init__(self, begun, *, kills):
         self._begun, self._kills = begun, kills
 
     @property
-    def wishes(self):
+    def requests(self):
         if not self._begun.exists():
             return 0
         if self._kills:

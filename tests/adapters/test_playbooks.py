@@ -196,7 +196,7 @@ def test_a_failure_tells_its_words_and_what_was_not_restarted(place):
 def test_one_wish_to_stop_lets_the_task_end_and_begins_no_other(place):
     def once_it_lasts(event):
         if isinstance(event, TaskStarted) and event.task.name == "Ensure it lasts":
-            place.stop.wish()
+            place.stop.request()
 
     run = place.run(playbook="long.yml", pause=3, notify=once_it_lasts)
 
@@ -209,8 +209,8 @@ def test_one_wish_to_stop_lets_the_task_end_and_begins_no_other(place):
 def test_a_second_wish_interrupts_the_task(place):
     def twice_when_it_lasts(event):
         if isinstance(event, TaskStarted) and event.task.name == "Ensure it lasts":
-            place.stop.wish()
-            place.stop.wish()
+            place.stop.request()
+            place.stop.request()
 
     begin = time.monotonic()
     run = place.run(playbook="long.yml", pause=60, notify=twice_when_it_lasts)

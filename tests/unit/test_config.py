@@ -68,9 +68,9 @@ KEY = "3f9c0ffee"
     [
         (f"ws://node.example:1/v3/{KEY}", "found ws://node.example:1/..."),
         (f"ws://node.example?key={KEY}", "found ws://node.example/..."),
-        (f"https//node.example/{KEY}", "found what is not shown"),
-        (f"ws://user:{KEY}@node.example", "found what is not shown"),
-        (f"http://node.example:{KEY}", "found what is not shown"),
+        (f"https//node.example/{KEY}", "found a value that is not shown"),
+        (f"ws://user:{KEY}@node.example", "found a value that is not shown"),
+        (f"http://node.example:{KEY}", "found a value that is not shown"),
     ],
 )
 def test_of_a_wrong_address_no_part_is_told_that_may_be_a_key(tmp_path, said, told):

@@ -22,10 +22,10 @@ from gridstead.errors import (
     ConfigError,
     InvalidWorkflow,
     JobDefinitionUnavailable,
-    Problem,
     Rejected,
     ScriptUnavailable,
     UnexpectedOutput,
+    WorkflowProblem,
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest, GetSBatchResponse
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub

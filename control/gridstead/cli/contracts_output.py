@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, say
 from gridstead.domain.administration import CONSTANTS, Constant
-from gridstead.domain.contract_checks import Finding, FindingKind, exit_code
 from gridstead.domain.deployment import GridState
+from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
     from gridstead.adapters.chain.administrator import AdministrationResult
@@ -29,19 +29,22 @@ def constant_text(constant: Constant, value: int) -> str:
 
 
 def emit_status(
-    state: GridState, findings: Sequence[Finding], *, extra: Mapping[str, object], as_json: bool
+    state: GridState,
+    diagnostics: Sequence[Diagnostic],
+    *,
+    extra: Mapping[str, object],
+    as_json: bool,
 ) -> None:
-    """Print a set of contracts and what is to be said of it."""
+    """Print a set of contracts and what is wrong with it."""
     if as_json:
-        emit_json({**extra, **_to_json(state, findings)})
+        emit_json({**extra, **_to_json(state, diagnostics)})
         return
-    placed, holders, owners, constants = _tables(state)
     emit_record(_summary(state) | dict(extra))
-    for columns, rows in (placed, holders, owners, constants):
+    for columns, rows in _tables(state):
         say("")
         emit_table(columns, rows)
     say("")
-    _emit_findings(findings)
+    _emit_diagnostics(diagnostics)
 
 
 def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
@@ -154,7 +157,7 @@ def _tables(state: GridState) -> list[tuple[tuple[str, ...], list[tuple[object, 
             ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"),
             [
                 (one.contract, one.address, one.code.value, one.code_hash or "")
-                for one in state.placed
+                for one in state.contracts
             ],
         ),
         (
@@ -169,12 +172,13 @@ def _tables(state: GridState) -> list[tuple[tuple[str, ...], list[tuple[object, 
     ]
 
 
-def _emit_findings(findings: Sequence[Finding]) -> None:
-    for one in findings:
-        say(f"{'note' if one.kind is FindingKind.NOTE else 'WRONG'}: {one.text}")
-        if one.hint:
-            say(f"  {one.hint}")
-    if exit_code(tuple(findings)) == 0:
+def _emit_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    for diagnostic in diagnostics:
+        label = "note" if diagnostic.severity is Severity.NOTE else "WRONG"
+        say(f"{label}: {diagnostic.what}")
+        if diagnostic.hint:
+            say(f"  {diagnostic.hint}")
+    if exit_code(diagnostics) == 0:
         say("everything is as it should be")
 
 
@@ -189,9 +193,9 @@ def _owners(state: GridState) -> list[dict[str, object]]:
     return [asdict(one) | {"offered_to": one.offered_to or None} for one in state.owners]
 
 
-def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]:
+def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
     known, escrow = {one.name: one for one in CONSTANTS}, state.escrow
-    code = exit_code(tuple(findings))
+    code = exit_code(diagnostics)
     return {
         "chain_id": state.chain_id,
         "block": state.block,
@@ -199,7 +203,7 @@ def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]
         "generation": 2 if state.version else 1,
         "first_block": state.first_block,
         "accepts_jobs": state.accepts_jobs,
-        "contracts": [asdict(one) | {"code": one.code.value} for one in state.placed],
+        "contracts": [asdict(one) | {"code": one.code.value} for one in state.contracts],
         "roles": _roles(state),
         "owners": _owners(state),
         "constants": [
@@ -227,9 +231,14 @@ def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]
         "verdict": {
             "right": code == 0,
             "exit_code": code,
-            "findings": [
-                {"kind": one.kind.name.lower(), "text": one.text, "hint": one.hint or None}
-                for one in findings
-            ],
+            "findings": [_diagnostic_json(diagnostic) for diagnostic in diagnostics],
         },
+    }
+
+
+def _diagnostic_json(diagnostic: Diagnostic) -> dict[str, object]:
+    return {
+        "kind": diagnostic.severity.name.lower(),
+        "text": diagnostic.what,
+        "hint": diagnostic.hint or None,
     }

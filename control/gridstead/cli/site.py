@@ -18,6 +18,7 @@ from gridstead.cli.client import Json
 from gridstead.cli.output import emit_json, emit_record, emit_table, say
 from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.cli.watch import INTERRUPTED, moment
+from gridstead.domain.diagnostic import Diagnostic, exit_code
 from gridstead.domain.playbook import HostFinished, PlaybookRequest, RunOutcome, SitePlan
 from gridstead.domain.run_record import RunRecord
 from gridstead.domain.verification import Verification
@@ -102,8 +103,8 @@ def verify(
     if found is not None:
         _emit_verification(found, as_json=as_json)
     _end(record)
-    if found is not None and found.findings:
-        raise typer.Exit(ConfigError.exit_code)
+    if found is not None and found.diagnostics:
+        raise typer.Exit(exit_code(found.diagnostics))
 
 
 @app.command()
@@ -266,23 +267,45 @@ def _emit_waiting(record: RunRecord) -> None:
         say(f"{host}: settings changed, not yet in force: {', '.join(names)}")
 
 
-def _emit_verification(found: Verification, *, as_json: bool) -> None:
+def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
-        emit_json(asdict(found))
+        emit_json(_verification_json(verification))
         return
-    if not found.findings:
-        say(f"{found.looked_at} things on {len(found.hosts)} hosts are as they must be")
+    diagnostics = verification.diagnostics
+    if not diagnostics:
+        say(f"{verification.checked} checks passed on {len(verification.hosts)} hosts")
         return
-    say(f"{len(found.findings)} of {found.looked_at} things are wrong")
-    for one in found.findings:
+    say(f"{len(diagnostics)} of {verification.checked} checks failed")
+    for diagnostic in diagnostics:
+        hint = f": {diagnostic.hint}" if diagnostic.hint else ""
         emit_record(
             {
-                "": f"{one.host}, {one.role}",
-                "must be": one.what,
-                "is": one.seen,
-                "must act": one.who + (f": {one.hint}" if one.hint else ""),
+                "": ", ".join(diagnostic.where),
+                "must be": diagnostic.what,
+                "is": diagnostic.seen,
+                "must act": f"{diagnostic.who}{hint}",
             }
         )
+
+
+def _verification_json(verification: Verification) -> dict[str, object]:
+    return {
+        "looked_at": verification.checked,
+        "hosts": verification.hosts,
+        "findings": [_finding_json(diagnostic) for diagnostic in verification.diagnostics],
+    }
+
+
+def _finding_json(diagnostic: Diagnostic) -> dict[str, str]:
+    host, role = diagnostic.where
+    return {
+        "host": host,
+        "role": role,
+        "what": diagnostic.what,
+        "seen": diagnostic.seen,
+        "who": diagnostic.who,
+        "hint": diagnostic.hint,
+    }
 
 
 def _plan_record(found: SitePlan) -> Mapping[str, object]:

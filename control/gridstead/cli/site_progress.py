@@ -85,9 +85,11 @@ def interruptible(stop: Stop) -> Iterator[None]:
     """Let an interrupt or a request to terminate be a wish to stop, as long as this lasts."""
 
     def hear(_signal: int, _frame: FrameType | None) -> None:
-        stop.wish()
+        stop.request()
         tell(
-            "ends after this task; once more interrupts it" if stop.wishes == 1 else "interrupting"
+            "ends after this task; once more interrupts it"
+            if stop.requests == 1
+            else "interrupting"
         )
 
     before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -15,7 +15,7 @@ from gridstead.config.cvmfs_client import CvmfsClientSettings, MountedRepository
 from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logger import LoggerSettings
 from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
-from gridstead.config.reading import load, problems, without_secret
+from gridstead.config.reading import key_of, load, problems, without_secret
 from gridstead.config.services import FILES, SERVICES
 from gridstead.config.supervisor import (
     AgentTransport,
@@ -92,6 +92,7 @@ __all__ = [
     "UserDirectoriesSettings",
     "Wallet",
     "WalletIds",
+    "key_of",
     "load",
     "problems",
     "to_wei",

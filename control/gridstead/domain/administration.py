@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator's wish changes in a set of contracts: the transactions that are still
-missing, in their order.
+"""Decides which transactions an administrator must send to change a set of contracts.
 
-Rule 1: what is already so is not sent again, so every plan can be made anew after a break and is
-then the rest.
-Rule 2: each contract has an admin after every single step, but for a JobRepository that is sealed.
+Rule 1: a change that is already in effect is not sent again. So a command that was interrupted can
+be repeated: it sends the remaining transactions.
+Rule 2: after every single transaction each contract has an admin, except a sealed JobRepository.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from gridstead.domain.deployment import (
     HANDED_OVER,
     NOBODY,
+    ROLE_NAMES,
     SEALABLE,
     SEALED,
-    SEATS,
     GridState,
     Role,
 )
 from gridstead.errors import InvalidInput, NotAllowed
 
-MINUTES = 5_256_000  # in ten years
+MINUTES = 5_256_000  # ten years
 DAY = 86_400
+_REPEAT_HAND_OVER = "The current administrator must run `gridstead contracts hand-over` again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """A number that the owner of Constants may set; both bounds are allowed.
+    """A number that the owner of Constants may set. Both bounds are valid values.
 
     Source: contracts/src/Constants.sol, compared by tests/adapters/chain/test_administration.py.
     """
@@ -48,56 +48,56 @@ CONSTANTS = (
         unit="wei",
         least=1,
         most=2**128 - 1,
-        meaning="least lock of a new job",
+        meaning="minimum escrow of a new job",
     ),
     Constant(
         name="deepsquareCut",
         unit="percent",
         least=0,
         most=100,
-        meaning="the grid's fee, of a job's cost",
+        meaning="share of a job's cost that is the grid's fee",
     ),
     Constant(
         name="claimJobTimeout",
         unit="blocks",
         least=1,
         most=10**6,
-        meaning="a match unclaimed so long expires",
+        meaning="a match that is not claimed for this long expires",
     ),
     Constant(
         name="startTimeout",
         unit="s",
         least=4 * DAY,
         most=90 * DAY,
-        meaning="a claimed job unstarted so long expires",
+        meaning="a claimed job that does not start for this long expires",
     ),
     Constant(
         name="settleGrace",
         unit="s",
         least=4 * DAY,
         most=30 * DAY,
-        meaning="a job unsettled so long after its paid time or cancellation expires",
+        meaning="a job that is not settled this long after its paid time or cancellation expires",
     ),
     Constant(
         name="topUpSliceDurationMin",
         unit="min",
         least=1,
         most=MINUTES,
-        meaning="what a delegated top-up buys",
+        meaning="run time that a delegated top-up pays for",
     ),
     Constant(
         name="billDurationDeltaMinute",
         unit="min",
         least=0,
         most=MINUTES,
-        meaning="kept for old readers, unused",
+        meaning="unused, retained for old clients",
     ),
     Constant(
         name="cancellationFeeMinute",
         unit="min",
         least=0,
         most=MINUTES,
-        meaning="kept for old readers, unused",
+        meaning="unused, retained for old clients",
     ),
 )
 
@@ -108,8 +108,9 @@ class Change:
 
     Attributes:
         contract: Name of the contract that is called.
-        function: Its function.
-        arguments: In order; a role is its name in the contract, as METASCHEDULER_ROLE.
+        function: Name of the function.
+        arguments: The arguments in order. A role is its name in the contract, for example
+            METASCHEDULER_ROLE.
         title: What is true afterwards.
     """
 
@@ -120,32 +121,32 @@ class Change:
 
 
 def find_constant(text: str) -> Constant:
-    """Return a constant by name; case and dashes do not matter.
+    """Return the constant of a name. Case, dashes and underscores are ignored.
 
     Raises:
-        InvalidInput: There is none of that name.
+        InvalidInput: If there is no constant of that name.
     """
-    known = {one.name.lower(): one for one in CONSTANTS}
-    wanted = text.strip().replace("-", "").replace("_", "").lower()
-    if wanted in known:
-        return known[wanted]
-    close = difflib.get_close_matches(wanted, known, n=1)
-    guess = f"Did you mean {known[close[0]].name}? " if close else ""
-    names = ", ".join(one.name for one in CONSTANTS)
-    raise InvalidInput(f"invalid constant {text[:80]!r}", hint=f"{guess}Give one of: {names}.")
+    by_name = {constant.name.lower(): constant for constant in CONSTANTS}
+    name = text.strip().replace("-", "").replace("_", "").lower()
+    if name in by_name:
+        return by_name[name]
+    close = difflib.get_close_matches(name, by_name, n=1)
+    guess = f"Did you mean {by_name[close[0]].name}? " if close else ""
+    names = ", ".join(constant.name for constant in CONSTANTS)
+    raise InvalidInput(f"invalid constant {text[:80]!r}", hint=f"{guess}Specify one of: {names}.")
 
 
 def set_constant(
     state: GridState, sender: str, constant: Constant, value: int
 ) -> tuple[Change, ...]:
-    """Return what gives a constant a value.
+    """Return the changes that set a constant to a value.
 
     Raises:
-        InvalidInput: The value is out of bounds, or these contracts have no such constant.
-        NotAllowed: The sender does not own Constants.
+        InvalidInput: If the value is out of bounds, or if these contracts have no such constant.
+        NotAllowed: If the sender does not own Constants.
     """
     if not constant.least <= value <= constant.most:
-        hint = f"Give a value from {constant.least} to {constant.most} {constant.unit}."
+        hint = f"Specify a value from {constant.least} to {constant.most} {constant.unit}."
         raise InvalidInput(
             f"invalid {constant.name} {value}", detail="it is out of bounds", hint=hint
         )
@@ -168,10 +169,10 @@ def set_constant(
 
 
 def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
-    """Return what gives an account a role in every contract that knows it.
+    """Return the changes that grant a role to an account, in every contract with that role.
 
     Raises:
-        NotAllowed: The sender is not admin of a contract that would have to be changed.
+        NotAllowed: If the sender is not admin of a contract that must be changed.
     """
     changes = tuple(_grant(state, role, account))
     _check_admin(state, sender, changes)
@@ -179,115 +180,89 @@ def grant(state: GridState, sender: str, role: Role, account: str) -> tuple[Chan
 
 
 def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Change, ...]:
-    """Return what takes a role from an account in every contract that knows it, and an offer with
-    the admin's role.
+    """Return the changes that revoke a role of an account, in every contract with that role.
+
+    The offers of ownership to an admin that loses its role are withdrawn.
 
     Raises:
-        NotAllowed: The sender is not admin; or it is the last admin's role, or MetaScheduler's own.
+        NotAllowed: If the sender is not admin, if the account is the last admin, or if the role is
+            MetaScheduler's own role.
     """
     if role is Role.CONTRACT and account == state.addresses["MetaScheduler"]:
         raise NotAllowed(
-            "cannot take its role from MetaScheduler", detail="nothing would work any more"
+            "cannot revoke MetaScheduler's own role", detail="the contracts would stop working"
         )
     changes = tuple(_revoke(state, role, account))
     _check_admin(state, sender, changes)
     if role is Role.ADMIN:
         for change in changes:
             _check_not_last(state, change.contract, account)
-        withdrawn = [
-            o.contract for o in state.owners if o.offered_to == account and o.owner == sender
-        ]
-        changes += tuple(
-            Change(
-                contract=contract,
-                function="offerOwnership",
-                arguments=(NOBODY,),
-                title=f"{contract} is offered to {account} no more",
-            )
-            for contract in withdrawn
-        )
+        changes += tuple(_withdraw_offers(state, sender, account))
     return changes
 
 
 def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, ...]:
-    """Return what lets new jobs in or keeps them out; those that are there go on either way.
+    """Return the changes that open or close a set for new jobs. Existing jobs continue.
 
     Raises:
-        NotAllowed: The sender is not admin of MetaScheduler.
+        NotAllowed: If the sender is not admin of MetaScheduler.
     """
     if state.accepts_jobs is is_open:
         return ()
-    title = f"new jobs are {'taken' if is_open else 'refused'}"
     change = Change(
         contract="MetaScheduler",
         function="setEnableRequestNewJob",
         arguments=(is_open,),
-        title=title,
+        title=f"new jobs are {'accepted' if is_open else 'refused'}",
     )
     _check_admin(state, sender, (change,))
     return (change,)
 
 
 def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ...]:
-    """Return what the present admin must do so that another one can take over; both can act until
-    it does.
+    """Return the changes by which the current admin enables another one to take over.
+
+    Both admins can act until the new one takes over.
 
     Raises:
-        InvalidInput: The heir is the sender or one of the contracts.
-        NotAllowed: The sender is not admin of a contract, owns none, or the contracts cannot be
-            offered.
+        InvalidInput: If the new owner is the sender, one of the contracts or the zero address.
+        NotAllowed: If the sender is not admin of a contract, or if a contract cannot be offered.
     """
     if new_owner == sender:
         raise InvalidInput(
             f"{new_owner} is the wallet that hands over",
-            hint="Give the address of the new administrator.",
+            hint="Specify the address of the new administrator.",
         )
     if new_owner in state.addresses.values() or new_owner == NOBODY:
         raise InvalidInput(f"cannot hand over to {new_owner}", detail="it can never take over")
-    changes = list(_grant(state, Role.ADMIN, new_owner))
-    for contract in HANDED_OVER:
-        ownership = state.ownership(contract)
-        if ownership.owner != sender or ownership.offered_to == new_owner:
-            continue
-        if ownership.offered_to is None:
-            raise NotAllowed(
-                f"cannot offer {contract}",
-                detail="these contracts change hands by transferOwnership only",
-            )
-        title = f"{contract} is offered to {new_owner}"
-        changes.append(
-            Change(
-                contract=contract, function="offerOwnership", arguments=(new_owner,), title=title
-            )
-        )
+    changes = [*_grant(state, Role.ADMIN, new_owner), *_offer(state, sender, new_owner)]
     _check_admin(state, sender, changes)
     return tuple(changes)
 
 
 def seal(state: GridState, sender: str) -> tuple[Change, ...]:
-    """Return what leaves JobRepository without an admin for good, so that MetaScheduler stays its
-    only writer.
+    """Return the changes that leave JobRepository without an admin for good.
+
+    MetaScheduler then remains the only account that may write to it.
 
     Raises:
-        NotAllowed: The sender is not its admin, or the writers are not as they must stay, or not
-            known.
+        NotAllowed: If the sender is not its admin, if another account may write to it, or if this
+            is not known.
     """
-    _check_known(state, f"cannot seal {SEALABLE} while its writers are not known")
-    writers, grid = state.accounts(SEALABLE, Role.CONTRACT), state.addresses["MetaScheduler"]
+    _check_searched(state, f"cannot seal {SEALABLE} while its writers are not known")
     if state.is_sealed:
         return ()
-    if writers != (grid,):
-        detail = f"its writers are {', '.join(writers) or 'nobody'}, and that would be for good"
-        hint = "Run `gridstead contracts status`: it says what to do first."
+    writers = state.accounts(SEALABLE, Role.CONTRACT)
+    if writers != (state.addresses["MetaScheduler"],):
+        accounts = ", ".join(writers) or "nobody"
+        detail = f"its writers are {accounts}, and sealing would make this permanent"
+        hint = "Run `gridstead contracts status`: it reports what to do first."
         raise NotAllowed(f"cannot seal {SEALABLE}", detail=detail, hint=hint)
-    others = [one for one in state.accounts(SEALABLE, Role.ADMIN) if one != sender]
-    changes = [
-        one
-        for other in others
-        for one in _revoke(state, Role.ADMIN, other)
-        if one.contract == SEALABLE
-    ]
-    role = SEATS[SEALABLE, Role.ADMIN]
+    changes: list[Change] = []
+    for admin in state.accounts(SEALABLE, Role.ADMIN):
+        if admin != sender:
+            changes += _revoke_in(state, SEALABLE, admin)
+    role = ROLE_NAMES[SEALABLE, Role.ADMIN]
     changes.append(
         Change(contract=SEALABLE, function="renounceRole", arguments=(role, sender), title=SEALED)
     )
@@ -296,85 +271,40 @@ def seal(state: GridState, sender: str) -> tuple[Change, ...]:
 
 
 def take_over(state: GridState, new_owner: str) -> tuple[Change, ...]:
-    """Return what the new admin must do: accept what is offered, then take the old one's role.
+    """Return the changes by which a new admin takes over from the old one.
 
-    The old admin is, contract by contract, who gave the heir its role. Admins whom the heir made
-    since stay; with any other one the contracts are not taken over, and when nothing is left to
-    send that is said.
+    The new admin accepts the offered contracts and then revokes the role of the old admin. In each
+    contract the old admin is the account that granted the role to the new one. Admins whom the new
+    admin appointed since then remain.
 
     Raises:
-        NotAllowed: The present admin has not handed over everything yet, or it is not known who
-            that is, nothing is to be sent then; or somebody else is still admin.
+        NotAllowed: If the old admin has not handed over everything, if it is not known who that is,
+            or if nothing remains to send and a third account is still admin.
     """
-    hint = "The present administrator runs `gridstead contracts hand-over` again."
-    _check_known(state, "cannot take over from an administrator who is not known")
+    _check_searched(state, "cannot take over from an administrator who is not known")
     for contract in state.governed:
         if not state.holds(contract, Role.ADMIN, new_owner):
             raise NotAllowed(
                 f"{new_owner} is not admin of {contract}",
                 detail="it was not handed over",
-                hint=hint,
+                hint=_REPEAT_HAND_OVER,
             )
-    givers = {c: _giver(state, c, new_owner) for c in state.governed}
-    changes = []
-    for contract in HANDED_OVER:
-        ownership = state.ownership(contract)
-        if ownership.offered_to == new_owner:
-            title = f"{contract} belongs to {new_owner}"
-            changes.append(
-                Change(contract=contract, function="acceptOwnership", arguments=(), title=title)
-            )
-        elif ownership.owner in givers.values():
-            detail = f"{contract} belongs to {ownership.owner} and is not offered"
-            raise NotAllowed(f"{new_owner} cannot take over yet", detail=detail, hint=hint)
-    for contract, old in givers.items():
-        changes += [one for one in _revoke(state, Role.ADMIN, old) if one.contract == contract]
+    old_admins = {contract: _old_admin(state, contract, new_owner) for contract in state.governed}
+    changes = list(_accept_offers(state, new_owner, old_admins.values()))
+    for contract, old_admin in old_admins.items():
+        changes += _revoke_in(state, contract, old_admin)
     if not changes:
-        _check_alone(state, new_owner)
+        _check_only_admin(state, new_owner)
     return tuple(changes)
 
 
-def _giver(state: GridState, contract: str, new_owner: str) -> str:
-    """Return who made the heir admin and is one still, empty if nobody."""
-    giver = next(
-        h.given_by
-        for h in state.holders
-        if (h.contract, h.role, h.account) == (contract, Role.ADMIN, new_owner)
-    )
-    return "" if giver in _appointed(state, contract, new_owner) else giver
-
-
-def _appointed(state: GridState, contract: str, new_owner: str) -> set[str]:
-    """Return the heir and the admins who have their role from it: given by it, or by one of those,
-    since it has it.
-    """
-    admins = [one for one in state.holders if (one.contract, one.role) == (contract, Role.ADMIN)]
-    appointed: set[str] = set()
-    for one in admins:
-        if one.account == new_owner or one.given_by in appointed:
-            appointed.add(one.account)
-    return appointed
-
-
-def _check_known(state: GridState, refusal: str) -> None:
-    if state.first_block is None:
-        detail = "the events of these contracts could not be searched from their beginning"
-        hint = "Give --first-block, the block of their deployment or one before it, or ask a node that keeps events."
-        raise NotAllowed(refusal, detail=detail, hint=hint)
-
-
-def _check_alone(state: GridState, new_owner: str) -> None:
-    for contract in state.governed:
-        for other in state.accounts(contract, Role.ADMIN):
-            if other not in _appointed(state, contract, new_owner):
-                hint = f"Run `gridstead contracts revoke admin {other}`, if it is not to stay admin beside you."
-                raise NotAllowed(f"{other} is still admin of {contract}", hint=hint)
+# The parts of a change
 
 
 def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:
-    for (contract, seat), name in SEATS.items():
-        is_over = role is Role.ADMIN and contract not in state.governed
-        if seat is role and not is_over and not state.holds(contract, role, account):
+    for (contract, role_there), name in ROLE_NAMES.items():
+        has_no_admin = role is Role.ADMIN and contract not in state.governed
+        if role_there is role and not has_no_admin and not state.holds(contract, role, account):
             title = f"{account} is {role.value} of {contract}"
             yield Change(
                 contract=contract, function="grantRole", arguments=(name, account), title=title
@@ -382,31 +312,127 @@ def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:
 
 
 def _revoke(state: GridState, role: Role, account: str) -> Iterator[Change]:
-    for (contract, seat), name in SEATS.items():
-        if seat is role and state.holds(contract, role, account):
-            title = f"{account} is {role.value} of {contract} no more"
+    for (contract, role_there), name in ROLE_NAMES.items():
+        if role_there is role and state.holds(contract, role, account):
+            title = f"{account} is no longer {role.value} of {contract}"
             yield Change(
                 contract=contract, function="revokeRole", arguments=(name, account), title=title
             )
 
 
-def _check_admin(state: GridState, sender: str, changes: tuple[Change, ...] | list[Change]) -> None:
-    for change in changes:
-        if change.function != "offerOwnership" and not state.holds(
-            change.contract, Role.ADMIN, sender
-        ):
-            if change.contract == SEALABLE:
-                _check_known(
-                    state,
-                    f"{sender} is not admin of {SEALABLE}, and whether that is sealed is not known",
-                )
-            admins = (
-                ", ".join(state.accounts(change.contract, Role.ADMIN))
-                or "nobody that events tell of"
-            )
+def _revoke_in(state: GridState, contract: str, admin: str) -> list[Change]:
+    """Return the change that revokes the role of an admin in one contract."""
+    return [change for change in _revoke(state, Role.ADMIN, admin) if change.contract == contract]
+
+
+def _offer(state: GridState, sender: str, new_owner: str) -> Iterator[Change]:
+    """Yield the offers of the contracts that the sender owns."""
+    for contract in HANDED_OVER:
+        ownership = state.ownership(contract)
+        if ownership.owner != sender or ownership.offered_to == new_owner:
+            continue
+        if ownership.offered_to is None:
             raise NotAllowed(
-                f"{sender} is not admin of {change.contract}", detail=f"its admin is {admins}"
+                f"cannot offer {contract}",
+                detail="these contracts change their owner only by transferOwnership",
             )
+        yield Change(
+            contract=contract,
+            function="offerOwnership",
+            arguments=(new_owner,),
+            title=f"{contract} is offered to {new_owner}",
+        )
+
+
+def _withdraw_offers(state: GridState, sender: str, account: str) -> Iterator[Change]:
+    """Yield the withdrawals of the offers that the sender made to an account."""
+    for ownership in state.owners:
+        if ownership.offered_to == account and ownership.owner == sender:
+            yield Change(
+                contract=ownership.contract,
+                function="offerOwnership",
+                arguments=(NOBODY,),
+                title=f"{ownership.contract} is no longer offered to {account}",
+            )
+
+
+def _accept_offers(
+    state: GridState, new_owner: str, old_admins: Collection[str]
+) -> Iterator[Change]:
+    """Yield the acceptances of the offered contracts.
+
+    Raises:
+        NotAllowed: If an old admin still owns a contract and has not offered it.
+    """
+    for contract in HANDED_OVER:
+        ownership = state.ownership(contract)
+        if ownership.offered_to == new_owner:
+            title = f"{contract} belongs to {new_owner}"
+            yield Change(contract=contract, function="acceptOwnership", arguments=(), title=title)
+        elif ownership.owner in old_admins:
+            detail = f"{contract} belongs to {ownership.owner} and is not offered"
+            raise NotAllowed(
+                f"{new_owner} cannot take over yet", detail=detail, hint=_REPEAT_HAND_OVER
+            )
+
+
+# Who is admin
+
+
+def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
+    """Return the account that granted the admin role to the new owner and still holds it.
+
+    Returns an empty text if there is none.
+    """
+    key = (contract, Role.ADMIN, new_owner)
+    grant_ = next(h for h in state.holders if (h.contract, h.role, h.account) == key)
+    is_appointed = grant_.given_by in _appointed(state, contract, new_owner)
+    return "" if is_appointed else grant_.given_by
+
+
+def _appointed(state: GridState, contract: str, new_owner: str) -> set[str]:
+    """Return the new owner and the admins that it appointed, directly or through one of them."""
+    appointed: set[str] = set()
+    for holder in state.holders:
+        is_admin = (holder.contract, holder.role) == (contract, Role.ADMIN)
+        if is_admin and (holder.account == new_owner or holder.given_by in appointed):
+            appointed.add(holder.account)
+    return appointed
+
+
+def _check_searched(state: GridState, refusal: str) -> None:
+    """Raise an error if the events could not be searched, so that role holders are not known."""
+    if state.first_block is None:
+        detail = "the events of these contracts could not be searched from their beginning"
+        hint = (
+            "Specify --first-block, the block of their deployment or an earlier one, or use a node "
+            "that retains the events."
+        )
+        raise NotAllowed(refusal, detail=detail, hint=hint)
+
+
+def _check_only_admin(state: GridState, new_owner: str) -> None:
+    """Raise an error if a contract has an admin that the new owner did not appoint."""
+    for contract in state.governed:
+        appointed = _appointed(state, contract, new_owner)
+        for admin in state.accounts(contract, Role.ADMIN):
+            if admin not in appointed:
+                hint = f"Run `gridstead contracts revoke admin {admin}` to remove this admin."
+                raise NotAllowed(f"{admin} is still admin of {contract}", hint=hint)
+
+
+def _check_admin(state: GridState, sender: str, changes: Iterable[Change]) -> None:
+    """Raise an error if the sender is not admin of a contract whose roles or state change."""
+    for change in changes:
+        contract = change.contract
+        needs_admin = change.function != "offerOwnership"
+        if not needs_admin or state.holds(contract, Role.ADMIN, sender):
+            continue
+        message = f"{sender} is not admin of {contract}"
+        if contract == SEALABLE:
+            _check_searched(state, f"{message}, and it is not known whether {contract} is sealed")
+        admins = ", ".join(state.accounts(contract, Role.ADMIN)) or "not known from events"
+        raise NotAllowed(message, detail=f"its admin is {admins}")
 
 
 def _check_not_last(state: GridState, contract: str, account: str) -> None:

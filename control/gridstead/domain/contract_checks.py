@@ -1,201 +1,209 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a set of contracts: what was found, compared with how a set must be wired.
+"""Compares a set of contracts with how such a set must be set up.
 
-How it must be: docs/howto/contracts.md, contracts/README.md (roles and trust).
+Source: docs/howto/contracts.md; contracts/README.md, roles and trust.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from functools import partial
 
-from gridstead.domain.deployment import GRANTABLE, NOBODY, SEALABLE, SEATS, Code, GridState, Role
+from gridstead.domain.deployment import (
+    GRANTABLE,
+    NOBODY,
+    ROLE_NAMES,
+    SEALABLE,
+    Code,
+    DeployedContract,
+    GridState,
+    Ownership,
+    Role,
+)
+from gridstead.domain.diagnostic import Diagnostic, Severity, most_serious_first
 
-
-class FindingKind(Enum):
-    """What is wrong, the gravest first; the value is the command's exit code."""
-
-    ESCROW = 70  # not everybody can be paid
-    POWER = 77  # somebody may do what nobody should
-    CODE = 76  # a contract is not what this release would have deployed
-    WIRING = 78  # something that the set needs is not set
-    NOTE = 0  # works, but an administrator should know
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something that an administrator should know of a set, and what to do about it."""
-
-    kind: FindingKind
-    text: str
-    hint: str = ""
+_diagnostic = partial(Diagnostic, who="administrator")
+_note = partial(Diagnostic, who="administrator", severity=Severity.NOTE)
 
 
 def check_contracts(
     state: GridState, *, expected: Mapping[str, str] | None = None
-) -> tuple[Finding, ...]:
-    """Return what is not as it must be, the gravest first.
+) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with a set of contracts, the most serious first.
 
     Args:
-        state: What was found.
-        expected: Addresses by contract name, as the deployment file has them.
+        state: The state of the set.
+        expected: The addresses in the deployment file, by contract name.
     """
-    found = [
-        *_code(state),
-        *_addresses(state, expected or {}),
-        *_roles(state),
-        *_owners(state),
-        *_use(state),
+    diagnostics = [
+        *_check_code(state),
+        *_check_addresses(state, expected or {}),
+        *_check_roles(state),
+        *_check_owners(state),
+        *_check_open(state),
+        *_check_escrow(state),
     ]
-    order = list(FindingKind)
-    return tuple(sorted(found, key=lambda one: order.index(one.kind)))
+    return most_serious_first(diagnostics)
 
 
-def exit_code(findings: tuple[Finding, ...]) -> int:
-    """Return the exit code of the gravest finding, 0 if there are only notes."""
-    return findings[0].kind.value if findings else 0
-
-
-def _code(state: GridState) -> Iterator[Finding]:
-    for one in state.placed:
-        where = f"{one.contract} at {one.address}"
-        if one.code is Code.MISSING:
-            hint = "Run `gridstead contracts deploy` again, with the same deployment file."
-            yield Finding(kind=FindingKind.WIRING, text=f"there is no contract {where}", hint=hint)
-        elif one.code is Code.UNKNOWN:
-            yield Finding(kind=FindingKind.NOTE, text=f"the code of {where} could not be compared")
-        elif one.code is Code.FOREIGN and state.version:
-            hint = "Use the release that it was deployed by, or deploy a new set."
-            yield Finding(
-                kind=FindingKind.CODE, text=f"{where} has not this release's code", hint=hint
-            )
+def _check_code(state: GridState) -> Iterator[Diagnostic]:
+    for deployed in state.contracts:
+        yield from _check_code_of(deployed, state)
     if not state.version:
-        yield Finding(
-            kind=FindingKind.NOTE,
-            text="this is plain DeepSquare 1.2: no batches, no seconds, no code to compare",
-        )
+        text = "this is plain DeepSquare 1.2: no batches, no seconds, no code to compare"
+        yield _note(where=("MetaScheduler",), what=text)
 
 
-def _addresses(state: GridState, expected: Mapping[str, str]) -> Iterator[Finding]:
+def _check_code_of(deployed: DeployedContract, state: GridState) -> Iterator[Diagnostic]:
+    where = (deployed.contract,)
+    name = f"{deployed.contract} at {deployed.address}"
+    if deployed.code is Code.MISSING:
+        hint = "Run `gridstead contracts deploy` again, with the same deployment file."
+        yield _diagnostic(where=where, what=f"there is no contract {name}", hint=hint)
+    elif deployed.code is Code.UNKNOWN:
+        yield _note(where=where, what=f"the code of {name} could not be compared")
+    elif deployed.code is Code.FOREIGN and state.version:
+        text = f"{name} does not have the code of this release"
+        hint = "Use the release that deployed it, or deploy a new set."
+        yield _diagnostic(where=where, what=text, hint=hint, severity=Severity.CODE)
+
+
+def _check_addresses(state: GridState, expected: Mapping[str, str]) -> Iterator[Diagnostic]:
     for contract, address in state.addresses.items():
-        wanted = expected.get(contract, address)
-        if wanted != address:
-            text = f"MetaScheduler uses {contract} {address}, the deployment file names {wanted}"
-            yield Finding(
-                kind=FindingKind.WIRING, text=text, hint="Look for the right deployment file."
-            )
-    jobs = state.addresses["JobRepository"]
-    if state.queues_jobs not in {None, jobs}:
+        in_file = expected.get(contract, address)
+        if in_file != address:
+            text = f"MetaScheduler uses {contract} {address}, the deployment file names {in_file}"
+            hint = "Use the deployment file of this set."
+            yield _diagnostic(where=(contract,), what=text, hint=hint)
+    repository = state.addresses["JobRepository"]
+    if state.queues_jobs not in {None, repository}:
         text = (
-            f"ProviderJobQueues reads JobRepository {state.queues_jobs}, MetaScheduler uses {jobs}"
+            f"ProviderJobQueues reads JobRepository {state.queues_jobs}, "
+            f"MetaScheduler uses {repository}"
         )
-        yield Finding(kind=FindingKind.WIRING, text=text, hint="Deploy a new set.")
+        yield _diagnostic(where=("ProviderJobQueues",), what=text, hint="Deploy a new set.")
 
 
-def _roles(state: GridState) -> Iterator[Finding]:
-    grid = state.addresses["MetaScheduler"]
-    for contract, role in SEATS:
-        accounts = state.accounts(contract, role)
+def _check_roles(state: GridState) -> Iterator[Diagnostic]:
+    for contract, role in ROLE_NAMES:
         if role is Role.CONTRACT:
-            if grid not in accounts:
-                text = f"MetaScheduler has not its role in {contract}"
-                yield Finding(
-                    kind=FindingKind.WIRING,
-                    text=text,
-                    hint="Run `gridstead contracts deploy` again.",
-                )
-            for account in (one for one in accounts if one != grid):
-                text = f"{account} may write to {contract} as if it were MetaScheduler"
-                hint = f"Run `gridstead contracts revoke contract {account}` at once."
-                if contract not in state.governed:  # nobody can revoke any more
-                    hint = "Close the set at once, deploy a new one, and find out how the account came to its role."
-                yield Finding(kind=FindingKind.POWER, text=text, hint=hint)
-        elif (
-            not accounts
-            and state.first_block is not None
-            and (role, contract) != (Role.ADMIN, SEALABLE)
-        ):
-            hint = (
-                f"Run `gridstead contracts grant {role.value} ADDRESS`."
-                if role is Role.MATCHER
-                else ""
-            )
-            yield Finding(
-                kind=FindingKind.WIRING, text=f"nobody is {role.value} of {contract}", hint=hint
-            )
-    if state.first_block is None:
-        yield Finding(
-            kind=FindingKind.NOTE,
-            text="events could not be searched: more accounts may hold roles than are shown",
-            hint="Give --first-block, or ask a node that keeps them.",
-        )
-    if admins := state.accounts(SEALABLE, Role.ADMIN):
-        text = f"{', '.join(admins)} can name a second writer to {SEALABLE} and so reach the escrow"
-        yield Finding(kind=FindingKind.NOTE, text=text, hint="Run `gridstead contracts seal`.")
+            yield from _check_writers(state, contract)
+        else:
+            yield from _check_is_held(state, contract, role)
+    yield from _check_searched(state)
+    yield from _check_sealed(state)
     for role in GRANTABLE:
-        seats = [
-            c
-            for c, r in SEATS
-            if r is role and (state.accounts(c, r) or (r, c) != (Role.ADMIN, SEALABLE))
-        ]
-        if len({frozenset(state.accounts(c, role)) for c in seats}) > 1:
-            hint = "Repeat the command that was cut short: grant, revoke, hand-over or take-over."
-            yield Finding(
-                kind=FindingKind.NOTE,
-                text=f"the contracts differ in who is {role.value}",
-                hint=hint,
-            )
+        yield from _check_same_holders(state, role)
 
 
-def _owners(state: GridState) -> Iterator[Finding]:
-    grid, admins = state.addresses["MetaScheduler"], state.accounts("MetaScheduler", Role.ADMIN)
-    for one in state.owners:
-        if one.contract == "ProviderJobQueues":
-            if one.owner != grid:
-                kind = FindingKind.WIRING if one.owner in admins else FindingKind.POWER
-                text = f"ProviderJobQueues belongs to {one.owner} instead of MetaScheduler"
-                yield Finding(
-                    kind=kind,
-                    text=text,
-                    hint="Run `gridstead contracts deploy` again, as its owner.",
-                )
-        elif one.owner == NOBODY:
-            yield Finding(
-                kind=FindingKind.NOTE,
-                text=f"{one.contract} has no owner: what only an owner may do is over",
+def _check_writers(state: GridState, contract: str) -> Iterator[Diagnostic]:
+    """Check that MetaScheduler, and no other account, may write to a contract."""
+    grid, writers = state.addresses["MetaScheduler"], state.accounts(contract, Role.CONTRACT)
+    if grid not in writers:
+        text = f"MetaScheduler does not have its role in {contract}"
+        hint = "Run `gridstead contracts deploy` again."
+        yield _diagnostic(where=(contract,), what=text, hint=hint)
+    for account in writers:
+        if account == grid:
+            continue
+        text = f"{account} may write to {contract} as if it were MetaScheduler"
+        hint = f"Run `gridstead contracts revoke contract {account}` at once."
+        if contract not in state.governed:  # Without an admin the role cannot be revoked.
+            hint = (
+                "Close the set at once, deploy a new one, and find out how the account got its "
+                "role."
             )
-        elif one.owner not in admins:
-            yield Finding(
-                kind=FindingKind.NOTE,
-                text=f"{one.contract} belongs to {one.owner}, who is not admin",
-            )
-        if one.offered_to:
-            hint = "It runs `gridstead contracts take-over`."
-            yield Finding(
-                kind=FindingKind.NOTE,
-                text=f"{one.contract} is offered to {one.offered_to}",
-                hint=hint,
-            )
+        yield _diagnostic(where=(contract,), what=text, hint=hint, severity=Severity.POWER)
 
 
-def _use(state: GridState) -> Iterator[Finding]:
+def _check_is_held(state: GridState, contract: str, role: Role) -> Iterator[Diagnostic]:
+    """Check that an account holds a role in a contract. JobRepository may be sealed."""
+    may_be_empty = (contract, role) == (SEALABLE, Role.ADMIN)
+    if may_be_empty or state.first_block is None or state.accounts(contract, role):
+        return
+    hint = ""
+    if role is Role.MATCHER:
+        hint = f"Run `gridstead contracts grant {role.value} ADDRESS`."
+    text = f"no account is {role.value} of {contract}"
+    yield _diagnostic(where=(contract,), what=text, hint=hint)
+
+
+def _check_searched(state: GridState) -> Iterator[Diagnostic]:
+    if state.first_block is None:
+        text = "events could not be searched: more accounts may hold roles than are shown"
+        hint = "Specify --first-block, or use a node that retains the events."
+        yield _note(where=("MetaScheduler",), what=text, hint=hint)
+
+
+def _check_sealed(state: GridState) -> Iterator[Diagnostic]:
+    admins = state.accounts(SEALABLE, Role.ADMIN)
+    if admins:
+        accounts = ", ".join(admins)
+        text = f"{accounts} can add a second writer to {SEALABLE}, which could spend the escrow"
+        yield _note(where=(SEALABLE,), what=text, hint="Run `gridstead contracts seal`.")
+
+
+def _check_same_holders(state: GridState, role: Role) -> Iterator[Diagnostic]:
+    """Check that the contracts agree on who holds a role. A sealed contract has no admin."""
+    holders = set()
+    for contract, role_there in ROLE_NAMES:
+        accounts = frozenset(state.accounts(contract, role))
+        may_be_empty = (contract, role) == (SEALABLE, Role.ADMIN)
+        if role_there is role and (accounts or not may_be_empty):
+            holders.add(accounts)
+    if len(holders) > 1:
+        text = f"the contracts differ in who is {role.value}"
+        hint = "Repeat the interrupted command: grant, revoke, hand-over or take-over."
+        yield _note(where=("MetaScheduler",), what=text, hint=hint)
+
+
+def _check_owners(state: GridState) -> Iterator[Diagnostic]:
+    for ownership in state.owners:
+        if ownership.contract == "ProviderJobQueues":
+            yield from _check_owner_of_queues(state, ownership)
+        else:
+            yield from _check_owner(state, ownership)
+        if ownership.offered_to:
+            text = f"{ownership.contract} is offered to {ownership.offered_to}"
+            hint = "The new owner must run `gridstead contracts take-over`."
+            yield _note(where=(ownership.contract,), what=text, hint=hint)
+
+
+def _check_owner_of_queues(state: GridState, ownership: Ownership) -> Iterator[Diagnostic]:
+    if ownership.owner == state.addresses["MetaScheduler"]:
+        return
+    is_admin = state.holds("MetaScheduler", Role.ADMIN, ownership.owner)
+    yield _diagnostic(
+        where=(ownership.contract,),
+        what=f"ProviderJobQueues belongs to {ownership.owner} instead of MetaScheduler",
+        hint="Run `gridstead contracts deploy` again, as its owner.",
+        severity=Severity.WIRING if is_admin else Severity.POWER,
+    )
+
+
+def _check_owner(state: GridState, ownership: Ownership) -> Iterator[Diagnostic]:
+    contract, owner = ownership.contract, ownership.owner
+    if owner == NOBODY:
+        text = f"{contract} has no owner: nobody can call its owner functions"
+        yield _note(where=(contract,), what=text)
+    elif not state.holds("MetaScheduler", Role.ADMIN, owner):
+        yield _note(where=(contract,), what=f"{contract} belongs to {owner}, who is not admin")
+
+
+def _check_open(state: GridState) -> Iterator[Diagnostic]:
     if not state.accepts_jobs:
-        yield Finding(
-            kind=FindingKind.NOTE, text="the set is closed: no new jobs, those it has go on"
-        )
+        text = "the set is closed: it refuses new jobs and continues the existing ones"
+        yield _note(where=("MetaScheduler",), what=text)
+
+
+def _check_escrow(state: GridState) -> Iterator[Diagnostic]:
     if state.escrow is None:
         return
     surplus = state.escrow.surplus
     if surplus < 0:
         text = f"MetaScheduler holds {-surplus} wei of credits less than it owes"
-        yield Finding(
-            kind=FindingKind.ESCROW,
-            text=text,
-            hint="Close the set for new jobs and look for the cause.",
-        )
+        hint = "Close the set for new jobs and find the cause."
+        yield _diagnostic(where=("MetaScheduler",), what=text, hint=hint, severity=Severity.ESCROW)
     elif surplus > 0:
-        yield Finding(
-            kind=FindingKind.NOTE,
-            text=f"MetaScheduler holds {surplus} wei of credits that nobody is owed",
-        )
+        text = f"MetaScheduler holds {surplus} wei of credits more than it owes"
+        yield _note(where=("MetaScheduler",), what=text)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A set of contracts as its administrators see it: who holds which role, and what the constants
-are.
+"""The state of a set of contracts: its code, roles, owners, constants and escrow.
 
-A role's holders are known from events and asked of the contract; an owner is one address. How a set
-must be wired: docs/howto/contracts.md, contracts/README.md (roles and trust); verdict.py compares.
+The holders of a role are found in events and then verified on the contract. An owner is a single
+address. How a set must be set up: docs/howto/contracts.md, contracts/README.md (roles and trust).
+contract_checks.py compares a state with that.
 """
 
 from __future__ import annotations
@@ -14,26 +14,28 @@ from enum import Enum
 
 from gridstead.errors import InvalidInput
 
-NOBODY = "0x" + "00" * 20
+NOBODY = "0x" + "00" * 20  # the zero address
 ROLE_CONTRACTS = ("MetaScheduler", "JobRepository", "ProviderManager")
 OWNED_CONTRACTS = ("Constants", "Credit", "ProviderJobQueues")
-SEALABLE = "JobRepository"  # works without an admin, who could name a second writer and so reach the escrow
+# This contract needs no admin. An admin could add a second writer, which could spend the escrow.
+SEALABLE = "JobRepository"
+# Deployment files store this title of a step. A released title never changes.
 SEALED = f"nobody can name a writer to {SEALABLE} any more"
-HANDED_OVER = ("Constants", "Credit")  # the queues belong to MetaScheduler for good
+HANDED_OVER = ("Constants", "Credit")  # ProviderJobQueues always belongs to MetaScheduler
 
 
 class Role(Enum):
-    """What an account may be in a set of contracts."""
+    """The roles of a set of contracts."""
 
-    ADMIN = "admin"  # gives roles, closes the set for new jobs, withdraws fees
+    ADMIN = "admin"  # grants roles, closes the set for new jobs, withdraws fees
     MATCHER = "matcher"  # the wallet of the meta-scheduler service
-    CONTRACT = "contract"  # what MetaScheduler itself is in the contracts behind it
+    CONTRACT = "contract"  # held by MetaScheduler itself, to write to the other contracts
 
 
 GRANTABLE = (Role.ADMIN, Role.MATCHER)
 
-# Where a role is held, and the contract's own name for it there.
-SEATS: dict[tuple[str, Role], str] = {
+# The contracts that have a role, with the name of the role there.
+ROLE_NAMES: dict[tuple[str, Role], str] = {
     ("MetaScheduler", Role.ADMIN): "DEFAULT_ADMIN_ROLE",
     ("JobRepository", Role.ADMIN): "DEFAULT_ADMIN_ROLE",
     ("ProviderManager", Role.ADMIN): "DEFAULT_ADMIN_ROLE",
@@ -45,18 +47,24 @@ SEATS: dict[tuple[str, Role], str] = {
 
 
 class Code(Enum):
-    """How a contract's code compares with this release's."""
+    """How the code of a contract compares with the code of this release."""
 
     OURS = "ours"
-    FOREIGN = "foreign"  # another release's, or somebody else's
-    MISSING = "missing"  # there is no contract
-    UNKNOWN = "unknown"  # the node would not compute what to compare with
+    FOREIGN = "foreign"  # the code of another release or of another project
+    MISSING = "missing"  # there is no contract at the address
+    UNKNOWN = "unknown"  # the node did not compute the expected code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A contract of the set at its address; hashes are Keccak-256 of the code, None where there is
-    none to tell.
+class DeployedContract:
+    """A contract of the set.
+
+    Attributes:
+        contract: Its name.
+        address: Its address.
+        code: How its code compares with the code of this release.
+        code_hash: Keccak-256 hash of its code. None if it has no code.
+        expected_hash: Keccak-256 hash of the code of this release. None if this is not known.
     """
 
     contract: str
@@ -68,8 +76,13 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """An account that holds a role, verified on the contract, and who gave it (empty if no event
-    tells).
+    """An account that holds a role. The contract confirmed it.
+
+    Attributes:
+        contract: The name of the contract.
+        role: The role.
+        account: The address of the account.
+        given_by: The address that granted the role. Empty if no event shows it.
     """
 
     contract: str
@@ -80,8 +93,13 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Who owns a contract and to whom it is offered (nobody: empty); offer None: its generation
-    knows no offers.
+    """The owner of a contract.
+
+    Attributes:
+        contract: The name of the contract.
+        owner: The address of the owner.
+        offered_to: The address to which the ownership is offered. Empty if to nobody. None if
+            contracts of this generation have no offers.
     """
 
     contract: str
@@ -91,14 +109,14 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escrow:
-    """What MetaScheduler holds and owes. Units: wei.
+    """The credits that MetaScheduler holds and owes. Units: wei.
 
     Attributes:
-        balance: Credits it holds.
-        locked: The locks of jobs that are not settled.
-        fees: Accrued and not withdrawn.
-        jobs: How many jobs there are.
-        hot_jobs: How many of them are not settled.
+        balance: Credits that MetaScheduler holds.
+        escrowed: Credits in escrow for jobs that are not settled.
+        fees: Fees that have accrued and are not withdrawn.
+        jobs: Number of jobs.
+        hot_jobs: Number of jobs that are not settled.
     """
 
     balance: int
@@ -109,7 +127,7 @@ class Escrow:
 
     @property
     def surplus(self) -> int:
-        """What it holds beyond what it owes; negative: it cannot pay everybody."""
+        """The balance minus the debts. If negative, MetaScheduler cannot pay everyone."""
         return self.balance - self.escrowed - self.fees
 
 
@@ -120,24 +138,25 @@ class GridState:
     Attributes:
         chain_id: EIP-155 chain id.
         block: Height of the block.
-        version: Of our generation; empty for plain DeepSquare 1.2.
-        first_block: Where the set begins; None if its events could not be searched from there on.
-        placed: The contracts, MetaScheduler first.
-        holders: Who holds roles, whose gift is newer last; complete only if events could be
-            searched.
-        owners: Of the contracts with one owner.
-        constants: Values by name, those that this generation has.
+        version: Version of our contracts. Empty for plain DeepSquare 1.2.
+        first_block: The first block of the set. None if the events could not be searched from that
+            block on.
+        contracts: The contracts, MetaScheduler first.
+        holders: The holders of roles, in the order of the grants. Complete only if the events
+            could be searched.
+        owners: The owners of the contracts that have one.
+        constants: Values by name. Only the constants that this generation has.
         accepts_jobs: Whether new jobs may be requested.
-        fees: Accrued fees, wei; None where the generation does not count them.
-        queues_jobs: The JobRepository that ProviderJobQueues reads; None where it reads none.
-        escrow: None if it was not asked for.
+        fees: Accrued fees, wei. None if contracts of this generation do not count them.
+        queues_jobs: The JobRepository that ProviderJobQueues reads. None if it reads none.
+        escrow: The escrow. None if it was not requested.
     """
 
     chain_id: int
     block: int
     version: str
     first_block: int | None
-    placed: tuple[Placed, ...]
+    contracts: tuple[DeployedContract, ...]
     holders: tuple[Holder, ...]
     owners: tuple[Ownership, ...]
     constants: Mapping[str, int]
@@ -148,45 +167,43 @@ class GridState:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The contracts' addresses by name."""
-        return {one.contract: one.address for one in self.placed}
+        """The addresses of the contracts by name."""
+        return {deployed.contract: deployed.address for deployed in self.contracts}
 
     @property
     def is_sealed(self) -> bool:
-        """Whether nobody can name a writer to JobRepository any more: its last admin resigned."""
+        """Whether JobRepository has no admin, so that no account can add a writer to it."""
         return self.first_block is not None and not self.accounts(SEALABLE, Role.ADMIN)
 
     @property
     def governed(self) -> tuple[str, ...]:
-        """The contracts with roles that have an admin: all of them, without JobRepository once that
-        is sealed.
-        """
-        return tuple(one for one in ROLE_CONTRACTS if one != SEALABLE or not self.is_sealed)
+        """The contracts with roles that have an admin: all except a sealed JobRepository."""
+        return tuple(name for name in ROLE_CONTRACTS if name != SEALABLE or not self.is_sealed)
 
     def accounts(self, contract: str, role: Role) -> tuple[str, ...]:
-        """Return who holds a role in a contract."""
-        return tuple(
-            one.account for one in self.holders if (one.contract, one.role) == (contract, role)
-        )
+        """Return the accounts that hold a role in a contract."""
+        holders = [h for h in self.holders if (h.contract, h.role) == (contract, role)]
+        return tuple(holder.account for holder in holders)
 
     def holds(self, contract: str, role: Role, account: str) -> bool:
         """Return whether an account holds a role in a contract."""
         return account in self.accounts(contract, role)
 
     def ownership(self, contract: str) -> Ownership:
-        """Return who owns a contract."""
-        return next(one for one in self.owners if one.contract == contract)
+        """Return the ownership of a contract."""
+        return next(owned for owned in self.owners if owned.contract == contract)
 
 
 def parse_role(text: str, allowed: Iterable[Role] = GRANTABLE) -> Role:
-    """Return a role by name.
+    """Return the role of a name.
 
     Raises:
-        InvalidInput: It is none of those that are allowed.
+        InvalidInput: If the role is not one of the allowed ones.
     """
     roles = {role.value: role for role in allowed}
-    found = roles.get(text.strip().lower())
-    if found is None:
-        hint = f"Give one of: {', '.join(roles)}. Minting and setting constants is for the owner: see hand-over."
+    role = roles.get(text.strip().lower())
+    if role is None:
+        names = ", ".join(roles)
+        hint = f"Specify one of: {names}. Only the owner mints and sets constants: see hand-over."
         raise InvalidInput(f"invalid role {text[:80]!r}", hint=hint)
-    return found
+    return role

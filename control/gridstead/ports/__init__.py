@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What services need of the outside world, in their own words.
+"""The interfaces of the services to the outside world.
 
-A port tells guarantees; adapters keep them, and one contract test per port holds fake and real to
-them. Every method may raise the Transient error of its system; then nothing is known of the effect
-unless said otherwise.
+A port documents guarantees. Its adapters and its fake give them, and one contract test per port
+checks both. Every method may raise the Transient error of its system. After such an error it is not
+known whether the operation took effect, unless the method documents it.
 
-One module per room of the outside world; importers take all of them from here.
+Each module has the ports of one part of the outside world. Other packages import all ports from
+here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host of Slurm's controller, as the agent on it has it."""
+"""Ports of the host of Slurm's controller, as the agent on this host uses it."""
 
 from __future__ import annotations
 
@@ -13,108 +13,106 @@ from gridstead.domain.submission import GridUser, Submission
 
 
 class Slurm(Protocol):
-    """Slurm as the agent beside it has it: SlurmUser's hands. Who may ask for what is decided above
-    it.
-    """
+    """Slurm, with the rights of SlurmUser. The caller checks what a client may do."""
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt and return its Slurm job id; errors and guarantees as in Scheduler.
+        """Submit a job and return its Slurm job id. Errors and guarantees are as in Scheduler.
 
         Raises:
-            AssociationUnknown: slurmctld does not know the user's association.
+            AssociationUnknown: If slurmctld has no association for the user.
         """
         ...
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        """Return a job that slurmctld lists, None if it lists none of this id."""
+        """Return the job that slurmctld lists under an id. Returns None if there is none."""
         ...
 
     def cancel(self, slurm_job_id: int) -> None:
-        """Ask Slurm to end a job, whosever it is; one that has ended or is unknown is left alone."""
+        """Cancel a Slurm job of any user. Does nothing if it has ended or is unknown."""
         ...
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
-        """Set a job's time limit to so many minutes; one that has ended or is unknown is left
-        alone.
+        """Set the time limit of a Slurm job. Does nothing if it has ended or is unknown.
+
+        Unit: ``time_limit_min`` minutes in all.
         """
         ...
 
     def live(self) -> LiveSample:
-        """Return what slurmctld lists now."""
+        """Return the jobs that slurmctld lists now."""
         ...
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return what slurmdbd has under these job names, submitted since then (Unix seconds)."""
+        """Return slurmdbd's records of these job names that were submitted since a time.
+
+        Unit: ``since`` Unix seconds.
+        """
         ...
 
     def hardware(self) -> Hardware:
-        """Return the cluster's nodes as Slurm has them, sorted by node name."""
+        """Return the nodes of the cluster from Slurm's configuration, sorted by node name."""
         ...
 
 
 class Accounts(Protocol):
-    """What a customer needs on this host before a job of its may start."""
+    """The account, directories and Slurm association that a customer's jobs need."""
 
     def user(self, address: str) -> GridUser | None:
-        """Return the account that the name resolves to, None while it resolves to none."""
+        """Return the Linux account with this name. Returns None if the name does not resolve."""
         ...
 
     def missing_directories(self, user: GridUser) -> tuple[str, ...]:
-        """Return the user's directories that are not there or not its own, in words."""
+        """Return a message about each directory that is missing or not owned by the user."""
         ...
 
     def associate(self, address: str) -> None:
-        """Make sure that Slurm's accounting knows the user. Safe to repeat, and cheap once it is
-        so.
-        """
+        """Create the user's Slurm association if it is missing. Safe and cheap to repeat."""
         ...
 
     def reassociate(self, address: str) -> None:
-        """Make sure again, whatever was known, and have slurmctld read all associations anew."""
+        """Check the association without a cache, and let slurmctld read all associations again."""
         ...
 
 
 class ReportStore(Protocol):
-    """What plugins said, in order, durable before it is offered."""
+    """The reports of Slurm's plugins, in order. A report is durable before it can be read."""
 
     def add(self, hints: Iterable[Hint]) -> None:
-        """Store hints under growing sequences; one that is there already changes nothing."""
+        """Store hints under increasing sequence numbers. A hint that is stored is ignored."""
         ...
 
     def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence, waiting up to so long for the first. May be
-        empty.
+        """Return reports with a higher sequence number. May be empty.
+
+        Waits up to ``wait_s`` seconds for the first report.
         """
         ...
 
     def forget(self, *, before: int) -> None:
-        """Delete what was stored before then (Unix seconds)."""
+        """Delete the reports that were stored before a time. Unit: Unix seconds."""
         ...
 
 
 class CompletionSpool(Protocol):
-    """The file that the job completion plugin appends to."""
+    """The spool file to which the job completion plugin appends."""
 
     def take(self) -> tuple[str, ...]:
-        """Return the oldest lines that were not given back yet; the same again until ``done``. May
-        be empty.
-        """
+        """Return the oldest lines, the same until ``done`` is called. May be empty."""
         ...
 
     def done(self, *, rejected: Iterable[str]) -> None:
-        """Forget the lines of the last ``take``, all but the rejected, which are put aside for the
-        operator.
-        """
+        """Remove the lines of the last ``take``. The rejected ones are saved for the operator."""
         ...
 
 
 class ReportSeal(Protocol):
-    """MUNGE."""
+    """Opens MUNGE credentials."""
 
     def open(self, sealed: bytes) -> OpenedSeal:
-        """Return what was sealed and by whom.
+        """Return the content of a credential and the user that created it.
 
         Raises:
-            NotAllowed: It is no fresh credential of this cluster, or was opened before.
+            NotAllowed: If it is not a valid credential of this cluster, has expired, or was opened
+                before.
         """
         ...

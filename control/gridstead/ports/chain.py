@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's contracts: what they say, and what a wallet tells them."""
+"""Ports of the grid's contracts: reading them, and sending transactions of one wallet."""
 
 from __future__ import annotations
 
@@ -15,99 +15,101 @@ from gridstead.errors import TransactionReverted
 
 
 class Ledger(Protocol):
-    """The read side of the grid's contracts. Every answer is pinned to the block it is asked at."""
+    """Reads the grid's contracts. Every answer is the state at one block."""
 
     def head(self) -> Block:
         """Return the newest block."""
         ...
 
     def block(self, number: int) -> Block | None:
-        """Return the block at that height of the present history, None if the chain is shorter."""
+        """Return the canonical block at a height. Returns None if the chain is shorter."""
         ...
 
     def jobs(self, numbers: Iterable[int], *, at_block: Block) -> Mapping[int, Job]:
-        """Return the jobs that exist at that block by number; an unknown number is left out."""
+        """Return the jobs that exist at a block, by number. Unknown numbers are omitted."""
         ...
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
-        """Return the grid's events from a height to a block, both included, in chain order, of that
-        block's history.
+        """Return the grid's events from a height up to a block, in the order of the chain.
 
-        A ledger may be made for the claims of one provider; then these are all that it must return.
+        Both ends are included. The events are those of the history of the end block. A ledger may
+        be limited to the claims of one provider; it may then omit all other events.
         """
         ...
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
-        """Return how many entries wait in the provider's queues; stale ones may be counted."""
+        """Return the sizes of a provider's queues. They may include stale entries."""
         ...
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> Mapping[str, Provider]:
-        """Return the records of these providers; one that never registered is left out."""
+        """Return the records of these providers. Providers that never registered are omitted."""
         ...
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
-        """Return the provider's record that waits for approval, None if none does."""
+        """Return the record of a provider that waits for approval. Returns None if none does."""
         ...
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
-        """Return how long the grid waits for its providers."""
+        """Return the timeouts of the grid at a block."""
         ...
 
 
 class Account(Protocol):
-    """The write side of the grid's contracts, for one wallet."""
+    """Signs and sends the transactions of one wallet."""
 
     @property
     def address(self) -> str:
-        """The wallet, lower case."""
+        """The address of the wallet, lower case."""
         ...
 
     def nonce(self, *, at_block: Block) -> int:
-        """Return how many transactions of the wallet the chain holds at that block."""
+        """Return the next nonce of the wallet at a block."""
         ...
 
     def fees(self) -> Fees:
-        """Return what a transaction should offer to be in one of the next blocks."""
+        """Return the fees with which a transaction should get into one of the next blocks."""
         ...
 
     def receipts(self, hashes: Iterable[str]) -> Mapping[str, Receipt]:
-        """Return the receipts of those transactions that are in a block of the present history."""
+        """Return the receipts of those transactions that are in a canonical block, by hash."""
         ...
 
     def gas(
         self, batches: Sequence[Sequence[Call]], *, room: int
     ) -> tuple[int | TransactionReverted, ...]:
-        """Return for each batch of calls of one kind the gas limit of its transaction.
+        """Return the gas limit of the transaction of each batch.
 
-        Or why the contract would refuse it as a whole now; one without calls is never refused.
+        Returns the revert instead if the contract would refuse the whole batch. A batch without
+        calls is never refused.
 
         Args:
-            batches: Of calls; may be empty.
-            room: Gas of a block; what the node must be asked for gets no more, and a claim is of as
-                many jobs as fit.
+            batches: Batches of calls of one kind. A batch may be empty.
+            room: The gas of a block. An estimate by the node is at most this high. A claim is for
+                as many jobs as fit into this gas.
         """
         ...
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
-        """Return a signed transaction with these calls; without calls, one that only uses up the
-        nonce.
+        """Return a signed transaction with these calls.
 
-        A claim is of as many jobs as fit into the gas, which ``gas`` told.
+        Without calls the transaction only uses its nonce. A claim is for as many jobs as fit into
+        the gas that ``gas`` returned.
         """
         ...
 
     def gas_limit(self, *, at_block: Block) -> int:
-        """Return how much gas that block could hold."""
+        """Return the gas limit of a block."""
         ...
 
     def gas_of(self, call: Call) -> int:
-        """Return what a call adds to a batch at most; 0 if it is never in one with others."""
+        """Return the maximum gas that a call adds to a batch.
+
+        Returns 0 if the call is never in a batch with others.
+        """
         ...
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
-        """Give transactions to the node, in this order, and return its answer to each. Safe to
-        repeat.
-        """
+        """Send transactions to the node in this order, and return its answers. Safe to repeat."""
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What time it is."""
+"""Port of the clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time."""
+    """The wall clock."""
 
     def now(self) -> int:
-        """Return Unix seconds."""
+        """Return the current time. Unit: Unix seconds."""
         ...

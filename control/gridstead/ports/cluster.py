@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster, as the supervisor has it."""
+"""Ports of the cluster, as the supervisor uses it."""
 
 from __future__ import annotations
 
@@ -12,57 +12,63 @@ from gridstead.domain.submission import Gate, Submission
 
 
 class Scheduler(Protocol):
-    """Slurm, for jobs of wallet users only."""
+    """Slurm. Only jobs of wallet users can be submitted and changed."""
 
     def submit(self, submission: Submission) -> int:
-        """Queue an attempt and return its Slurm job id.
+        """Submit a job and return its Slurm job id.
 
         Raises:
-            SubmitRejected: Slurm said no; nothing is queued.
-            SchedulerUnavailable: It is not known whether it is queued: look before asking again.
+            SubmitRejected: If Slurm refused the job. Nothing was queued.
+            SchedulerUnavailable: If it is not known whether the job was queued. The caller must
+                search for the job before it submits again.
         """
         ...
 
     def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
-        """Ask Slurm to end an attempt, if its AdminComment is this job key; anything else is left
-        alone.
+        """Cancel a Slurm job if its AdminComment is this job key.
 
-        Calling it again, or for an attempt that has ended or is unknown, is safe.
-        """
-        ...
-
-    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
-        """Raise an attempt's time limit to so many minutes, if its AdminComment is this job key.
+        Does nothing if the AdminComment is different, or if the Slurm job has ended or is unknown.
         Safe to repeat.
         """
         ...
 
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+        """Raise the time limit of a Slurm job if its AdminComment is this job key.
+
+        Unit: ``time_limit_min`` minutes in all. Safe to repeat.
+        """
+        ...
+
     def live(self) -> LiveSample:
-        """Return what slurmctld lists now."""
+        """Return the jobs that slurmctld lists now."""
         ...
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return what slurmdbd has under these job names, submitted since then (Unix seconds)."""
+        """Return slurmdbd's records of these job names that were submitted since a time.
+
+        Unit: ``since`` Unix seconds.
+        """
         ...
 
     def gate(self, address: str) -> Gate:
-        """Return whether this customer can run here; make the Slurm association if only that is
-        missing.
+        """Return whether jobs of this customer can run on the cluster.
+
+        Creates the Slurm association if it is the only thing that is missing.
         """
         ...
 
     def hardware(self) -> Hardware:
-        """Return the cluster's nodes as Slurm has them, sorted by node name."""
+        """Return the nodes of the cluster from Slurm's configuration, sorted by node name."""
         ...
 
 
 class Reports(Protocol):
-    """What plugins said; hints."""
+    """The reports of Slurm's plugins. A report is only a hint."""
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return the next reports with a greater sequence, not always all; waits up to so long for
-        the first.
+        """Return the next reports with a higher sequence number. Not always all of them.
 
-        Shape: sorted by sequence; empty only if there is none.
+        Waits up to ``wait_s`` seconds for the first report.
+        Shape: sorted by sequence number. Empty only if there is no such report.
         """
         ...

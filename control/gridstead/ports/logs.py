@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of jobs."""
+"""Port of the stored output of jobs."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from gridstead.domain.log import Chunk, LogId, StoredChunk
 
 
 class LogSink(Protocol):
-    """Where jobs' output is kept, chunk by chunk."""
+    """Stores the output of jobs in chunks."""
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Store a chunk behind the others; readers see it at once. One that its writer has stored
-        before is left out.
+        """Append a chunk. Readers see it at once. A chunk that was appended before is ignored.
 
-        It survives a crash of ours, not yet one of the host.
+        The chunk survives a crash of the service. After ``sync`` it also survives a crash of the
+        host.
 
         Raises:
-            LogFull: The log has reached its limit; its last line says so.
+            LogFull: If the log has reached its size limit. Its last line reports this.
         """
         ...
 
     def sync(self, log: LogId) -> None:
-        """Make all lines of the log durable before returning."""
+        """Write all lines of the log to the disk (fsync) before returning."""
         ...
 
     def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
-        """Return chunks behind a position, in order; empty when there is no more yet. 0 is the
-        beginning.
+        """Return the chunks after a position, in order. Empty if there are no more chunks now.
+
+        Position 0 is the beginning.
 
         Raises:
-            LogDamaged: There is no chunk at this position, or it does not open.
+            LogDamaged: If there is no chunk at this position, or if it cannot be decrypted.
         """
         ...
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        """Return the edition of a name that was begun last, None if there is none."""
+        """Return the newest log with a name. Returns None if there is none."""
         ...
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -44,5 +45,8 @@ class LogSink(Protocol):
         ...
 
     def sweep(self, now: int) -> int:
-        """Remove logs that are too old or too much at a time (Unix seconds), and return how many."""
+        """Remove logs that are too old or exceed the size limits, and return how many.
+
+        Unit: ``now`` Unix seconds.
+        """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running playbooks, and remembering that they ran."""
+"""Ports of Ansible's playbooks and of the records of their runs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gridstead.domain.run_record import RunRecord
 
 @dataclass(slots=True)
 class Stop:
-    """A wish to end a run, made from a signal handler.
+    """A request to stop a run. A signal handler makes it.
 
     Attributes:
-        wishes: How often it was made. The first lets the current task end, the second interrupts
-            it.
+        requests: How often it was made. After the first request the run stops when the current
+            task has ended. The second request interrupts the task.
     """
 
-    wishes: int = 0
+    requests: int = 0
 
-    def wish(self) -> None:
-        """Make it, or make it again."""
-        self.wishes += 1
+    def request(self) -> None:
+        """Request the stop, or request it again."""
+        self.requests += 1
 
 
 class Playbooks(Protocol):
@@ -33,33 +33,32 @@ class Playbooks(Protocol):
     def run(
         self, order: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
     ) -> PlaybookRun:
-        """Run a playbook to its end and return what came of it.
+        """Run a playbook to its end and return the result.
 
         Args:
             order: What to run.
-            notify: Called with each event as it comes. Secrets are left out; whether a secret task
-                changed anything is known at the end only.
-            stop: Looked at several times a second.
+            tell: Called with each event when it happens. The events of tasks with ``no_log`` are
+                omitted; only the result tells whether such a task changed anything.
+            stop: The request to stop. It is checked several times a second.
 
-        Guarantee: nothing of the run goes on after return, and nothing of it is left on this
-        machine; a process that cannot be ended is told.
+        Guarantee: after return no process of the run is running, and the run has left no files on
+        this machine. A process that cannot be killed is reported.
         """
         ...
 
 
 class DriftMetrics(Protocol):
-    """Where monitoring reads how far a site is from its inventory."""
+    """The metrics of how much a site differs from its inventory."""
 
     def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
-        """Replace what was published.
+        """Replace the published metrics.
 
         Args:
-            tasks: By host, how many tasks would change something; None if it could not be looked
-                at.
-            at: When it was looked at. Unit: s since 1970, UTC.
+            tasks: How many tasks would change something, by host. None if the check failed.
+            checked_at: When the site was checked. Unit: s since 1970, UTC.
 
         Raises:
-            ConfigError: It cannot be kept there.
+            ConfigError: If the metrics cannot be written.
         """
         ...
 
@@ -68,13 +67,13 @@ class RunRecords(Protocol):
     """Records of runs."""
 
     def add(self, record: RunRecord) -> None:
-        """Keep a record, readable for its owner alone."""
+        """Store a record that only its owner can read."""
         ...
 
     def all(self) -> tuple[RunRecord, ...]:
         """Return all records, the newest first.
 
         Raises:
-            UnexpectedOutput: One is not as ``add`` wrote it.
+            UnexpectedOutput: If a record does not have the form that ``add`` writes.
         """
         ...

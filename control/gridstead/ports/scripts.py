@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rendered scripts of jobs, and the modules that they are made with."""
+"""Ports of the rendered scripts of jobs, and of the modules of workflows."""
 
 from __future__ import annotations
 
@@ -14,103 +14,110 @@ from gridstead.workflow.schema import ModuleSource
 
 
 class ScriptSource(Protocol):
-    """The Job Definition service, as a provider sees it."""
+    """The Job Definition service, as a provider uses it."""
 
     def fetch(self, job: Job) -> Script:
-        """Prove our wallet and return the script of a job that is matched to us.
+        """Authenticate with our wallet and return the script of a job that is matched to us.
 
         Raises:
-            ScriptUnavailable: It is not there; asking again is pointless.
-            JobDefinitionUnavailable: Time may help; the service did not answer, or refused us.
+            ScriptUnavailable: If the service has no such script. Another request would not help.
+            JobDefinitionUnavailable: If the service did not answer or refused the request for now.
         """
         ...
 
 
 class ScriptStore(Protocol):
-    """Where the Job Definition service keeps rendered scripts. What is stored survives a crash.
+    """The rendered scripts of the Job Definition service. A stored script survives a crash.
 
-    A script *ends* at a time, unless a job names it.
+    A script expires at a time, unless a job names it.
     """
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
-        """Store a record under an id; the same again changes nothing.
+        """Store a record under an id. Storing the same record again changes nothing.
 
         Args:
             batch_location_hash: The id.
-            record: What is kept.
-            owner: The customer whose jobs alone it is for; empty: of the first that names it.
-            ends_at: Until when it is kept while no job names it (Unix seconds).
+            record: The record.
+            owner: The customer whose jobs may use the script. Empty for the first customer whose
+                job names it.
+            ends_at: When the script expires while no job names it. Unit: Unix seconds.
         """
         ...
 
     def get(self, batch_location_hash: str) -> StoredScript | None:
-        """Return what is stored under an id, None if nothing is.
+        """Return the script with an id. Returns None if there is none.
 
         Raises:
-            ConfigError: The operator took away the key that it is sealed with.
-            ScriptDamaged: It was altered.
+            ConfigError: If the operator has removed the key with which it is encrypted.
+            ScriptDamaged: If the record was altered.
         """
         ...
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
-        """Store that jobs name scripts, in the order of the chain. Safe to repeat.
+        """Store which jobs name which scripts, in the order of the chain. Safe to repeat.
 
-        A script without owner belongs to the first customer whose job names it. A job of anybody
-        else, or of a script that is not here, changes nothing.
+        A script without owner belongs to the first customer whose job names it. Jobs of other
+        customers and jobs with an unknown script are ignored.
         """
         ...
 
     def uses(self) -> tuple[ScriptUse, ...]:
-        """Return which jobs name scripts that are here, sorted by job."""
+        """Return which jobs name stored scripts, sorted by job."""
         ...
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        """Forget that jobs name scripts; one that no job names any more ends then (Unix seconds).
-        Safe to repeat.
+        """Remove the information that jobs name scripts. Safe to repeat.
+
+        A script that no job names any more expires at ``ends_at``. Unit: Unix seconds.
         """
         ...
 
     def sweep(self, now: int) -> int:
-        """Remove what has ended before a time (Unix seconds), and return how many scripts."""
+        """Remove the scripts that expired before a time, and return how many.
+
+        Unit: ``now`` Unix seconds.
+        """
         ...
 
     def reseal(self, *, after: str) -> Resealed:
-        """Seal some records anew that are not sealed with the newest key, in the order of their
-        ids.
+        """Encrypt some of the records again that are not encrypted with the newest key.
+
+        The records are processed in the order of their ids.
 
         Args:
-            after: The id after which to begin; empty: with the first.
+            after: The id after which to start. Empty for the first record.
         """
         ...
 
     def holdings(self) -> Holdings:
-        """Return how much is stored."""
+        """Return the number and the size of the stored scripts."""
         ...
 
-    def lock(self) -> AbstractContextManager[None]:
-        """Return what one process at a time can enter, of all that share the store; others wait."""
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Return a mutex between all processes that share the store."""
         ...
 
 
 class TakenNonces(Protocol):
-    """Which challenges were answered."""
+    """The challenges that were answered."""
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
-        """Return whether this is the first time, and remember it until then (Unix seconds)."""
+        """Return whether a nonce is new, and store it until a time. Unit: Unix seconds."""
         ...
 
 
 class Modules(Protocol):
-    """Where modules of workflows come from."""
+    """The modules of workflows."""
 
     def text(self, source: ModuleSource) -> str:
-        """Return a module's text, within bounds of time and size; what a tag or a branch names may
-        be a while old.
+        """Return the text of a module, within a limit of time and size.
+
+        The text of a tag or a branch may come from a cache.
 
         Raises:
-            InvalidInput: There is none, it is too large, or its host is not allowed; asking again
-                is pointless.
-            ModuleUnavailable: Its host did not answer, or not in time.
-            TooMuch: Too many are being fetched; this one is not waited for.
+            InvalidInput: If the module does not exist, is too large, or is on a host that is not
+                allowed. Another request would not help.
+            ModuleUnavailable: If its host did not answer in time.
+            TooMuch: If too many modules are being fetched.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wallet users of a cluster."""
+"""Ports of the wallet users of a cluster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gridstead.domain.submission import GridUser
 
 
 class Directory(Protocol):
-    """LDAP: the wallet users."""
+    """The wallet users in the LDAP directory."""
 
     def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
-        """Make the users that do not exist and return those that were made. Safe to repeat."""
+        """Create the users that do not exist, and return the created ones. Safe to repeat."""
         ...
 
     def users(self) -> tuple[GridUser, ...]:
@@ -22,10 +22,12 @@ class Directory(Protocol):
 
 
 class UserDirectories(Protocol):
-    """Home and cache directories on the shared storage."""
+    """The home and cache directories of wallet users on the shared storage."""
 
     def ensure(self, user: GridUser) -> bool:
-        """Make the user's directories, owned by it, mode 0700, and return whether anything was
-        made.
+        """Create the missing directories of a user, owned by the user, with mode 0700.
+
+        Returns:
+            Whether a directory was created.
         """
         ...

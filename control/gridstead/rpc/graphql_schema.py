@@ -31,7 +31,7 @@ from graphql import (
 from graphql import validate as validate_document
 from graphql.utilities.type_info import TypeInfo
 
-from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, Problem, TooMuch
+from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow, TooMuch, WorkflowProblem
 
 MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000

@@ -84,7 +84,7 @@ def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) 
     """Return what follows the chain from now on, if this is the first time: no script is older than
     its store.
     """
-    with store.lock():
+    with store.exclusive():
         if cursor.load() is None:
             cursor.save(ledger.head())
     return Follower(ledger, cursor, start=start)

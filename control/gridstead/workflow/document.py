@@ -26,7 +26,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from gridstead.errors import InvalidWorkflow, Problem
+from gridstead.errors import InvalidWorkflow, WorkflowProblem
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
@@ -56,7 +56,7 @@ class Document:
 
     value: Value
     lines: dict[Path, int]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[WorkflowProblem, ...] = ()
 
     def line(self, path: Path) -> int | None:
         """Return the line of the value, or of the nearest enclosing value."""
@@ -71,7 +71,7 @@ class _Reader:
 
     events: Iterator[Event]
     lines: dict[Path, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[WorkflowProblem] = field(default_factory=list)
 
     def value(self, event: Event, path: Path) -> Value:
         line = _line(event)
@@ -195,4 +195,4 @@ def _is_text(char: str) -> bool:
 
 
 def _invalid(path: Path, reason: str, line: int | None) -> InvalidWorkflow:
-    return InvalidWorkflow(Problem(path=format_path(path), reason=reason, line=line))
+    return InvalidWorkflow(WorkflowProblem(path=format_path(path), reason=reason, line=line))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from gridstead.errors import InvalidWorkflow, Problem
+from gridstead.errors import InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.document import Path, format_path
 from gridstead.workflow.schema.network import KEY_BYTES
 
@@ -58,7 +58,7 @@ class Masks:
                     " unchanged mapping of that step"
                 )
                 raise InvalidWorkflow(
-                    Problem(path=format_path((*path, info.alias or name)), reason=reason)
+                    WorkflowProblem(path=format_path((*path, info.alias or name)), reason=reason)
                 )
             restored: M = original
             return restored

@@ -8,7 +8,7 @@ import difflib
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from gridstead.errors import Problem
+from gridstead.errors import WorkflowProblem
 from gridstead.workflow.document import Document, Path, format_path, shorten
 from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_places
 from gridstead.workflow.schema import Workflow
@@ -98,7 +98,7 @@ def _without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
 
 def _problem(
     detail: ErrorDetails, prefix: Path, document: Document, root: type[BaseModel]
-) -> Problem:
+) -> WorkflowProblem:
     path = (*prefix, *detail["loc"])
     if detail["type"] == "extra_forbidden":
         return _unknown(detail["loc"], path, document, "is not a known field", root)
@@ -106,7 +106,7 @@ def _problem(
     if detail["type"] in _WITHOUT_VALUE and not is_secret(detail["loc"], root):
         reason += _value_text(detail["input"])
     rule = _RULES.get(detail["type"], "valid")
-    return Problem(
+    return WorkflowProblem(
         path=format_path(path), reason=reason, hint=hint, line=document.line(path), rule=rule
     )
 
@@ -158,7 +158,7 @@ def _value_text(value: object) -> str:
 
 def _unknown(
     loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow
-) -> Problem:
+) -> WorkflowProblem:
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gridstead.errors import Problem
+from gridstead.errors import WorkflowProblem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, format_path, load
 from gridstead.workflow.field_paths import valid_places
@@ -27,7 +27,7 @@ class CheckedWorkflow:
     """
 
     workflow: Workflow
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[WorkflowProblem, ...] = ()
 
 
 def check_workflow(

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gridstead.errors import InvalidWorkflow, Problem
+from gridstead.errors import InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.document import MAX_DEPTH, Document, Path, format_path
 from gridstead.workflow.messages import is_misplaced, misplaced, problems_of
 
@@ -33,7 +33,7 @@ class ReadWorkflow(Generic[M]):
     """
 
     model: M
-    warnings: tuple[Problem, ...]
+    warnings: tuple[WorkflowProblem, ...]
 
 
 def read(
@@ -74,7 +74,7 @@ def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
     ordered = sorted(problems, key=_line)
     shown, more = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
     if more > 0:
-        shown.append(Problem(path="", reason=f"breaks {more} more rules"))
+        shown.append(WorkflowProblem(path="", reason=f"breaks {more} more rules"))
     return InvalidWorkflow(*shown)
 
 
@@ -97,7 +97,9 @@ def _without_null_fields(value: object, path: Path) -> object:
     """
     if len(path) > MAX_DEPTH:
         raise InvalidWorkflow(
-            Problem(path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels")
+            WorkflowProblem(
+                path=format_path(path), reason=f"is nested deeper than {MAX_DEPTH} levels"
+            )
         )
     if isinstance(value, dict):
         present = {key: item for key, item in value.items() if item is not None}

@@ -16,8 +16,9 @@ from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.role_history import search
 from gridstead.adapters.chain.steps import NO_ROLE
 from gridstead.domain.administration import CONSTANTS, grant
-from gridstead.domain.contract_checks import FindingKind, check_contracts
+from gridstead.domain.contract_checks import check_contracts
 from gridstead.domain.deployment import Role
+from gridstead.domain.diagnostic import Severity
 
 
 def test_status_tells_everything_of_a_whole_set(contracts_cli, chain):
@@ -68,7 +69,7 @@ def test_an_escrow_that_does_not_add_up_is_the_gravest_of_all(contracts_cli, cha
     chain.as_customer.transfer(chain.addresses["MetaScheduler"], 5)
     assert (
         contracts_cli.status()[1]["verdict"]["findings"][0]["text"]
-        == "MetaScheduler holds 5 wei of credits that nobody is owed"
+        == "MetaScheduler holds 5 wei of credits more than it owes"
     )
     RealGrid(chain).request("script-1")
     grid = chain.addresses["MetaScheduler"]
@@ -207,12 +208,12 @@ def test_a_node_that_searches_no_events_leaves_roles_open_and_says_so(chain):
             return super().batch(requests)
 
     node = BlindNode(chain.anvil.url)
-    state = Inspector(node, chain.contracts, tell=lambda _: None).look(
+    state = Inspector(node, chain.contracts, tell=lambda _: None).inspect(
         accounts=(chain.operator.address,)
     )
     node.close()
 
     assert state.first_block is None
     assert state.holds("MetaScheduler", Role.MATCHER, chain.operator.address)
-    assert FindingKind.NOTE in {one.kind for one in check_contracts(state)}
+    assert Severity.NOTE in {diagnostic.severity for diagnostic in check_contracts(state)}
     assert grant(state, wallet(NEW_OWNER).address, Role.MATCHER, chain.operator.address) == ()

@@ -9,6 +9,7 @@ import pytest
 
 from gridstead.cli import site as cli
 from gridstead.cli.site_progress import SiteProgress, interruptible
+from gridstead.domain.diagnostic import Diagnostic
 from gridstead.domain.playbook import (
     Effect,
     HostFinished,
@@ -23,7 +24,7 @@ from gridstead.domain.playbook import (
     Verb,
 )
 from gridstead.domain.run_record import Circumstances, FailedTask, RunRecord
-from gridstead.domain.verification import Finding, Verification
+from gridstead.domain.verification import Verification
 from gridstead.errors import ConfigError
 from gridstead.ports.playbooks import Stop
 
@@ -35,9 +36,8 @@ CHANGE = HostFinished(
     targets=("/etc/slurm/slurm.conf",),
     diff="-a\n+b\n",
 )
-FINDING = Finding(
-    host="compute1",
-    role="slurm",
+DIAGNOSTIC = Diagnostic(
+    where=("compute1", "slurm"),
     what="slurmd runs",
     seen="it is failed",
     who="operator",
@@ -155,26 +155,26 @@ def test_apply_that_failed_says_who_must_act(gridstead, on):
 
 
 def test_verify_tells_all_that_is_wrong_and_ends_so(gridstead, on):
-    on((record(), Verification(looked_at=9, hosts={"compute1": {}}, findings=(FINDING,))))
+    on((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,))))
 
     done = gridstead("provider", "verify")
 
     assert done.code == 78
     wanted = ("compute1, slurm", "slurmd runs", "it is failed", "operator: Start it.")
     assert [word for word in wanted if word not in done.out] == []
-    assert done.out.startswith("1 of 9 things are wrong\n")
+    assert done.out.startswith("1 of 9 checks failed\n")
 
 
 def test_verify_of_a_site_that_works_is_one_line(gridstead, on):
-    on((record(), Verification(looked_at=9, hosts={"compute1": {}}, findings=())))
+    on((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=())))
 
     done = gridstead("provider", "verify")
 
-    assert (done.code, done.out) == (0, "9 things on 1 hosts are as they must be\n")
+    assert (done.code, done.out) == (0, "9 checks passed on 1 hosts\n")
 
 
 def test_verify_as_json_is_the_whole_report(gridstead, on):
-    on((record(), Verification(looked_at=1, hosts={"a": {"munge": []}}, findings=(FINDING,))))
+    on((record(), Verification(checked=1, hosts={"a": {"munge": []}}, diagnostics=(DIAGNOSTIC,))))
 
     told = json.loads(gridstead("provider", "verify", "--json").out)
 
@@ -271,7 +271,7 @@ def test_an_interrupt_is_a_wish_and_afterwards_an_interrupt_again(capsys):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    assert (stop.wishes, signal.getsignal(signal.SIGINT)) == (2, before)
+    assert (stop.requests, signal.getsignal(signal.SIGINT)) == (2, before)
     assert (
         capsys.readouterr().err == "ends after this task; once more interrupts it\ninterrupting\n"
     )

@@ -1,59 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A set of contracts as values, whole unless a test says otherwise, and a chain that carries
-changes out on it.
+"""Sets of contracts as values, and a simulation of the changes that their functions make.
+
+A set is correct unless a test changes it.
 """
 
 from dataclasses import replace
 
 from gridstead.domain.deployment import (
+    ROLE_NAMES,
     SEALABLE,
-    SEATS,
     Code,
+    DeployedContract,
     Escrow,
     GridState,
     Holder,
     Ownership,
-    Placed,
     Role,
 )
 
-OLD, NEW, MATCHER, IMPOSTOR = ("0x" + digit * 40 for digit in "abcd")
+OLD, NEW, MATCHER, OUTSIDER = ("0x" + digit * 40 for digit in "abcd")
 ADDRESSES = {
-    name: f"0x{number:040x}"
-    for number, name in enumerate(
-        (
-            "MetaScheduler",
-            "JobRepository",
-            "ProviderManager",
-            "ProviderJobQueues",
-            "Constants",
-            "Credit",
-        ),
-        1,
-    )
+    "MetaScheduler": f"0x{1:040x}",
+    "JobRepository": f"0x{2:040x}",
+    "ProviderManager": f"0x{3:040x}",
+    "ProviderJobQueues": f"0x{4:040x}",
+    "Constants": f"0x{5:040x}",
+    "Credit": f"0x{6:040x}",
 }
 GRID = ADDRESSES["MetaScheduler"]
-OF_ROLE = {Role.ADMIN: OLD, Role.MATCHER: MATCHER, Role.CONTRACT: GRID}
+ACCOUNT_OF = {Role.ADMIN: OLD, Role.MATCHER: MATCHER, Role.CONTRACT: GRID}
 HOLDERS = tuple(
-    Holder(contract=contract, role=role, account=OF_ROLE[role], given_by=OLD)
-    for contract, role in SEATS
+    Holder(contract=contract, role=role, account=ACCOUNT_OF[role], given_by=OLD)
+    for contract, role in ROLE_NAMES
 )
-SEALED_SEAT = (SEALABLE, Role.ADMIN)
-ROLE_OF = {(contract, name): role for (contract, role), name in SEATS.items()}
+SEALED_ROLE = (SEALABLE, Role.ADMIN)
+ROLE_OF = {(contract, name): role for (contract, role), name in ROLE_NAMES.items()}
 
 
 def state(**changed):
-    """Return a set that is whole, and sealed as a deployment leaves it."""
+    """Return a correct set that is sealed, as a deployment leaves it."""
     values = {
         "chain_id": 1,
         "block": 10,
         "version": "2.0.0",
         "first_block": 1,
-        "placed": tuple(
-            Placed(contract=name, address=where, code=Code.OURS)
-            for name, where in ADDRESSES.items()
+        "contracts": tuple(
+            DeployedContract(contract=name, address=address, code=Code.OURS)
+            for name, address in ADDRESSES.items()
         ),
-        "holders": tuple(one for one in HOLDERS if (one.contract, one.role) != SEALED_SEAT),
+        "holders": tuple(h for h in HOLDERS if (h.contract, h.role) != SEALED_ROLE),
         "owners": (
             Ownership(contract="Constants", owner=OLD, offered_to=""),
             Ownership(contract="Credit", owner=OLD, offered_to=""),
@@ -69,51 +64,64 @@ def state(**changed):
 
 
 def unsealed(**changed):
-    """Return a set that is whole but for an admin of JobRepository, who has not resigned."""
+    """Return a correct set whose JobRepository still has an admin."""
     return state(holders=HOLDERS, **changed)
 
 
-def owned(found, contract, **changed):
-    """Return the set with another ownership."""
-    owners = tuple(
-        replace(one, **changed) if one.contract == contract else one for one in found.owners
-    )
-    return replace(found, owners=owners)
+def with_ownership(grid, contract, **changed):
+    """Return the set with another owner or another offer of a contract."""
+    owners = []
+    for ownership in grid.owners:
+        is_changed = ownership.contract == contract
+        owners.append(replace(ownership, **changed) if is_changed else ownership)
+    return replace(grid, owners=tuple(owners))
 
 
-def without(found, contract, role, account):
-    """Return the set where an account does not hold a role."""
-    gone = (contract, role, account)
-    return replace(
-        found, holders=tuple(h for h in found.holders if (h.contract, h.role, h.account) != gone)
-    )
+def without_role(grid, contract, role, account):
+    """Return the set in which an account does not hold a role."""
+    removed = (contract, role, account)
+    holders = [h for h in grid.holders if (h.contract, h.role, h.account) != removed]
+    return replace(grid, holders=tuple(holders))
 
 
-def given(found, contract, role, account, by=OLD):
-    """Return the set where an account holds a role."""
-    rest = without(found, contract, role, account).holders
-    return replace(
-        found, holders=(*rest, Holder(contract=contract, role=role, account=account, given_by=by))
-    )
+def with_role(grid, contract, role, account, by=OLD):
+    """Return the set in which an account holds a role."""
+    others = without_role(grid, contract, role, account).holders
+    holder = Holder(contract=contract, role=role, account=account, given_by=by)
+    return replace(grid, holders=(*others, holder))
 
 
-def apply(found, change, sender):
-    """Return the set after a change, if the contracts let its sender make it."""
+def apply(grid, change, sender):
+    """Return the set after a change, if the contracts allow the change to its sender."""
     if change.function in {"grantRole", "revokeRole", "renounceRole"}:
-        name, account = change.arguments
-        role = ROLE_OF[change.contract, name]
-        assert found.holds(change.contract, Role.ADMIN, sender)
-        if change.function == "grantRole":
-            return given(found, change.contract, role, account, by=sender)
-        assert change.function == "revokeRole" or account == sender
-        return without(found, change.contract, role, account)
-    before = found.ownership(change.contract) if change.contract != "MetaScheduler" else None
+        return _apply_role_change(grid, change, sender)
     if change.function == "offerOwnership":
-        assert before.owner == sender
+        assert grid.ownership(change.contract).owner == sender
         offered = change.arguments[0]
-        return owned(found, change.contract, offered_to="" if int(offered, 16) == 0 else offered)
+        offered_to = "" if int(offered, 16) == 0 else offered
+        return with_ownership(grid, change.contract, offered_to=offered_to)
     if change.function == "acceptOwnership":
-        assert before.offered_to == sender
-        return owned(found, change.contract, owner=sender, offered_to="")
+        assert grid.ownership(change.contract).offered_to == sender
+        return with_ownership(grid, change.contract, owner=sender, offered_to="")
     assert change.function == "setEnableRequestNewJob"
-    return replace(found, accepts_jobs=change.arguments[0])
+    return replace(grid, accepts_jobs=change.arguments[0])
+
+
+def _apply_role_change(grid, change, sender):
+    name, account = change.arguments
+    role = ROLE_OF[change.contract, name]
+    assert grid.holds(change.contract, Role.ADMIN, sender)
+    if change.function == "grantRole":
+        return with_role(grid, change.contract, role, account, by=sender)
+    assert change.function == "revokeRole" or account == sender
+    return without_role(grid, change.contract, role, account)
+
+
+def apply_all(grid, changes, sender):
+    """Return the set after several changes. After each one every governed contract has an admin."""
+    governed = grid.governed
+    for change in changes:
+        grid = apply(grid, change, sender)
+        if change.function != "renounceRole":
+            assert all(grid.accounts(contract, Role.ADMIN) for contract in governed)
+    return grid

@@ -1,106 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JobRepository without an admin: how it comes to that, and that all else goes on."""
+"""Sealing JobRepository, and the administration of a set whose JobRepository is sealed."""
 
 import pytest
-from tests.unit.domain.sets import GRID, IMPOSTOR, NEW, OLD, apply, given, state, unsealed, without
+from tests.unit.domain.sets import (
+    GRID,
+    NEW,
+    OLD,
+    OUTSIDER,
+    apply_all,
+    state,
+    unsealed,
+    with_role,
+    without_role,
+)
 
 from gridstead.domain.administration import grant, hand_over, revoke, seal, take_over
 from gridstead.domain.contract_checks import check_contracts
 from gridstead.domain.deployment import ROLE_CONTRACTS, Role
 from gridstead.errors import NotAllowed
 
-GOVERNED = tuple(one for one in ROLE_CONTRACTS if one != "JobRepository")
+GOVERNED = tuple(contract for contract in ROLE_CONTRACTS if contract != "JobRepository")
 
 
-def after(found, changes, sender):
-    for change in changes:
-        found = apply(found, change, sender)
-    return found
+def grant_admin(grid, sender, account):
+    return grant(grid, sender, Role.ADMIN, account)
 
 
-def grant_admin(found, sender, account):
-    return grant(found, sender, Role.ADMIN, account)
+def take_over_from(grid, _, new_owner):
+    return take_over(grid, new_owner)
 
 
 def sealed():
-    return after(unsealed(), seal(unsealed(), OLD), OLD)
+    return apply_all(unsealed(), seal(unsealed(), OLD), OLD)
 
 
-def test_its_admin_resigns_last_and_nothing_is_wrong_then():
-    found = given(unsealed(), "JobRepository", Role.ADMIN, NEW)
+def test_last_admin_of_a_sealed_contract_renounces_its_role_last():
+    grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW)
 
-    changes = seal(found, OLD)
+    changes = seal(grid, OLD)
 
-    assert [(one.contract, one.function, one.arguments[1]) for one in changes] == [
+    assert [(change.contract, change.function, change.arguments[1]) for change in changes] == [
         ("JobRepository", "revokeRole", NEW),
         ("JobRepository", "renounceRole", OLD),
     ]
-    assert check_contracts(after(found, changes, OLD)) == ()
-    assert seal(after(found, changes, OLD), OLD) == ()
-    assert seal(after(found, changes[:1], OLD), OLD) == changes[1:]
+    assert check_contracts(apply_all(grid, changes, OLD)) == ()
 
 
-def test_only_its_admin_seals_it():
+def test_interrupted_seal_is_completed_by_repeating_it():
+    grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW)
+    changes = seal(grid, OLD)
+
+    assert seal(apply_all(grid, changes[:1], OLD), OLD) == changes[1:]
+    assert seal(apply_all(grid, changes, OLD), OLD) == ()
+
+
+def test_only_the_admin_seals():
     with pytest.raises(NotAllowed, match=f"{NEW} is not admin of JobRepository"):
         seal(unsealed(), NEW)
 
 
 @pytest.mark.parametrize(
-    "found",
+    "grid",
     [
-        given(unsealed(), "JobRepository", Role.CONTRACT, IMPOSTOR),
-        without(unsealed(), "JobRepository", Role.CONTRACT, GRID),
+        with_role(unsealed(), "JobRepository", Role.CONTRACT, OUTSIDER),
+        without_role(unsealed(), "JobRepository", Role.CONTRACT, GRID),
         unsealed(first_block=None),
     ],
 )
-def test_what_is_wrong_or_not_known_is_not_made_lasting(found):
+def test_contract_with_wrong_or_unknown_writers_is_not_sealed(grid):
     with pytest.raises(NotAllowed, match="cannot seal JobRepository"):
-        seal(found, OLD)
+        seal(grid, OLD)
 
 
-def test_a_stranger_who_may_write_to_a_sealed_one_does_so_for_good():
-    found = given(sealed(), "JobRepository", Role.CONTRACT, IMPOSTOR)
+def test_unauthorised_writer_of_a_sealed_contract_cannot_be_revoked():
+    grid = with_role(sealed(), "JobRepository", Role.CONTRACT, OUTSIDER)
 
     with pytest.raises(NotAllowed, match=f"{OLD} is not admin of JobRepository"):
-        revoke(found, OLD, Role.CONTRACT, IMPOSTOR)
-    assert seal(found, OLD) == ()
+        revoke(grid, OLD, Role.CONTRACT, OUTSIDER)
+    assert seal(grid, OLD) == ()
 
 
-def test_a_sealed_set_is_handed_over_without_it():
-    offered = after(sealed(), hand_over(sealed(), OLD, NEW), OLD)
+def test_sealed_set_is_handed_over_without_the_sealed_contract():
+    offered = apply_all(sealed(), hand_over(sealed(), OLD, NEW), OLD)
 
-    done = after(offered, take_over(offered, NEW), NEW)
+    done = apply_all(offered, take_over(offered, NEW), NEW)
 
-    assert all(done.accounts(contract, Role.ADMIN) == (NEW,) for contract in GOVERNED)
-    assert (check_contracts(done), done.is_sealed) == ((), True)
+    assert {done.accounts(contract, Role.ADMIN) for contract in GOVERNED} == {(NEW,)}
+    assert done.is_sealed
+    assert check_contracts(done) == ()
     assert (hand_over(done, OLD, NEW), take_over(done, NEW)) == ((), ())
 
 
-@pytest.mark.parametrize(
-    "wish", [grant_admin, hand_over, lambda found, _, new_owner: take_over(found, new_owner)]
-)
-def test_who_cannot_know_that_it_is_sealed_is_told_how_to(wish):
-    found = state(first_block=None)
+@pytest.mark.parametrize("command", [grant_admin, hand_over, take_over_from])
+def test_command_needs_the_events_to_know_whether_the_set_is_sealed(command):
+    grid = state(first_block=None)
 
     with pytest.raises(NotAllowed, match="known") as refusal:
-        wish(found, OLD, NEW)
+        command(grid, OLD, NEW)
 
     assert "--first-block" in refusal.value.hint
 
 
-def test_it_may_be_sealed_while_the_set_is_handed_over():
-    offered = after(unsealed(), hand_over(unsealed(), OLD, NEW), OLD)
-    resigned = after(offered, seal(offered, OLD), OLD)
+def test_set_may_be_sealed_between_hand_over_and_take_over():
+    offered = apply_all(unsealed(), hand_over(unsealed(), OLD, NEW), OLD)
+    resealed = apply_all(offered, seal(offered, OLD), OLD)
 
-    done = after(resigned, take_over(resigned, NEW), NEW)
+    done = apply_all(resealed, take_over(resealed, NEW), NEW)
 
     assert check_contracts(done) == ()
 
 
-def test_a_second_admin_of_a_sealed_set_is_made_and_unmade():
-    changes = grant(sealed(), OLD, Role.ADMIN, NEW)
-    found = after(sealed(), changes, OLD)
+def test_second_admin_of_a_sealed_set_is_granted_and_revoked():
+    granted = grant(sealed(), OLD, Role.ADMIN, NEW)
+    grid = apply_all(sealed(), granted, OLD)
 
-    assert tuple(one.contract for one in changes) == GOVERNED
-    assert check_contracts(found) == ()
-    assert tuple(one.contract for one in revoke(found, OLD, Role.ADMIN, NEW)) == GOVERNED
+    assert tuple(change.contract for change in granted) == GOVERNED
+    assert check_contracts(grid) == ()
+    revoked = revoke(grid, OLD, Role.ADMIN, NEW)
+    assert tuple(change.contract for change in revoked) == GOVERNED

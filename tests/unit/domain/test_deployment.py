@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a set of contracts."""
+"""The diagnostics of a set of contracts."""
 
 from dataclasses import replace
 
@@ -7,223 +7,195 @@ import pytest
 from tests.unit.domain.sets import (
     ADDRESSES,
     GRID,
-    IMPOSTOR,
     MATCHER,
     NEW,
     OLD,
-    given,
-    owned,
+    OUTSIDER,
     state,
     unsealed,
-    without,
+    with_ownership,
+    with_role,
+    without_role,
 )
 
-from gridstead.domain.contract_checks import FindingKind, check_contracts, exit_code
-from gridstead.domain.deployment import Code, Escrow, Role, parse_role
+from gridstead.domain.contract_checks import check_contracts
+from gridstead.domain.deployment import NOBODY, Code, Escrow, Role, parse_role
+from gridstead.domain.diagnostic import Severity, exit_code
 from gridstead.errors import InvalidInput
 
+REVOKE = f"Run `gridstead contracts revoke contract {OUTSIDER}` at once."
 
-def placed(code, contract="Credit"):
-    return tuple(
-        replace(one, code=code) if one.contract == contract else one for one in state().placed
-    )
+
+def with_code(code, contract="Credit"):
+    contracts = {deployed.contract: deployed for deployed in state().contracts}
+    contracts[contract] = replace(contracts[contract], code=code)
+    return state(contracts=tuple(contracts.values()))
 
 
 def plain(**changed):
-    return state(
-        version="",
-        placed=tuple(replace(one, code=Code.FOREIGN) for one in state().placed),
-        **changed,
-    )
+    """Return a set of plain DeepSquare 1.2."""
+    contracts = tuple(replace(deployed, code=Code.FOREIGN) for deployed in state().contracts)
+    return state(version="", contracts=contracts, **changed)
 
 
-def test_a_whole_set_leaves_nothing_to_say():
+def with_balance(balance):
+    return state(escrow=Escrow(balance=balance, escrowed=100, fees=5, jobs=3, hot_jobs=1))
+
+
+def test_correct_set_has_no_diagnostics():
     assert check_contracts(state(), expected=ADDRESSES) == ()
     assert exit_code(()) == 0
 
 
-@pytest.mark.parametrize(
-    ("found", "kind", "words"),
-    [
-        (
-            state(escrow=Escrow(balance=104, escrowed=100, fees=5, jobs=3, hot_jobs=1)),
-            FindingKind.ESCROW,
-            "wei of credits less",
-        ),
-        (
-            given(state(), "JobRepository", Role.CONTRACT, IMPOSTOR),
-            FindingKind.POWER,
-            "may write to JobRepository",
-        ),
-        (
-            given(state(), "ProviderManager", Role.CONTRACT, IMPOSTOR),
-            FindingKind.POWER,
-            "as if it were MetaScheduler",
-        ),
-        (
-            owned(state(), "ProviderJobQueues", owner=IMPOSTOR),
-            FindingKind.POWER,
-            f"ProviderJobQueues belongs to {IMPOSTOR}",
-        ),
-        (
-            state(placed=placed(Code.FOREIGN)),
-            FindingKind.CODE,
-            "Credit at 0x0000000000000000000000000000000000000006 has not",
-        ),
-        (
-            state(placed=placed(Code.MISSING, "MetaScheduler")),
-            FindingKind.WIRING,
-            "there is no contract MetaScheduler",
-        ),
-        (
-            state(queues_jobs=IMPOSTOR),
-            FindingKind.WIRING,
-            f"ProviderJobQueues reads JobRepository {IMPOSTOR}",
-        ),
-        (
-            without(state(), "JobRepository", Role.CONTRACT, GRID),
-            FindingKind.WIRING,
-            "MetaScheduler has not its role",
-        ),
-        (
-            without(state(), "MetaScheduler", Role.ADMIN, OLD),
-            FindingKind.WIRING,
-            "nobody is admin of MetaScheduler",
-        ),
-        (
-            without(state(), "ProviderManager", Role.MATCHER, MATCHER),
-            FindingKind.WIRING,
-            "nobody is matcher of ProviderM",
-        ),
-        (
-            owned(state(), "ProviderJobQueues", owner=OLD),
-            FindingKind.WIRING,
-            f"ProviderJobQueues belongs to {OLD} instead",
-        ),
-        (state(placed=placed(Code.UNKNOWN)), FindingKind.NOTE, "could not be compared"),
-        (plain(fees=None, queues_jobs=None), FindingKind.NOTE, "plain DeepSquare 1.2"),
-        (unsealed(), FindingKind.NOTE, f"{OLD} can name a second writer to JobRepository"),
-        (state(first_block=None), FindingKind.NOTE, "more accounts may hold roles than are shown"),
-        (
-            given(state(), "MetaScheduler", Role.ADMIN, NEW),
-            FindingKind.NOTE,
-            "the contracts differ in who is admin",
-        ),
-        (owned(state(), "Credit", owner="0x" + "0" * 40), FindingKind.NOTE, "Credit has no owner"),
-        (
-            owned(state(), "Constants", owner=IMPOSTOR),
-            FindingKind.NOTE,
-            f"Constants belongs to {IMPOSTOR}, who is not admin",
-        ),
-        (
-            owned(state(), "Constants", offered_to=NEW),
-            FindingKind.NOTE,
-            f"Constants is offered to {NEW}",
-        ),
-        (state(accepts_jobs=False), FindingKind.NOTE, "the set is closed"),
-        (
-            state(escrow=Escrow(balance=106, escrowed=100, fees=5, jobs=3, hot_jobs=1)),
-            FindingKind.NOTE,
-            "1 wei of credits that",
-        ),
-    ],
-)
-def test_what_is_not_right_is_said_with_its_kind(found, kind, words):
-    findings = check_contracts(found)
+SERIOUS = [
+    (with_balance(104), Severity.ESCROW, "1 wei of credits less than it owes"),
+    (
+        with_role(state(), "JobRepository", Role.CONTRACT, OUTSIDER),
+        Severity.POWER,
+        f"{OUTSIDER} may write to JobRepository",
+    ),
+    (
+        with_role(state(), "ProviderManager", Role.CONTRACT, OUTSIDER),
+        Severity.POWER,
+        f"{OUTSIDER} may write to ProviderManager",
+    ),
+    (
+        with_ownership(state(), "ProviderJobQueues", owner=OUTSIDER),
+        Severity.POWER,
+        f"ProviderJobQueues belongs to {OUTSIDER}",
+    ),
+    (
+        with_code(Code.FOREIGN),
+        Severity.CODE,
+        f"Credit at {ADDRESSES['Credit']} does not have the code",
+    ),
+    (
+        with_code(Code.MISSING, "MetaScheduler"),
+        Severity.WIRING,
+        "there is no contract MetaScheduler",
+    ),
+    (
+        state(queues_jobs=OUTSIDER),
+        Severity.WIRING,
+        f"ProviderJobQueues reads JobRepository {OUTSIDER}",
+    ),
+    (
+        without_role(state(), "JobRepository", Role.CONTRACT, GRID),
+        Severity.WIRING,
+        "MetaScheduler does not have its role in JobRepository",
+    ),
+    (
+        without_role(state(), "MetaScheduler", Role.ADMIN, OLD),
+        Severity.WIRING,
+        "no account is admin of MetaScheduler",
+    ),
+    (
+        without_role(state(), "ProviderManager", Role.MATCHER, MATCHER),
+        Severity.WIRING,
+        "no account is matcher of ProviderManager",
+    ),
+    (
+        with_ownership(state(), "ProviderJobQueues", owner=OLD),
+        Severity.WIRING,
+        f"ProviderJobQueues belongs to {OLD} instead",
+    ),
+]
 
-    assert [one.kind for one in findings if words in one.text] == [kind]
-    assert exit_code(findings) == kind.value
-    assert findings[0].kind is kind
-
-
-def test_a_set_that_is_not_sealed_is_content_with_that_and_tells_how():
-    findings = check_contracts(unsealed(), expected=ADDRESSES)
-
-    assert [(one.kind, one.hint) for one in findings] == [
-        (FindingKind.NOTE, "Run `gridstead contracts seal`.")
-    ]
-    assert exit_code(findings) == 0
+NOTES = [
+    (with_code(Code.UNKNOWN), "could not be compared"),
+    (plain(fees=None, queues_jobs=None), "plain DeepSquare 1.2"),
+    (unsealed(), f"{OLD} can add a second writer to JobRepository"),
+    (state(first_block=None), "more accounts may hold roles than are shown"),
+    (with_role(state(), "MetaScheduler", Role.ADMIN, NEW), "the contracts differ in who is admin"),
+    (with_ownership(state(), "Credit", owner=NOBODY), "Credit has no owner"),
+    (
+        with_ownership(state(), "Constants", owner=OUTSIDER),
+        f"Constants belongs to {OUTSIDER}, who is not admin",
+    ),
+    (with_ownership(state(), "Constants", offered_to=NEW), f"Constants is offered to {NEW}"),
+    (state(accepts_jobs=False), "the set is closed"),
+    (with_balance(106), "1 wei of credits more than it owes"),
+]
 
 
 @pytest.mark.parametrize(
-    ("found", "contract", "hint"),
+    ("grid", "severity", "words"),
+    [*SERIOUS, *((grid, Severity.NOTE, words) for grid, words in NOTES)],
+)
+def test_fault_is_reported_with_its_severity(grid, severity, words):
+    diagnostics = check_contracts(grid)
+
+    assert [d.severity for d in diagnostics if words in d.what] == [severity]
+    assert exit_code(diagnostics) == severity.value
+    assert diagnostics[0].severity is severity
+
+
+def test_unsealed_set_is_only_noted():
+    (diagnostic,) = check_contracts(unsealed(), expected=ADDRESSES)
+
+    assert diagnostic.severity is Severity.NOTE
+    assert diagnostic.hint == "Run `gridstead contracts seal`."
+
+
+@pytest.mark.parametrize(
+    ("grid", "contract", "hint"),
     [
-        (
-            unsealed(),
-            "JobRepository",
-            f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once.",
-        ),
-        (
-            unsealed(first_block=None),
-            "JobRepository",
-            f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once.",
-        ),
-        (
-            state(),
-            "ProviderManager",
-            f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once.",
-        ),
-        (
-            state(),
-            "JobRepository",
-            "Close the set at once, deploy a new one, and find out how the account came to its",
-        ),
+        (unsealed(), "JobRepository", REVOKE),
+        (unsealed(first_block=None), "JobRepository", REVOKE),
+        (state(), "ProviderManager", REVOKE),
+        (state(), "JobRepository", "Close the set at once, deploy a new one, and find out how"),
     ],
 )
-def test_a_stranger_with_power_is_ended_by_who_can(found, contract, hint):
-    """Of a sealed JobRepository nobody can take a role any more."""
-    finding = check_contracts(given(found, contract, Role.CONTRACT, IMPOSTOR))[0]
+def test_hint_about_an_unauthorised_writer_depends_on_who_can_revoke_its_role(grid, contract, hint):
+    """No account can revoke a role of a sealed JobRepository."""
+    diagnostic = check_contracts(with_role(grid, contract, Role.CONTRACT, OUTSIDER))[0]
 
-    assert (finding.kind, finding.hint.startswith(hint)) == (FindingKind.POWER, True)
-
-
-def test_an_address_that_is_not_the_files_is_told():
-    (finding,) = check_contracts(state(), expected=ADDRESSES | {"Credit": IMPOSTOR})
-
-    assert finding.kind is FindingKind.WIRING
-    assert (
-        finding.text
-        == f"MetaScheduler uses Credit {ADDRESSES['Credit']}, the deployment file names {IMPOSTOR}"
-    )
+    assert diagnostic.severity is Severity.POWER
+    assert diagnostic.hint.startswith(hint)
 
 
-def test_an_escrow_that_nobody_counted_is_not_judged():
+def test_address_that_differs_from_the_deployment_file_is_reported():
+    (diagnostic,) = check_contracts(state(), expected=ADDRESSES | {"Credit": OUTSIDER})
+
+    assert diagnostic.severity is Severity.WIRING
+    assert diagnostic.where == ("Credit",)
+    assert ADDRESSES["Credit"] in diagnostic.what
+    assert OUTSIDER in diagnostic.what
+
+
+def test_escrow_that_was_not_counted_is_not_checked():
     assert check_contracts(state(escrow=None)) == ()
 
 
-def test_a_set_without_events_that_may_be_sealed_differs_in_nothing():
-    (finding,) = check_contracts(state(first_block=None))
+def test_possibly_sealed_set_without_events_has_no_difference_between_contracts():
+    (diagnostic,) = check_contracts(state(first_block=None))
 
-    assert finding.text.startswith("events could not be searched")
-
-
-def test_roles_that_no_event_tells_of_are_not_said_to_be_nobodys():
-    found = without(state(first_block=None), "MetaScheduler", Role.ADMIN, OLD)
-
-    assert {one.kind for one in check_contracts(found)} == {FindingKind.NOTE}
+    assert diagnostic.what.startswith("events could not be searched")
 
 
-def test_the_gravest_comes_first_and_gives_the_exit_code():
-    found = given(
-        state(accepts_jobs=False, placed=placed(Code.FOREIGN)),
-        "JobRepository",
-        Role.CONTRACT,
-        IMPOSTOR,
-    )
+def test_missing_role_holder_is_not_reported_if_events_could_not_be_searched():
+    grid = without_role(state(first_block=None), "MetaScheduler", Role.ADMIN, OLD)
 
-    findings = check_contracts(found)
+    assert {diagnostic.severity for diagnostic in check_contracts(grid)} == {Severity.NOTE}
 
-    assert [one.kind for one in findings] == [FindingKind.POWER, FindingKind.CODE, FindingKind.NOTE]
-    assert exit_code(findings) == 77
+
+def test_most_serious_diagnostic_comes_first_and_sets_the_exit_code():
+    closed = replace(with_code(Code.FOREIGN), accepts_jobs=False)
+
+    diagnostics = check_contracts(with_role(closed, "JobRepository", Role.CONTRACT, OUTSIDER))
+
+    severities = [diagnostic.severity for diagnostic in diagnostics]
+    assert severities == [Severity.POWER, Severity.CODE, Severity.NOTE]
+    assert exit_code(diagnostics) == 77
 
 
 @pytest.mark.parametrize("text", ["admin", " Admin ", "ADMIN"])
-def test_a_role_has_a_name(text):
+def test_role_is_parsed_from_its_name(text):
     assert parse_role(text) is Role.ADMIN
 
 
 @pytest.mark.parametrize("text", ["minter", "", "contract", "x" * 500])
-def test_a_role_that_nobody_can_be_given_is_refused_with_those_that_can(text):
+def test_role_that_cannot_be_granted_is_refused_with_the_allowed_ones(text):
     with pytest.raises(InvalidInput, match="invalid role") as refusal:
         parse_role(text)
 
@@ -231,5 +203,5 @@ def test_a_role_that_nobody_can_be_given_is_refused_with_those_that_can(text):
     assert len(refusal.value.message) < 120
 
 
-def test_the_role_of_a_contract_may_be_taken():
+def test_role_of_a_contract_is_parsed_if_it_is_allowed():
     assert parse_role("contract", Role) is Role.CONTRACT

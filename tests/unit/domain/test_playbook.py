@@ -3,6 +3,7 @@
 
 import pytest
 
+from gridstead.domain.diagnostic import Diagnostic
 from gridstead.domain.hostlist import expand
 from gridstead.domain.playbook import (
     HostFinished,
@@ -186,8 +187,8 @@ def test_what_is_no_list_of_hosts_is_never_guessed(text):
         expand(text)
 
 
-def test_a_report_is_read_as_it_was_written():
-    told = {
+def test_verification_report_is_read():
+    finding = {
         "host": "a",
         "role": "munge",
         "what": "x runs",
@@ -196,12 +197,19 @@ def test_a_report_is_read_as_it_was_written():
         "hint": "",
     }
 
-    found = to_verification({"looked_at": 3, "findings": [told], "hosts": {"a": {"munge": []}}})
+    verification = to_verification(
+        {"looked_at": 3, "findings": [finding], "hosts": {"a": {"munge": []}}}
+    )
 
-    assert (found.looked_at, [one.seen for one in found.findings]) == (3, ["it is dead"])
+    (diagnostic,) = verification.diagnostics
+    assert verification.checked == 3
+    assert verification.hosts == {"a": {"munge": []}}
+    assert diagnostic == Diagnostic(
+        where=("a", "munge"), what="x runs", seen="it is dead", who="operator", hint=""
+    )
 
 
 @pytest.mark.parametrize("report", [{}, {"looked_at": 1, "hosts": {}, "findings": [{"host": "a"}]}])
-def test_another_report_is_never_guessed(report):
+def test_verification_report_of_another_form_is_refused(report):
     with pytest.raises(UnexpectedOutput):
         to_verification(report)

@@ -175,7 +175,7 @@ class _Running:
     def _outcome(self, code: int) -> RunOutcome:
         if code == 0:
             return RunOutcome.SUCCEEDED
-        return RunOutcome.INTERRUPTED if self._stop.wishes else RunOutcome.FAILED
+        return RunOutcome.INTERRUPTED if self._stop.requests else RunOutcome.FAILED
 
 
 def _corrected(task: str, event: PlaybookEvent, notes: Notes) -> PlaybookEvent:

@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 from gridstead.adapters.chain.abi import artifact
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.domain.administration import Change
-from gridstead.domain.deployment import NOBODY, SEALABLE, SEALED, SEATS, Role
+from gridstead.domain.deployment import NOBODY, ROLE_NAMES, SEALABLE, SEALED, Role
 from gridstead.domain.job import Block
 
 SUPPLY = "supply"
@@ -54,13 +54,13 @@ def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[
         admin: Who created the contracts.
     """
     grid = addresses["MetaScheduler"]
-    members = [(seat, grid) for seat in SEATS if seat[1] is Role.CONTRACT]
-    members += [(seat, operator) for seat in SEATS if seat[1] is Role.MATCHER]
+    members = [(seat, grid) for seat in ROLE_NAMES if seat[1] is Role.CONTRACT]
+    members += [(seat, operator) for seat in ROLE_NAMES if seat[1] is Role.MATCHER]
     grants = tuple(
         Change(
             contract=contract,
             function="grantRole",
-            arguments=(SEATS[contract, role], account),
+            arguments=(ROLE_NAMES[contract, role], account),
             title=f"{account} is {role.value} of {contract}",
         )
         for (contract, role), account in members
@@ -69,7 +69,7 @@ def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[
     queues = Change(
         contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title
     )
-    role = SEATS[SEALABLE, Role.ADMIN]
+    role = ROLE_NAMES[SEALABLE, Role.ADMIN]
     seal = Change(contract=SEALABLE, function=RENUNCIATION, arguments=(role, admin), title=SEALED)
     return (queues, *grants, seal)
 

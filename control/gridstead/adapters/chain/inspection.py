@@ -18,13 +18,13 @@ from gridstead.domain.administration import CONSTANTS
 from gridstead.domain.deployment import (
     NOBODY,
     OWNED_CONTRACTS,
-    SEATS,
+    ROLE_NAMES,
     Code,
+    DeployedContract,
     Escrow,
     GridState,
     Holder,
     Ownership,
-    Placed,
 )
 from gridstead.domain.job import Block
 from gridstead.domain.lifecycle import COLD
@@ -90,7 +90,7 @@ class Inspector:
             block=head.number,
             version=self._contracts.version,
             first_block=history.first_block if history and history.is_whole else None,
-            placed=tuple(self._placed(name, head) for name in self._all),
+            contracts=tuple(self._deployed(name, head) for name in self._all),
             holders=self._holders(grants, sorted(matter), head),
             owners=owners,
             constants=self._constants(head),
@@ -100,18 +100,18 @@ class Inspector:
             escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
         )
 
-    def _placed(self, name: str, head: Block) -> Placed:
+    def _deployed(self, name: str, head: Block) -> DeployedContract:
         contract, addresses = self._all[name], {one.name: one.address for one in self._all.values()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
         code = str(self._node.ask("eth_getCode", contract.address, pin))
         if len(code) <= len("0x"):
-            return Placed(contract=name, address=contract.address, code=Code.MISSING)
+            return DeployedContract(contract=name, address=contract.address, code=Code.MISSING)
         expected = code_of_release(self._node, name, addresses, at_block=head)
         if expected is None:
-            return Placed(
+            return DeployedContract(
                 contract=name, address=contract.address, code=Code.UNKNOWN, code_hash=_hash(code)
             )
-        return Placed(
+        return DeployedContract(
             contract=name,
             address=contract.address,
             code=Code.OURS if code == expected else Code.FOREIGN,
@@ -130,11 +130,11 @@ class Inspector:
             key = (grant.contract, grant.role, grant.account)
             givers.pop(key, None)  # the newest last
             givers[key] = grant.given_by
-        for contract, role in SEATS:
+        for contract, role in ROLE_NAMES:
             for account in (*accounts, self._contracts.meta_scheduler.address):
                 givers.setdefault((contract, role, account), "")
         asked = [
-            (self._all[contract], "hasRole", (role_id(SEATS[contract, role]), account))
+            (self._all[contract], "hasRole", (role_id(ROLE_NAMES[contract, role]), account))
             for contract, role, account in givers
         ]
         return tuple(

@@ -18,7 +18,7 @@ from gridstead.adapters.chain.contracts import Contract
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.records import to_address
 from gridstead.adapters.chain.steps import role_id
-from gridstead.domain.deployment import ROLE_CONTRACTS, SEATS, Role
+from gridstead.domain.deployment import ROLE_CONTRACTS, ROLE_NAMES, Role
 from gridstead.domain.job import Block
 
 SMALLEST_RANGE = 256  # a node that will not search so few blocks has no events for us
@@ -92,7 +92,7 @@ def _grant(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
     if log["topics"][0] != event.topic:
         return
     fields = event.decode(log)
-    for (where, role), name in SEATS.items():
+    for (where, role), name in ROLE_NAMES.items():
         if where == contract and role_id(name) == fields["role"]:
             account, sender = to_address(fields["account"]), to_address(fields["sender"])
             yield RoleGrant(contract=contract, role=role, account=account, given_by=sender)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gridstead.errors import InvalidWorkflow, Problem
+from gridstead.errors import InvalidWorkflow, WorkflowProblem
 
 # A value of a template: text, number, boolean, nil, list or mapping.
 Value: TypeAlias = Any

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One finding of a check, in a form that tells who must do what about it.
+
+The checks of contracts, of a site and of settings return diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """How serious a diagnostic is, the most serious first. The value is a command's exit code."""
+
+    ESCROW = 70  # the escrow cannot pay everyone
+    POWER = 77  # an account has an authority that no account should have
+    CODE = 76  # the code of a contract is not the code that this release deploys
+    WIRING = 78  # something is missing or has the wrong value
+    NOTE = 0  # nothing is wrong, but an administrator should know it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """Something that is wrong, or that an administrator should know.
+
+    Attributes:
+        where: The place, from the outside in: host and role, a contract, or the keys of a setting.
+        what: What must be true, if ``seen`` reports what is there instead. Otherwise what is wrong.
+        seen: What is there instead. Empty if ``what`` reports it.
+        who: Who must act: the ``operator`` of the provider, the operator of the ``grid``, or the
+            ``administrator`` of the contracts.
+        hint: What they can do, as a sentence. Empty if this is not known.
+        severity: How serious it is.
+    """
+
+    where: tuple[str, ...]
+    what: str
+    seen: str = ""
+    who: str = "operator"
+    hint: str = ""
+    severity: Severity = Severity.WIRING
+
+    @property
+    def text(self) -> str:
+        """The diagnostic without its place, in one line."""
+        return f"{self.what}, found {self.seen}" if self.seen else self.what
+
+
+def most_serious_first(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics sorted by severity. Equally serious ones keep their order."""
+    order = list(Severity)
+    return tuple(sorted(diagnostics, key=lambda diagnostic: order.index(diagnostic.severity)))
+
+
+def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
+    """Return the exit code of the most serious diagnostic. Returns 0 if there are only notes."""
+    first = next(iter(most_serious_first(diagnostics)), None)
+    return 0 if first is None else first.severity.value
