@@ -184,7 +184,7 @@ def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
 
     # The step is what the kernel ends; the batch script fails with it, and which of the two Slurm
     # names is a race.
-    assert job["last_error"] in {"Slurm says OUT_OF_MEMORY", "Slurm says FAILED"}
+    assert job["last_error"] in {"Slurm reports OUT_OF_MEMORY", "Slurm reports FAILED"}
     grid.check_money(someone, started["too much memory"])
 
 

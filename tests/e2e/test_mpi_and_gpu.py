@@ -180,6 +180,6 @@ def test_a_job_with_more_gpus_than_there_are_waits_says_why_and_costs_nothing(
     def reason():
         return json.loads(someone.run("job", "get", str(number), "--json").stdout)["waits_because"]
 
-    assert wait_until(reason, timeout=30) == "no provider can take it: 1 too small"
+    assert wait_until(reason, timeout=30) == "no provider can run it: 1 too small"
     someone.run("job", "cancel", str(number))
     assert grid.wait(someone, number, "CANCELLED")["cost_wei"] == 0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tests.fakes.scheduler import FakeScheduler
 
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
-from gridstead.domain.hint import Hint, OpenedSeal
+from gridstead.domain.hint import Hint, MungeCredential
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import GridUser, Submission
 from gridstead.errors import AssociationUnknown, NotAllowed
@@ -125,9 +125,9 @@ class FakeSpool:
 class FakeSeal:
     """Port ReportSeal: a valid datagram is ``uid life payload``."""
 
-    def open(self, sealed: bytes) -> OpenedSeal:
+    def open(self, sealed: bytes) -> MungeCredential:
         uid, _, rest = sealed.partition(b" ")
         life, _, payload = rest.partition(b" ")
         if not uid.isdigit() or not life.isdigit():
             raise NotAllowed("refused a MUNGE credential")
-        return OpenedSeal(payload=payload, uid=int(uid), life_s=int(life))
+        return MungeCredential(payload=payload, uid=int(uid), life_s=int(life))

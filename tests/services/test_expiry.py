@@ -123,7 +123,7 @@ def test_a_provider_that_never_claims_is_matched_less_and_less_often(grid, job):
     grid.let_match_expire()
     expired_at = grid.ledger.head().number
     assert grid.tick() == []
-    assert "did not claim it and will be asked again" in grid.service.pending()[job.id.slurm_name]
+    assert "did not claim it in time" in grid.service.pending()[job.id.slurm_name]
 
     grid.ledger.mine(CLAIM_BLOCKS - 1)
     assert grid.tick() == []

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What should be true. Pure functions on frozen values: no I/O, no clock, no randomness, no
-logging.
+"""The decisions of the control plane: pure functions on frozen values.
+
+This package does no I/O and no logging, and uses no clock and no randomness.
 """

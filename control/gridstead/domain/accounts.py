@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Linux users must exist: one for each wallet that ever asked for a job."""
+"""Decides which Linux users must exist: one for each wallet that ever requested a job."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from gridstead.domain.submission import GridUser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletRange:
-    """The Linux ids that belong to wallets; both ends are inside."""
+    """The range of the Linux ids of wallets. It includes both ends."""
 
     first_uid: int = 200_001
     last_uid: int = 999_999
     gid: int = 100_000
 
     def holds(self, user: GridUser) -> bool:
-        """Return whether an account is a wallet's: a well-formed address, a uid of the range, the
-        grid's group.
+        """Return whether an account belongs to a wallet.
+
+        Its name must be an address, its uid in the range, and its group the grid's group.
         """
         return (
             is_address(user.address)
@@ -31,14 +32,11 @@ class WalletRange:
 
 
 def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
-    """Return the wallets that asked for a job."""
-    return frozenset(
-        e.customer
-        for e in events
-        if e.kind is ChainEventKind.JOB_REQUESTED and is_address(e.customer)
-    )
+    """Return the wallets that requested a job."""
+    requests = [event for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
+    return frozenset(event.customer for event in requests if is_address(event.customer))
 
 
-def missing(wanted: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:
-    """Return the wanted addresses without an account, sorted."""
-    return tuple(sorted(set(wanted) - {user.address for user in existing}))
+def missing(addresses: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:
+    """Return the addresses without an account, sorted."""
+    return tuple(sorted(set(addresses) - {user.address for user in existing}))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a job in Slurm, as Slurm tells it, and what its end means for the grid.
+"""One run of a job in Slurm, and the meaning of its end for the grid.
 
-A Slurm job id is one *attempt*: it can vanish or be used again after a crash of the controller.
-Every base state of Slurm is in one of the tables; a test compares them with Slurm's own list. A
-state that is in none is an error.
+A Slurm job id is one *attempt*. After a crash of the controller a Slurm job id can disappear or be
+used again. Every base state of Slurm is in one of the tables; a test compares the tables with
+Slurm's list. A state that is in no table is an error.
 """
 
 from __future__ import annotations
@@ -15,9 +15,24 @@ from gridstead.domain.lifecycle import JobState
 from gridstead.errors import UnexpectedOutput
 
 ALIVE_STATES = frozenset(
-    {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED",
-     "REQUEUE_HOLD", "RESV_DEL_HOLD", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "POWER_UP_NODE"}
-)  # fmt: skip
+    {
+        "PENDING",
+        "RUNNING",
+        "SUSPENDED",
+        "COMPLETING",
+        "CONFIGURING",
+        "RESIZING",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESV_DEL_HOLD",
+        "SIGNALING",
+        "SPECIAL_EXIT",
+        "STAGE_OUT",
+        "STOPPED",
+        "POWER_UP_NODE",
+    }
+)
 STARTED_STATES = frozenset(
     {"RUNNING", "SUSPENDED", "COMPLETING", "SIGNALING", "STAGE_OUT", "STOPPED"}
 )
@@ -43,18 +58,18 @@ class Attempt:
     """A Slurm job.
 
     Attributes:
-        slurm_job_id: Slurm's id; not a key.
-        name: Slurm job name. Untrusted: its user can change it.
-        job key: What its AdminComment proves; None if it proves nothing.
-        user: Linux user name; the customer's address for our jobs.
+        slurm_job_id: Slurm's id. It is not unique over time.
+        name: The name of the Slurm job. Untrusted: its user can change it.
+        job_key: The job key in its AdminComment. None if it has none.
+        user: The name of its Linux user. For jobs of the grid this is the customer's address.
         state: Slurm's base state, upper case, one of ALIVE_STATES or END_STATES.
         submitted_at: Unix seconds.
-        started_at: Unix seconds; None if it never started.
-        ended_at: Unix seconds; None while it is alive.
-        suspended_s: Seconds it was suspended.
+        started_at: Unix seconds. None if it never started.
+        ended_at: Unix seconds. None while it is alive.
+        suspended_s: Time that it was suspended, seconds.
         exit_code: Wait status (code << 8 | signal).
-        time_limit_min: Its limit, minutes; None if it has none or the source does not tell.
-        uid: Linux uid that it runs as; None if the source does not tell.
+        time_limit_min: Its time limit, minutes. None if it has none or if it is not known.
+        uid: Its Linux user id. None if it is not known.
     """
 
     slurm_job_id: int
@@ -72,20 +87,21 @@ class Attempt:
 
     @property
     def alive(self) -> bool:
-        """Whether it may still run or is running."""
+        """Whether it is running or may still run."""
         return self.state in ALIVE_STATES
 
     @property
     def started(self) -> bool:
-        """Whether its script has run or runs."""
+        """Whether its script has started."""
         if self.alive:
             return self.state in STARTED_STATES and self.started_at is not None
         return self.started_at is not None and self.ended_at is not None and self.ended_at > 0
 
     @property
     def elapsed_s(self) -> int:
-        """Seconds from start to end without suspension, as sacct's ElapsedRaw; 0 if it never
-        started or never ended.
+        """Seconds from start to end without suspensions, as sacct's ElapsedRaw.
+
+        0 if it has not started or not ended.
         """
         if self.started_at is None or self.ended_at is None:
             return 0
@@ -93,14 +109,14 @@ class Attempt:
 
 
 def check_state(state: str, *, source: str) -> str:
-    """Return a base state of Slurm that is in one of the tables.
+    """Return the base state of a state that Slurm prints.
 
     Args:
-        state: As Slurm writes it; a suffix such as ``CANCELLED by 1000`` is dropped.
-        source: The command, for the error.
+        state: The printed state. A suffix, as in ``CANCELLED by 1000``, is removed.
+        source: The command that printed it, for the error.
 
     Raises:
-        UnexpectedOutput: If no table has it.
+        UnexpectedOutput: If the base state is in no table.
     """
     base = state.split(" ", 1)[0].rstrip("+")
     if base not in ALIVE_STATES and base not in END_STATES:
@@ -110,8 +126,9 @@ def check_state(state: str, *, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSample:
-    """All jobs that slurmctld lists at one moment: alive, and ended within its MinJobAge. Unit:
-    Unix seconds.
+    """All jobs that slurmctld lists: those that are alive, and those that ended within MinJobAge.
+
+    Unit: ``taken_at`` Unix seconds.
     """
 
     taken_at: int
@@ -120,13 +137,14 @@ class LiveSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingSample:
-    """All records of slurmdbd for the names that were asked, duplicates included.
+    """All records of slurmdbd for some job names, including duplicates.
 
     Attributes:
         taken_at: Unix seconds.
-        complete: The queue from slurmctld to slurmdbd was empty, so what is not here did not
-            happen.
-        attempts: Unsorted. Alive states here are not believed: slurmctld knows better.
+        complete: Whether the queue from slurmctld to slurmdbd was empty. Then a job that is not in
+            the records did not exist.
+        attempts: Not sorted. An alive state in a record is ignored; only slurmctld knows which jobs
+            are alive.
     """
 
     taken_at: int
@@ -136,15 +154,15 @@ class AccountingSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """What a node or slurmctld said of an attempt: a hint, and at most a reason to bill less.
+    """A report of a node or of slurmctld about an attempt. It is a hint and can only lower a bill.
 
     Attributes:
-        sequence: Position in the agent's stream, growing.
+        sequence: Its sequence number at the agent, increasing.
         event: ``start`` or ``end`` of the batch step, or ``record`` for a line of the job
             completion spool.
         slurm_job_id: Slurm's id.
-        uid: Linux uid that the attempt ran as.
-        at: Unix seconds, the node's clock.
+        uid: The Linux user id of the attempt.
+        occurred_at: Unix seconds by the clock of the node.
     """
 
     sequence: int

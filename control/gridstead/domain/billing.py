@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job costs.
+"""Computes the cost of a job.
 
-Prices are wei of credit per unit and minute, fixed when a job is matched. Time is whole seconds.
-Every amount is an integer; the direction of rounding is in the name. The provider is paid for what
-ran, so a cost rounds down.
+Prices are wei of credit per unit and minute. They are fixed when a job is matched. Time is whole
+seconds. All amounts are integers, and the name of a function has its direction of rounding. The
+provider is paid only for time that was used, so the cost is rounded down.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60
 PERCENT = 100
-LONGEST_MIN = (
-    10 * 365 * 24 * 60
-)  # the longest time a lock buys; stands for "unlimited" when a job is free
+LONGEST_MIN = 10 * 365 * 24 * 60  # the longest time that an escrow pays for; used for a free job
 
-# More is refused, so that no product overflows in a contract.
+# The contracts refuse higher numbers, so that no product overflows.
 MAX_GPUS = 1 << 20
 MAX_CPUS = 1 << 20
 MAX_MEMORY_MB = 1 << 39
@@ -33,13 +31,13 @@ class Prices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a job asks for.
+    """The resources that a job requests.
 
     Attributes:
         gpus: GPUs of the whole job.
-        tasks: Processes of the whole job.
-        cpus_per_task: CPU threads of each task.
-        memory_per_cpu_mb: Memory of each CPU thread, MB (Slurm's MB, 2^20 bytes).
+        tasks: Tasks (processes) of the whole job.
+        cpus_per_task: CPU threads per task.
+        memory_per_cpu_mb: Memory per CPU thread, MB (2^20 bytes, as in Slurm).
     """
 
     gpus: int
@@ -59,13 +57,13 @@ class Resources:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the contracts take it: something is asked for, and no more than the bounds.
+        """Whether the contracts accept the request: it is not empty and within the limits.
 
         Guarantee: equals ``Definitions.isValid`` in contracts/src/libraries/Definitions.sol.
         """
-        is_something = self.tasks > 0 and self.cpus_per_task > 0 and self.memory_per_cpu_mb > 0
+        is_not_empty = self.tasks > 0 and self.cpus_per_task > 0 and self.memory_per_cpu_mb > 0
         return (
-            is_something
+            is_not_empty
             and self.gpus <= MAX_GPUS
             and self.cpus <= MAX_CPUS
             and self.memory_mb <= MAX_MEMORY_MB
@@ -73,15 +71,14 @@ class Resources:
 
 
 def price_per_minute(resources: Resources, prices: Prices) -> int:
-    """Return what a minute of the job costs, wei."""
-    cpus = resources.cpus * (
-        prices.cpu_per_min + resources.memory_per_cpu_mb * prices.memory_mb_per_min
-    )
-    return cpus + resources.gpus * prices.gpu_per_min
+    """Return the cost of one minute of the whole job, wei."""
+    memory_price = resources.memory_per_cpu_mb * prices.memory_mb_per_min
+    cpu_cost = resources.cpus * (prices.cpu_per_min + memory_price)
+    return cpu_cost + resources.gpus * prices.gpu_per_min
 
 
 def cost_floor(seconds: int, price_per_min: int) -> int:
-    """Return what so many seconds cost, wei, rounded down: floor(seconds x price per minute / 60).
+    """Return the cost of some seconds, wei, rounded down: floor(seconds x price per minute / 60).
 
     Guarantee: equals ``Billing.costDown`` in contracts/src/libraries/Billing.sol for every input.
     """
@@ -89,30 +86,35 @@ def cost_floor(seconds: int, price_per_min: int) -> int:
 
 
 def paid_seconds_floor(escrow: int, price_per_min: int) -> int | None:
-    """Return how many whole seconds the lock pays for, rounded down; None if the job is free."""
+    """Return how many seconds an escrow pays for, rounded down. Returns None if the job is free."""
     return escrow * SECONDS_PER_MINUTE // price_per_min if price_per_min else None
 
 
 def paid_minutes_floor(escrow: int, price_per_min: int) -> int | None:
-    """Return how many whole minutes the lock pays for, rounded down; None if the job is free."""
+    """Return how many minutes an escrow pays for, rounded down. Returns None if the job is free."""
     return escrow // price_per_min if price_per_min else None
 
 
 def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
-    """Return the seconds after which the lock is used up, rounded up, at most those of LONGEST_MIN.
+    """Return the seconds after which an escrow is used up, rounded up, at most LONGEST_MIN.
 
-    Up, because a deadline against the provider opens with it. Guarantee: equals
-    ``Billing.paidSecondsUp``.
+    It is rounded up because a deadline of the provider starts at this time.
+
+    Guarantee: equals ``Billing.paidSecondsUp`` in contracts/src/libraries/Billing.sol.
     """
-    longest = LONGEST_MIN * SECONDS_PER_MINUTE
-    return (
-        min(-(-escrow * SECONDS_PER_MINUTE // price_per_min), longest) if price_per_min else longest
-    )
+    longest_s = LONGEST_MIN * SECONDS_PER_MINUTE
+    if not price_per_min:
+        return longest_s
+    paid_s = -(-escrow * SECONDS_PER_MINUTE // price_per_min)  # Division that rounds up.
+    return min(paid_s, longest_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """How a lock is divided. Units: wei. cost = provider + fee, cost + refund = lock."""
+    """How an escrow is divided. Units: wei.
+
+    Guarantee: cost = provider + fee, and cost + refund = escrow.
+    """
 
     cost: int
     provider: int
@@ -121,7 +123,7 @@ class Bill:
 
 
 def settle(*, escrow: int, seconds: int, price_per_min: int, fee_percent: int) -> Bill:
-    """Return how the lock is divided after so many billed seconds; fee and cost round down."""
+    """Return how an escrow is divided after the billed seconds. Cost and fee are rounded down."""
     cost = min(escrow, cost_floor(seconds, price_per_min))
     fee = cost * fee_percent // PERCENT
     return Bill(cost=cost, provider=cost - fee, fee=fee, refund=escrow - cost)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number that a provider signs: given out without being remembered, good once and for minutes.
+"""Creates and verifies the nonces that a provider signs. A nonce is valid once, for ten minutes.
 
-A nonce is 16 bytes: when it was given, chance, and an HMAC over both and the address that it is
-for. So every instance of the service that has the key knows the nonces of the others, a restart
-forgets none, and a flood of questions fills no memory. What has to be kept, until it ends, is which
-ones were taken; that is the store's part.
+The service does not store the nonces that it creates. A nonce is 16 bytes: the time of its
+creation, random bytes, and an HMAC over both and the address that may use it. So all instances of
+the service with the same key accept the nonce, also after a restart, and many requests do not fill
+the memory. Only the used nonces are stored until they expire (``TakenNonces``).
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable
+from itertools import product
 
 NONCE_LIFE_S = 600
-MAX_CHALLENGE_BYTES = (
-    256  # ours are shorter; what is long may be nested so deeply that parsing it ends the process
-)
+# Our challenges are shorter. A long one could be nested so deeply that parsing ends the process.
+MAX_CHALLENGE_BYTES = 256
 CHANCE_BYTES = 6
 
-_TIME_BYTES = 4  # good until 2106
+_TIME_BYTES = 4  # sufficient until 2106
 _TAG_BYTES = 6
-_NONCE_BYTES = _TIME_BYTES + CHANCE_BYTES + _TAG_BYTES  # 16, as the wire has it
+_NONCE_BYTES = _TIME_BYTES + CHANCE_BYTES + _TAG_BYTES  # 16, as the wire format requires
 
 
 def make_challenge(key: bytes, *, now: int, chance: bytes, address: str) -> bytes:
-    """Return what has to be signed: JSON with ``message`` and a new ``nonce``.
+    """Return a challenge to sign: JSON with ``message`` and a new ``nonce``.
 
     Args:
-        key: The service's.
+        key: The key of the service.
         now: Unix seconds.
         chance: Six unpredictable bytes.
-        address: The one wallet that may use it, lower case; empty when the caller did not say who
-            it is.
+        address: The wallet that may use the nonce, lower case. Empty if the caller did not report
+            its address; then any wallet may use it.
     """
-    given = now.to_bytes(_TIME_BYTES) + chance
-    nonce = base64.b64encode(given + _tag(key, given, address)).decode()
+    content = now.to_bytes(_TIME_BYTES) + chance
+    nonce = base64.b64encode(content + _tag(key, content, address)).decode()
     return json.dumps({"message": "login", "nonce": nonce}).encode()
 
 
 def nonce_of(challenge: bytes) -> str:
-    """Return the nonce in a challenge, an empty text if it is none."""
+    """Return the nonce in a challenge. Returns an empty text if the challenge is malformed."""
     if len(challenge) > MAX_CHALLENGE_BYTES:
         return ""
     try:
@@ -54,23 +54,23 @@ def nonce_of(challenge: bytes) -> str:
 
 
 def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
-    """Return the last second (Unix) of a nonce that one of the keys made for this address or for
-    any; else None.
+    """Return the last second of the validity of a nonce, Unix seconds.
+
+    Returns None if none of the keys created the nonce for this address or for any address.
     """
     try:
-        content = base64.b64decode(nonce, validate=True)
+        decoded = base64.b64decode(nonce, validate=True)
     except ValueError:
         return None
-    if len(content) != _NONCE_BYTES or base64.b64encode(content).decode() != nonce:
+    if len(decoded) != _NONCE_BYTES or base64.b64encode(decoded).decode() != nonce:
         return None
-    given, tag = content[:-_TAG_BYTES], content[-_TAG_BYTES:]
-    tags = [_tag(key, given, wallet) for key in keys for wallet in (address, "")]
-    if not any(hmac.compare_digest(tag, one) for one in tags):
-        return None
-    return int.from_bytes(given[:_TIME_BYTES]) + NONCE_LIFE_S
+    content, tag = decoded[:-_TAG_BYTES], decoded[-_TAG_BYTES:]
+    for key, wallet in product(keys, (address, "")):
+        if hmac.compare_digest(tag, _tag(key, content, wallet)):
+            return int.from_bytes(content[:_TIME_BYTES]) + NONCE_LIFE_S
+    return None
 
 
-def _tag(key: bytes, given: bytes, address: str) -> bytes:
-    return hmac.digest(key, b"gridstead challenge" + given + address.encode(), hashlib.sha256)[
-        :_TAG_BYTES
-    ]
+def _tag(key: bytes, content: bytes, address: str) -> bytes:
+    message = b"gridstead challenge" + content + address.encode()
+    return hmac.digest(key, message, hashlib.sha256)[:_TAG_BYTES]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts say has happened, reduced to what services act on."""
+"""The events of the contracts, reduced to what the services need."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from enum import Enum
 
 
 class ChainEventKind(Enum):
-    """The kinds of events that some service acts on."""
+    """The kinds of events that a service uses."""
 
     JOB_REQUESTED = "job_requested"  # customer
     JOB_CLAIMED = "job_claimed"  # customer, provider
     JOB_REFUSED = "job_refused"  # provider, customer
     JOB_TRANSITION = "job_transition"
-    PROVIDER_CHANGED = (
-        "provider_changed"  # provider: waits for approval, approved, removed, banned or unbanned
-    )
+    # provider: it waits for approval, or was approved, removed, banned or unbanned
+    PROVIDER_CHANGED = "provider_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainEvent:
-    """One event.
+    """An event of the contracts.
 
     Attributes:
-        kind: What happened.
-        block: Height.
-        index: Position in the block.
-        job_number: The job's number; None for events of providers.
-        customer: Wallet, lower case; empty if the event does not tell.
-        provider: Wallet, lower case; empty if the event does not tell.
+        kind: The kind of the event.
+        block: The height of its block.
+        index: Its position in the block.
+        job_number: The number of the job. None for events of providers.
+        customer: The customer's wallet, lower case. Empty if the event does not have it.
+        provider: The provider's wallet, lower case. Empty if the event does not have it.
     """
 
     kind: ChainEventKind

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Slurm's two witnesses, together with our own memory, say of one job.
+"""Decides what is known of a job in Slurm, from slurmctld, slurmdbd and our journal.
 
-slurmctld alone knows what is alive. slurmdbd knows what ended, how and after how long; it is
-believed to have no record only when nothing waits to reach it. Absence on one sample is not
-evidence: it takes two, some seconds apart.
+Only slurmctld knows which jobs are alive. slurmdbd knows which jobs ended, how, and after how long.
+A record is missing from slurmdbd only if no record waits in slurmctld's queue to slurmdbd. A job is
+absent only if two samples, some seconds apart, do not have it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from gridstead.domain.journal import JournalRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alive:
-    """It runs or waits; ``surplus`` are further live attempts of the same job, which must not be."""
+    """The job is pending or running.
+
+    Attributes:
+        attempt: The attempt that is alive.
+        surplus: Further live attempts of the same job. They must be cancelled.
+    """
 
     attempt: Attempt
     surplus: tuple[Attempt, ...] = ()
@@ -26,15 +31,17 @@ class Alive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """It ended, and this is the record to bill by."""
+    """The job ended. ``attempt`` is the record to bill."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """No trace of it. Unless ``confirmed``, this is only the first sample, or nothing was ever
-    submitted.
+    """Slurm does not have the job.
+
+    Attributes:
+        confirmed: Whether a second sample confirmed it, or no submission was ever started.
     """
 
     confirmed: bool
@@ -42,7 +49,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Nothing can be concluded now."""
+    """The state of the job is not known now."""
 
 
 Evidence = Alive | Ended | Absent | Unknown
@@ -50,15 +57,15 @@ Evidence = Alive | Ended | Absent | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait before believing. Units: seconds.
+    """How long to wait before a conclusion. Units: seconds.
 
     Attributes:
-        clock_skew_s: Clocks may differ so much.
-        absent_after_s: Between two samples without a trace.
-        submission_s: A submission whose outcome is unknown may still arrive so long after it was
-            begun.
-        accounting_s: For slurmdbd to hear of an end that slurmctld lists.
-        rejection_s: Before a submission that Slurm refused is tried again.
+        clock_skew_s: The maximum difference between two clocks.
+        submission_s: A submission whose result is not known may reach Slurm this long after it was
+            started.
+        absent_after_s: The time between two samples that confirm an absence.
+        accounting_s: The time for an end that slurmctld lists to reach slurmdbd.
+        rejection_s: The time before a submission that Slurm refused is repeated.
     """
 
     clock_skew_s: int = 60
@@ -69,8 +76,9 @@ class Patience:
 
 
 def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
-    """Return whether an attempt is this job's: its job key, its customer's user, and not older than
-    its claim.
+    """Return whether an attempt belongs to a job.
+
+    Its job key and its user must be those of the job, and it must not be older than the claim.
     """
     return (
         attempt.job_key == job_key
@@ -79,7 +87,7 @@ def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int
     )
 
 
-def weigh(
+def assess(
     record: JournalRecord,
     *,
     customer: str,
@@ -90,79 +98,123 @@ def weigh(
     """Return what is known of a job.
 
     Args:
-        record: Our memory of it.
-        customer: Its customer, which is the Linux user.
-        live: What slurmctld lists; None if it did not answer.
-        accounting: What slurmdbd has; None if it did not answer.
-        patience: How long to wait before believing.
+        record: Our record of the job.
+        customer: The customer's address, which is the name of the Linux user.
+        live: The jobs that slurmctld lists. None if it did not answer.
+        accounting: The records of slurmdbd. None if it did not answer.
+        patience: How long to wait before a conclusion.
     """
     if live is None:
         return Unknown()
     not_before = (record.claimed_at or 0) - patience.clock_skew_s
-
-    def counts(attempt: Attempt) -> bool:
-        is_ours = belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before)
-        is_undone = (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
-        return is_ours and not is_undone and not _was_rejected(attempt, record)
-
-    ours = [a for a in live.attempts if counts(a)]
-    alive = sorted((a for a in ours if a.alive), key=lambda a: (a.submitted_at, a.slurm_job_id))
+    listed = _attempts_of(record, live.attempts, customer=customer, not_before=not_before)
+    alive = [attempt for attempt in listed if attempt.alive]
     if alive:
-        chosen = next((a for a in alive if a.started), alive[0])
-        over = _ended_after_all(chosen, accounting)
-        if over is not None:
-            return Ended(attempt=over)
-        return Alive(attempt=chosen, surplus=tuple(a for a in alive if a is not chosen))
+        return _assess_alive(alive, accounting)
     if accounting is None and record.intended_at is None:
         return Unknown()
-    ended = _latest_end(record, (a for a in accounting.attempts if counts(a)) if accounting else ())
-    if ended is not None:
-        return Ended(attempt=ended)
-    listed = _latest_end(record, ours)
-    if listed is not None:
-        # slurmdbd has the last word on how long; slurmctld's will do when slurmdbd stays silent.
-        overdue = live.taken_at - (listed.ended_at or 0) > patience.accounting_s
-        return Ended(attempt=listed) if overdue else Unknown()
-    return _absence(record, live=live, accounting=accounting, patience=patience)
+    recorded: list[Attempt] = []
+    if accounting is not None:
+        recorded = _attempts_of(
+            record, accounting.attempts, customer=customer, not_before=not_before
+        )
+    evidence = _assess_ended(record, listed, recorded, live=live, patience=patience)
+    if evidence is not None:
+        return evidence
+    return _assess_absence(record, live=live, accounting=accounting, patience=patience)
+
+
+def _attempts_of(
+    record: JournalRecord, attempts: Iterable[Attempt], *, customer: str, not_before: int
+) -> list[Attempt]:
+    """Return the attempts of a job, except those that we cancelled or that Slurm refused."""
+    counted = []
+    for attempt in attempts:
+        is_ours = belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before)
+        run = (attempt.slurm_job_id, attempt.submitted_at)
+        is_cancelled_by_us = run in record.cancelled_by_us
+        if is_ours and not is_cancelled_by_us and not _was_rejected(attempt, record):
+            counted.append(attempt)
+    return counted
 
 
 def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
-    """Return whether this is no attempt, but what Slurm leaves of some submissions that it refuses."""
+    """Return whether Slurm created this record for a submission that it refused."""
     is_other = attempt.slurm_job_id != record.slurm_job_id
     return record.rejections > 0 and is_other and not attempt.alive and not attempt.started
 
 
-def _ended_after_all(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:
-    """Return slurmdbd's ended record of the very run that slurmctld lists as running.
+def _assess_alive(alive: list[Attempt], accounting: AccountingSample | None) -> Alive | Ended:
+    """Return the evidence of a job of which slurmctld lists live attempts.
 
-    A crash makes slurmctld forget its last seconds, so it may list for ever a run that it once
-    reported as ended.
+    The job runs as the first attempt that started, or as the first one if none started.
+    """
+    in_order = sorted(alive, key=lambda a: (a.submitted_at, a.slurm_job_id))
+    attempt = next((a for a in in_order if a.started), in_order[0])
+    ended = _recorded_end(attempt, accounting)
+    if ended is not None:
+        return Ended(attempt=ended)
+    return Alive(attempt=attempt, surplus=tuple(a for a in in_order if a is not attempt))
+
+
+def _recorded_end(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:
+    """Return slurmdbd's record of the end of a run that slurmctld lists as running.
+
+    slurmctld loses its last seconds in a crash. After a crash it may list a run as running forever
+    although it has reported its end to slurmdbd.
     """
     if accounting is None or not attempt.started:
         return None
+    for record in accounting.attempts:
+        if not record.alive and record.ended_at and _run_of(record) == _run_of(attempt):
+            return record
+    return None
 
-    def run(one: Attempt) -> tuple[object, ...]:
-        return (one.slurm_job_id, one.submitted_at, one.started_at, one.job_key, one.user)
 
-    return next(
-        (a for a in accounting.attempts if not a.alive and a.ended_at and run(a) == run(attempt)),
-        None,
-    )
+def _run_of(attempt: Attempt) -> tuple[object, ...]:
+    """Return the values that identify one run of a Slurm job."""
+    started = (attempt.submitted_at, attempt.started_at)
+    return (attempt.slurm_job_id, *started, attempt.job_key, attempt.user)
+
+
+def _assess_ended(
+    record: JournalRecord,
+    listed: Iterable[Attempt],
+    recorded: Iterable[Attempt],
+    *,
+    live: LiveSample,
+    patience: Patience,
+) -> Ended | Unknown | None:
+    """Return the evidence of a job that ended. Returns None if there is no end of the job.
+
+    slurmdbd's record decides how long the job ran. slurmctld's record is used only if the job is
+    missing from slurmdbd for a long time.
+    """
+    ended = _latest_end(record, recorded)
+    if ended is not None:
+        return Ended(attempt=ended)
+    ended = _latest_end(record, listed)
+    if ended is None:
+        return None
+    is_overdue = live.taken_at - (ended.ended_at or 0) > patience.accounting_s
+    return Ended(attempt=ended) if is_overdue else Unknown()
 
 
 def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:
-    ended = [a for a in attempts if not a.alive and a.ended_at]
-    mine = [a for a in ended if a.slurm_job_id == record.slurm_job_id]
-    return max(mine or ended, key=lambda a: (a.submitted_at, a.ended_at or 0), default=None)
+    """Return the last ended attempt, preferably with the Slurm job id of the journal."""
+    ended = [attempt for attempt in attempts if not attempt.alive and attempt.ended_at]
+    known = [attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id]
+    return max(known or ended, key=lambda a: (a.submitted_at, a.ended_at or 0), default=None)
 
 
-def _absence(
+def _assess_absence(
     record: JournalRecord,
     *,
     live: LiveSample,
     accounting: AccountingSample | None,
     patience: Patience,
 ) -> Absent | Unknown:
+    """Return the evidence of a job that neither slurmctld nor slurmdbd has."""
     if record.intended_at is None:
         return Absent(confirmed=True)
     if accounting is None or not accounting.complete:
@@ -175,19 +227,20 @@ def _absence(
 
 
 def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
-    """Return how long the batch step ran by the node's own clock; None if no matching end was
-    reported.
+    """Return how long the batch step ran by the node's clock.
 
-    A report matches if its uid is the attempt's and its time lies between the attempt's start and
-    recorded end. Such a figure can only lower a bill: slurmctld dates an end that it missed by when
-    it heard of it.
+    Returns None if no report of its end matches. A report matches if it has the uid of the attempt
+    and its time is between the start and the recorded end of the attempt. This figure can only
+    lower a bill: if slurmctld missed an end, it records the time at which it noticed the end.
     """
     if attempt.uid is None or attempt.started_at is None or attempt.ended_at is None:
         return None
-    start, end = attempt.started_at, attempt.ended_at
-    matching = [
-        r for r in reports
-        if r.slurm_job_id == attempt.slurm_job_id and r.uid == attempt.uid and start <= r.occurred_at <= end
-    ]  # fmt: skip
-    last = max((r.occurred_at for r in matching if r.event == "end"), default=None)
-    return None if last is None else max(0, last - start - attempt.suspended_s)
+    ends = []
+    for report in reports:
+        is_same = (report.slurm_job_id, report.uid) == (attempt.slurm_job_id, attempt.uid)
+        is_in_time = attempt.started_at <= report.occurred_at <= attempt.ended_at
+        if report.event == "end" and is_same and is_in_time:
+            ends.append(report.occurred_at)
+    if not ends:
+        return None
+    return max(0, max(ends) - attempt.started_at - attempt.suspended_s)

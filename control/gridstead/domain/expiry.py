@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a provider left lying: when a job is taken from it, and what that means for its next match.
+"""Decides when a job is taken from a provider that does not act, and when it may be matched again.
 
-No job may wait for ever for somebody who is away. The contracts end each wait when somebody asks
-them to; the
-meta-scheduler asks. What a customer sees of it:
+No job may wait without limit for a provider. The contracts end each wait on request, and the
+meta-scheduler makes the request:
 
-- A match that its provider does not claim is taken back, so the job goes to another provider. The
-  one that let it lie is asked again only when nobody else can take the job: perhaps it is back, and
-  an answer late is better than none. Each further time it rests for longer, as every match and
-  every end of one costs a transaction.
-- A claimed job that does not start, and one that ran and is not settled, end PANICKED and refund
-  the whole lock. They are not matched again: whether the job ran, only its provider knows, and to
-  run it twice is the customer's choice.
+- If a provider does not claim a match in time, the match expires and the job goes to another
+  provider. The first provider gets the job again only if no other provider can run it. After each
+  further claim timeout it rests for longer, because each match and each expiry costs a transaction.
+- A claimed job that does not start in time, or that is not settled in time after its run, becomes
+  PANICKED and its whole escrow is refunded. It is not matched again: only its provider knows
+  whether it ran, and only the customer can decide to run it twice.
 
-A provider that works through its queue is not away. Claims come in the order of the matches, so a
-match counts as lying from its provider's last claim on.
+A provider claims its matches in their order. So while a provider claims other jobs, the time of a
+match counts only from the last claim.
 """
 
 from __future__ import annotations
@@ -27,22 +25,22 @@ from gridstead.domain.events import ChainEvent, ChainEventKind
 from gridstead.domain.job import Block, Job
 from gridstead.domain.lifecycle import JobState
 
-# Beyond what the contracts ask for, so that a call never meets a node that lags by a block or a
-# clock that is behind.
+# Added to the contracts' limits, so that a call does not fail on a node that lags by a block or on
+# a clock that is slow.
 MARGIN_BLOCKS = 2
 MARGIN_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long a grid waits for its providers.
+    """How long the contracts wait for a provider.
 
     Attributes:
         claim_blocks: Blocks that a match may wait for its claim.
-        start_s: Seconds that a claimed job may wait for its start; None on contracts that do not
-            end it.
-        settle_grace_s: Seconds that a run may stay unsettled beyond its paid time or a request to
-            cancel it; None on contracts that do not end it.
+        start_s: Seconds that a claimed job may wait for its start. None if the contracts have no
+            such timeout.
+        settle_grace_s: Seconds that a job may remain unsettled after its paid time or after a
+            request to cancel it. None if the contracts have no such timeout.
     """
 
     claim_blocks: int
@@ -51,17 +49,16 @@ class Timeouts:
 
 
 def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | None:
-    """Return after which block (META_SCHEDULED) or Unix second (SCHEDULED, RUNNING) a job is over.
+    """Return the last block (META_SCHEDULED) or second (SCHEDULED, RUNNING) that a job may wait.
 
     Args:
         job: Any job.
-        timeouts: The grid's.
-        claimed_at: Time of its claim, Unix seconds; of meaning only while it is SCHEDULED. None if
-            it is not known.
+        timeouts: The timeouts of the grid.
+        claimed_at: When the job was claimed, Unix seconds. Only used while it is SCHEDULED. None if
+            this is not known.
 
     Returns:
-        The last block or second at which the job may still wait; None if its wait has no end, or
-        none that is known.
+        A block or a Unix second. None if the wait has no limit or if the limit is not known.
 
     Guarantee: equals ``_expiry`` in contracts/src/JobSteps.sol.
     """
@@ -71,8 +68,9 @@ def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | Non
         case JobState.SCHEDULED if timeouts.start_s is not None and claimed_at is not None:
             return claimed_at + timeouts.start_s
         case JobState.RUNNING if timeouts.settle_grace_s is not None:
-            paid_end = job.started_at + paid_seconds_ceil(job.escrow, job.price_per_min)
-            end = min(paid_end, job.cancel_requested_at) if job.cancel_requested else paid_end
+            end = job.started_at + paid_seconds_ceil(job.escrow, job.price_per_min)
+            if job.cancel_requested:
+                end = min(end, job.cancel_requested_at)
             return end + timeouts.settle_grace_s
         case _:
             return None
@@ -86,28 +84,33 @@ def is_due(
     claimed_at: int | None = None,
     last_claim: int | None = None,
 ) -> bool:
-    """Return whether it is time to take a job from its provider: its wait is over, by the margin.
+    """Return whether the wait of a job has expired, with the margin.
 
     Args:
-        job: Any job, as the newest block has it.
+        job: Any job, as of the newest block.
         head: The newest block.
-        timeouts: The grid's, at that block.
-        claimed_at: Time of the job's claim, Unix seconds; None if it has none or it is not known.
-        last_claim: Height of the last block in which its provider claimed any job; None if it never
+        timeouts: The timeouts of the grid at the newest block.
+        claimed_at: When the job was claimed, Unix seconds. None if it was not, or if this is not
+            known.
+        last_claim: Height of the last block in which its provider claimed any job. None if it never
             did.
     """
     end = expiry(job, timeouts, claimed_at=claimed_at)
     if end is None:
         return False
     if job.state is JobState.META_SCHEDULED:
-        return head.number > max(end, (last_claim or 0) + timeouts.claim_blocks) + MARGIN_BLOCKS
+        after_last_claim = (last_claim or 0) + timeouts.claim_blocks
+        return head.number > max(end, after_last_claim) + MARGIN_BLOCKS
     return head.timestamp > end + MARGIN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTimeouts:
-    """How often a provider let a match of one job lie, and the height at which it was taken back
-    last.
+    """The claim timeouts of one job at one provider.
+
+    Attributes:
+        times: How often a match was not claimed in time.
+        block: The height at which the last match expired.
     """
 
     times: int
@@ -115,16 +118,15 @@ class ClaimTimeouts:
 
 
 @dataclass(slots=True)
-class Returns:
+class ReturnHistory:
     """How one job came back from its providers.
 
-    The contracts tell with the same event that a provider refused and that a match was taken from
-    it. A refusal is an answer: the provider had claimed the job. Whoever never claimed it gave
-    none.
+    The contracts emit the same event when a provider refuses a job and when a match expires. If the
+    job was claimed before, the provider refused it. Otherwise the match expired.
 
     Attributes:
-        refused: Addresses that claimed the job and gave it back, or lost it.
-        lapses: By address, of those that did not claim it.
+        refused: Addresses that claimed the job and then refused it, or lost it after the claim.
+        claim_timeouts: The claim timeouts of the job, by address.
         is_claimed: Whether the job is claimed now.
     """
 
@@ -133,7 +135,7 @@ class Returns:
     is_claimed: bool = False
 
     def take(self, event: ChainEvent) -> None:
-        """Remember an event of the job; other events than claims and refusals mean nothing here."""
+        """Apply an event of the job. Only claims and refusals change anything."""
         if event.kind is ChainEventKind.JOB_CLAIMED:
             self.is_claimed = True
         if event.kind is not ChainEventKind.JOB_REFUSED:
@@ -141,27 +143,24 @@ class Returns:
         if self.is_claimed:
             self.refused.add(event.provider)
         else:
-            before = self.claim_timeouts.get(event.provider)
-            self.claim_timeouts[event.provider] = ClaimTimeouts(
-                times=before.times + 1 if before else 1, block=event.block
-            )
+            times = self.times().get(event.provider, 0) + 1
+            self.claim_timeouts[event.provider] = ClaimTimeouts(times=times, block=event.block)
         self.is_claimed = False
 
     def times(self) -> Mapping[str, int]:
-        """Return by address how often providers let a match of the job lie."""
-        return {
-            address: claim_timeout.times for address, claim_timeout in self.claim_timeouts.items()
-        }
+        """Return the number of claim timeouts of the job, by address."""
+        return {address: timeout.times for address, timeout in self.claim_timeouts.items()}
 
     def resting(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
-        """Return the addresses that are not asked again yet.
+        """Return the addresses that do not get the job yet because of a claim timeout.
 
-        After the first time there is no rest, after the second it is as long as a claim may take,
-        after the third twice that: a provider that was away for long waits a little longer for its
-        jobs, and costs few transactions.
+        There is no rest after the first claim timeout. After the second the rest is as long as a
+        claim may take, after the third twice as long, and so on. So a provider that was away for a
+        long time costs few transactions.
         """
-        return frozenset(
-            address
-            for address, claim_timeout in self.claim_timeouts.items()
-            if head.number < claim_timeout.block + (claim_timeout.times - 1) * timeouts.claim_blocks
-        )
+        resting = set()
+        for address, timeout in self.claim_timeouts.items():
+            rest_blocks = (timeout.times - 1) * timeouts.claim_blocks
+            if head.number < timeout.block + rest_blocks:
+                resting.add(address)
+        return frozenset(resting)

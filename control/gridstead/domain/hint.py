@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints: what a node's plugin or the job completion plugin says of an attempt, and which of it may
-pass.
+"""Parses and checks the hints about Slurm jobs that the plugins send.
 
-A hint makes someone look sooner and is at most a reason to bill less, so a doubtful one is dropped.
-Rule 1: only root on a node may speak, from a node's address, with a seal that is young. Rule 2:
-only the batch step counts; the extern step starts and ends with the allocation. Rule 3: nobody may
-speak faster than the rate.
+The SPANK plugin on a node and the job completion plugin send hints. A hint only makes a service
+check a job sooner, or bill less. So a doubtful hint is dropped.
+
+Rule 1: only root on a node may send a report. It must come from the address of a node, in a fresh
+MUNGE credential.
+Rule 2: only the batch step counts. The extern step starts and ends with the allocation.
+Rule 3: a token bucket limits the rate of reports.
 """
 
 from __future__ import annotations
@@ -18,17 +20,25 @@ from gridstead.domain.ids import parse_job_key
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
 ROOT_UID = 0
-SEAL_LIFE_MAX_S = 60
+CREDENTIAL_LIFE_MAX_S = 60
 _BATCH_STEP = frozenset({"batch", "4294967291"})
 _RECORD_VERSION = 1
 _REPORT = re.compile(
-    r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) [\w.-]{1,255} \d{1,12} (\d{1,12})"
+    r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) "
+    r"[\w.-]{1,255} \d{1,12} (\d{1,12})"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """What was said: ``start``, ``end`` or ``record`` of an attempt. Unit of ``at``: Unix seconds."""
+    """A hint about a Slurm job.
+
+    Attributes:
+        event: ``start``, ``end`` or ``record``.
+        slurm_job_id: The Slurm job id.
+        uid: The user id of the job.
+        occurred_at: When it happened. Unit: Unix seconds.
+    """
 
     event: str
     slurm_job_id: int
@@ -37,9 +47,13 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedSeal:
-    """A MUNGE credential that was opened: what it held, whose process sealed it, how long it may
-    live (seconds).
+class MungeCredential:
+    """An opened MUNGE credential.
+
+    Attributes:
+        payload: Its content.
+        uid: The user that created it.
+        life_s: The time after its creation in which it is valid, seconds.
     """
 
     payload: bytes
@@ -47,51 +61,50 @@ class OpenedSeal:
     life_s: int
 
 
-def admit(seal: OpenedSeal) -> str:
-    """Return the text of a report that root sealed for a short life.
+def admit(credential: MungeCredential) -> str:
+    """Return the report in a credential that root created with a short validity.
 
     Raises:
-        NotAllowed: If anybody else did, or for longer.
+        NotAllowed: If another user created the credential, or if it is valid for too long.
     """
-    if seal.uid != ROOT_UID:
-        raise NotAllowed(f"uid {seal.uid} cannot report")
-    if not 0 < seal.life_s <= SEAL_LIFE_MAX_S:
+    if credential.uid != ROOT_UID:
+        raise NotAllowed(f"uid {credential.uid} may not send reports")
+    if not 0 < credential.life_s <= CREDENTIAL_LIFE_MAX_S:
         raise NotAllowed(
-            "report lives too long", detail=f"{seal.life_s} s, at most {SEAL_LIFE_MAX_S} s"
+            "the credential of a report is valid for too long",
+            detail=f"{credential.life_s} s, at most {CREDENTIAL_LIFE_MAX_S} s",
         )
-    return seal.payload.decode("ascii", errors="replace")
+    return credential.payload.decode("ascii", errors="replace")
 
 
 def parse_report(text: str) -> Hint | None:
-    """Return the hint in a node's report, None if it is about another step than the batch step.
+    """Return the hint in a node's report. Returns None if it is not about the batch step.
 
     Raises:
-        UnexpectedOutput: If it is no report.
+        UnexpectedOutput: If the text is not a report.
     """
     match = _REPORT.fullmatch(text)
     if match is None:
         raise UnexpectedOutput("node report", text)
-    event, slurm_job_id, uid, step, at = match.groups()
+    event, slurm_job_id, uid, step, time = match.groups()
     if step not in _BATCH_STEP:
         return None
-    return Hint(event=event, slurm_job_id=int(slurm_job_id), uid=int(uid), occurred_at=int(at))
+    return Hint(event=event, slurm_job_id=int(slurm_job_id), uid=int(uid), occurred_at=int(time))
 
 
 def parse_completion(line: str) -> Hint | None:
-    """Return the hint in a line of the job completion spool, None if the job is nobody's of the
-    grid.
+    """Return the hint in a line of the job completion spool.
+
+    Returns None if the job is not a job of the grid.
 
     Raises:
-        UnexpectedOutput: If the line is cut, or of another version.
+        UnexpectedOutput: If the line is truncated or has another version.
     """
     try:
         record = json.loads(line)
-        version, comment, ended_at = (
-            record["version"],
-            record["admin_comment"],
-            int(record["end_s"] or 0),
-        )
+        version, comment = record["version"], record["admin_comment"]
         slurm_job_id, uid = int(record["slurm_job_id"]), int(record["uid"])
+        ended_at = int(record["end_s"] or 0)
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("job completion", line) from err
     if version != _RECORD_VERSION:
@@ -103,22 +116,29 @@ def parse_completion(line: str) -> Hint | None:
 
 @dataclass(slots=True, kw_only=True)
 class RateLimit:
-    """Lets through so many per second on average, and a burst of as many at once as ``burst``."""
+    """A token bucket.
+
+    Attributes:
+        per_second: Tokens that are added per second.
+        burst: Maximum number of tokens.
+    """
 
     per_second: float
     burst: float
     _tokens: float = -1.0
-    _at: float = 0.0
+    _refilled_at: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Count one more at this moment (seconds, any origin) and return whether it may pass."""
+        """Take a token and return whether there was one.
+
+        Unit: ``now`` seconds from any origin.
+        """
         if self._tokens < 0:
             self._tokens = self.burst
         else:
-            self._tokens = min(
-                self.burst, self._tokens + max(0.0, now - self._at) * self.per_second
-            )
-        self._at = now
+            added = max(0.0, now - self._refilled_at) * self.per_second
+            self._tokens = min(self.burst, self._tokens + added)
+        self._refilled_at = now
         if self._tokens < 1:
             return False
         self._tokens -= 1

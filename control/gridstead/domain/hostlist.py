@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's way to write many host names: ``compute[01-03,7],login``."""
+"""Expands Slurm's host list expressions, for example ``compute[01-03,7],login``."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the names that a host list stands for, in its order; none for an empty text.
+    """Return the host names of a host list, in its order. Empty for an empty text.
 
     Raises:
-        UnexpectedOutput: It is none.
+        UnexpectedOutput: If the text is not a host list.
 
     Source: scontrol(1), "show hostnames".
     """
     names: list[str] = []
-    pieces: list[tuple[str, ...]] = []
+    parts: list[tuple[str, ...]] = []  # the alternatives of each part of the current name
     end = 0
     for match in _PART.finditer(text):
         if match.start() != end:
@@ -30,24 +30,26 @@ def expand(text: str) -> tuple[str, ...]:
         end = match.end()
         numbers, word, comma = match.groups()
         if comma:
-            names += _joined(pieces)
-            pieces = []
+            names += _combine(parts)
+            parts = []
         else:
-            pieces.append(tuple(_numbers(numbers, text)) if numbers else (word,))
+            parts.append(tuple(_numbers(numbers, text)) if numbers else (word,))
     if end != len(text):
         raise UnexpectedOutput("a list of hosts", text)
-    return (*names, *_joined(pieces))
+    return (*names, *_combine(parts))
 
 
-def _joined(pieces: list[tuple[str, ...]]) -> list[str]:
-    return ["".join(parts) for parts in product(*pieces)] if pieces else []
+def _combine(parts: list[tuple[str, ...]]) -> list[str]:
+    """Return the names that all combinations of the alternatives form."""
+    return ["".join(words) for words in product(*parts)] if parts else []
 
 
-def _numbers(text: str, whole: str) -> Iterator[str]:
-    """Yield the numbers of a range in brackets, as wide as its first."""
-    for one in text.split(","):
-        match = _RANGE.fullmatch(one)
+def _numbers(ranges: str, text: str) -> Iterator[str]:
+    """Yield the numbers of the ranges in brackets, padded to the width of the first number."""
+    for number_range in ranges.split(","):
+        match = _RANGE.fullmatch(number_range)
         if match is None:
-            raise UnexpectedOutput("a list of hosts", whole)
+            raise UnexpectedOutput("a list of hosts", text)
         first, last = match[1], match[2] or match[1]
-        yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+        for number in range(int(first), int(last) + 1):
+            yield str(number).zfill(len(first))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of things that cross system borders.
+"""The identifiers of jobs and wallets that several systems share.
 
-A job is (chain id, MetaScheduler address, number): numbers are counters and start again on a new
-set of contracts, a fresh devnet or after a reorg. The *job key* adds the batch location hash, which
-is a salted hash of the script, so equal numbers of two histories never look the same. Slurm carries
-the number as the job's name (a key to search by, the user can change it) and the job key as
-AdminComment (the user cannot).
+A job id is (chain id, MetaScheduler address, job number). Job numbers are counters. They start
+again on a new set of contracts and on a new devnet, and a reorg can reuse them. The *job key* adds
+the batch location hash, a salted hash of the script. So jobs with equal numbers on different
+histories of the chain have different job keys.
+
+In Slurm the job number is the job name, by which a job can be found; its user can change the name.
+The job key is the AdminComment, which its user cannot change.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ def parse_address(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Return whether the text is an address in the one spelling we use: lower case."""
+    """Return whether the text is an address in lower case, the form that we use everywhere."""
     return _ADDRESS.fullmatch(text) is not None
 
 
 def is_batch_location_hash(text: str) -> bool:
-    """Return whether the text can name a stored script and stand in a job key."""
+    """Return whether the text is a valid id of a stored script."""
     return _BATCH_LOCATION_HASH.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class JobId:
-    """A job of the grid, world-wide.
+    """The id of a job on all chains and contracts.
 
     Attributes:
         chain_id: EIP-155 chain id.
-        contract: The MetaScheduler's address, lower case.
-        number: The contract's counter.
+        contract: The address of the MetaScheduler, lower case.
+        number: The job number, a counter of the contract.
     """
 
     chain_id: int
@@ -67,7 +69,7 @@ class JobId:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class JobKey:
-    """What binds a Slurm job to one job of one history of the chain; its text is the AdminComment."""
+    """The key that binds a Slurm job to one job on the chain. Its text is the AdminComment."""
 
     job_id: JobId
     batch_location_hash: str
@@ -78,7 +80,7 @@ class JobKey:
 
 
 def parse_job_key(text: str) -> JobKey | None:
-    """Return the job key that an AdminComment holds, None if it holds none (somebody else's job)."""
+    """Return the job key in an AdminComment. Returns None if there is none."""
     match = _JOB_KEY.fullmatch(text)
     if match is None:
         return None
@@ -88,5 +90,5 @@ def parse_job_key(text: str) -> JobKey | None:
 
 
 def parse_slurm_name(text: str) -> int | None:
-    """Return the job number that a Slurm job name spells, None if it spells none."""
+    """Return the job number in a Slurm job name. Returns None if there is none."""
     return int(text, 16) if _SLURM_NAME.fullmatch(text) else None

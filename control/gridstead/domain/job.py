@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job, the provider and the block, as the chain tells them."""
+"""The job, the provider and the block, as the chain stores them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A property of a provider, or one that a job asks for."""
+    """A label of a provider, or one that a job requires."""
 
     key: str
     value: str
@@ -35,8 +35,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affinity:
-    """A condition on a provider's label: label value, operator (<, <=, ==, >=, >, !=, in), wanted
-    value.
+    """A condition on a provider's label.
+
+    Attributes:
+        key: The key of the label. Its value is the left side of the condition.
+        operator: One of <, <=, ==, >=, >, !=, in.
+        value: The right side of the condition.
     """
 
     key: str
@@ -46,31 +50,31 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as one block has it.
+    """A job as of one block.
 
     Attributes:
-        id: World-wide identity.
-        state: Contract state.
-        customer: Wallet that pays, lower case.
-        provider: Wallet of the matched provider, lower case; empty while there is none.
-        resources: What it asks for.
-        batch_location_hash: Id of its script at the Job Definition service, as the customer gave
-            it: untrusted text.
+        id: Its id on all chains and contracts.
+        state: Its state in the contract.
+        customer: The wallet that pays, lower case.
+        provider: The wallet of the matched provider, lower case. Empty if there is none.
+        resources: The resources that it requests.
+        batch_location_hash: The id of its script at the Job Definition service. Untrusted text of
+            the customer.
         uses: Labels that a provider must have. May be empty.
         affinity: Conditions on a provider's labels. May be empty.
-        lock: Locked credits, top-ups included, wei.
-        final_cost: What was paid, wei; 0 until it is cold.
-        price_per_min: What a minute of the whole job costs, wei, fixed at matching; 0 while it is
-            not matched.
+        escrow: Credits in escrow, including top-ups, wei.
+        final_cost: What was paid, wei. 0 until it is cold.
+        price_per_min: The price of one minute of the whole job, wei, fixed at the match. 0 while
+            it is not matched.
         submitted_at: Unix seconds.
-        started_at: Unix seconds; 0 while it has not started.
-        ended_at: Unix seconds; 0 while it is hot.
-        state_block: Number of the block of its last change of state.
-        cancel_requested: Whether the customer asked to cancel it.
-        cancel_requested_at: When, Unix seconds; 0 if never.
-        name: The customer's name for it. Untrusted text.
-        exit_code: Wait status as Slurm has it (code << 8 | signal); 0 while it is hot.
-        last_error: What its provider or the grid said of it. May be empty.
+        started_at: Unix seconds. 0 while it has not started.
+        ended_at: Unix seconds. 0 while it is hot.
+        state_block: The number of the block of its last transition.
+        cancel_requested: Whether the customer requested to cancel it.
+        cancel_requested_at: When this was requested, Unix seconds. 0 if it was not.
+        name: The customer's name of the job. Untrusted text.
+        exit_code: Wait status as in Slurm (code << 8 | signal). 0 while it is hot.
+        last_error: The last error that its provider or the grid reported. May be empty.
     """
 
     id: JobId
@@ -96,13 +100,16 @@ class Job:
 
     @property
     def job_key(self) -> JobKey:
-        """What a Slurm job must carry to be this job."""
+        """The job key, which the Slurm job must have as its AdminComment."""
         return JobKey(job_id=self.id, batch_location_hash=self.batch_location_hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """A provider's nodes; the tuples have one entry per node, in the same order. Units: memory MB."""
+    """The nodes of a provider. Units: memory MB.
+
+    Shape: each tuple has one entry per node, in the same order.
+    """
 
     gpus_per_node: tuple[int, ...]
     cpus_per_node: tuple[int, ...]
@@ -110,22 +117,22 @@ class Hardware:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes."""
+        """The number of nodes."""
         return len(self.cpus_per_node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider as one block has it.
+    """A provider as of one block.
 
     Attributes:
         address: Its wallet, lower case.
         hardware: Its nodes.
         prices: Its current prices.
-        labels: Sorted by key.
-        joined: Approved, not removed, not banned: may get jobs.
-        waiting: A record of its waits for approval.
-        banned: Shut out by the grid.
+        labels: Its labels, sorted by key.
+        joined: Whether it is approved, and neither removed nor banned, so that it may get jobs.
+        waiting: Whether a record of it waits for approval.
+        banned: Whether the grid has banned it.
     """
 
     address: str
@@ -139,7 +146,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSizes:
-    """How many entries wait in a provider's queues on chain."""
+    """The number of entries in the queues of a provider on the chain."""
 
     claimable: int
     cancelling: int

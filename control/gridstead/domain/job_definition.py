@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Job Definition service and a provider say to each other, as values.
+"""The messages between the Job Definition service and a provider, and the ids of stored scripts.
 
-The id of a stored script is a hash of its record, which holds a salt: the chain, which has the id,
-so binds job and script, and equal scripts do not look equal.
+The id of a stored script is a hash of its record. The job on the chain has this id, which binds the
+job to the script. The record contains a salt, so equal scripts have different ids.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from gridstead.domain.lifecycle import JobState
 ID_LENGTH = 31
 
 Recover: TypeAlias = Callable[[bytes, bytes], str]
-"""(message, signature) to the address, lower case, whose wallet signed the message as EIP-191 text. The signature is
-r, s and v, v being 0, 1, 27 or 28, as wallets differ. Raises InvalidInput if it is none."""
+"""Takes (message, signature) and returns the address, lower case, of the wallet that signed.
+
+The message is signed as EIP-191 text. The signature is r, s and v; wallets use 0, 1, 27 or 28 for
+v. Raises InvalidInput if the signature is malformed."""
 
 _OPEN = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRequest:
-    """A provider asks for the script of a job. Every field is untrusted.
+    """A provider's request for the script of a job. All fields are untrusted.
 
     Attributes:
-        batch_location_hash: Id of the script.
-        challenge: What the service gave to be signed.
-        signature: Of the challenge.
-        provider: Address, lower case.
-        customer: Address, lower case.
-        job_number: The contract's counter.
-        secrets_beside: Whether the caller can pass secrets beside the script.
+        batch_location_hash: The id of the script.
+        challenge: The challenge from the service.
+        signature: The signature of the challenge.
+        provider: The provider's address, lower case.
+        customer: The customer's address, lower case.
+        job_number: The job number on the chain.
+        secrets_beside: Whether the caller accepts secrets separately from the script.
     """
 
     batch_location_hash: str
@@ -51,13 +53,13 @@ class ScriptRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptAnswer:
-    """What the provider gets.
+    """The answer to a provider's request.
 
     Attributes:
-        script: Batch script.
+        script: The batch script.
         logger_url: ``host:port`` of the grid's logger.
-        secrets: For the job's environment. May be empty.
-        log_write_token: Lets its holder write the job's log; empty if there is none to give.
+        secrets: Secrets for the environment of the job, by variable. May be empty.
+        log_write_token: The write token of the job's log. Empty if the service creates no tokens.
     """
 
     script: str
@@ -68,11 +70,11 @@ class ScriptAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredScript:
-    """What is stored under an id.
+    """A stored script.
 
     Attributes:
-        record: The text that its id is a hash of.
-        owner: The customer whose jobs alone it is for, lower case; empty while no job names it.
+        record: The record. The id of the script is a hash of it.
+        owner: The customer whose jobs may use the script, lower case. Empty while no job names it.
     """
 
     record: str = field(repr=False)
@@ -81,12 +83,12 @@ class StoredScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptUse:
-    """A job names a script.
+    """The fact that a job names a script.
 
     Attributes:
-        job_number: The contract's counter.
-        batch_location_hash: Id of the script.
-        customer: Whose job it is, lower case.
+        job_number: The job number on the chain.
+        batch_location_hash: The id of the script.
+        customer: The customer of the job, lower case.
     """
 
     job_number: int
@@ -96,12 +98,12 @@ class ScriptUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """How much is stored.
+    """The number and the size of the stored scripts.
 
     Attributes:
-        scripts: All of them.
-        unused: Those that no hot job names: none yet, or none any more.
-        unused_bytes: How large these are.
+        scripts: Number of all scripts.
+        unused: Number of the scripts that no hot job names.
+        unused_bytes: Size of the unused scripts.
     """
 
     scripts: int
@@ -111,12 +113,12 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """What became of some records that an old key had sealed.
+    """The result of encrypting some records again that were encrypted with an old key.
 
     Attributes:
-        count: How many are sealed with the newest key now.
-        unreadable: Ids of those that do not open, sorted; they stay as they are.
-        last: The id after which to go on; None when no more records are left.
+        count: How many records were encrypted with the newest key.
+        unreadable: Ids of the records that cannot be decrypted, sorted. They are unchanged.
+        last: The id after which to continue. None if no records remain.
     """
 
     count: int
@@ -125,14 +127,15 @@ class Resealed:
 
 
 def script_id(record: str) -> str:
-    """Return the id of a stored record: 31 characters safe in a URL, of its SHA-256."""
+    """Return the id of a record: the first 31 characters of its SHA-256 in URL-safe base64."""
     digest = hashlib.sha256(record.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode()[:ID_LENGTH]
 
 
 def use_of(job: Job) -> ScriptUse | None:
-    """Return which script a job names, None if it can be none of ours: what a customer put there is
-    any text.
+    """Return which script a job names.
+
+    Returns None if the text in the job is not an id. A customer can set any text.
     """
     if not is_batch_location_hash(job.batch_location_hash):
         return None
@@ -142,21 +145,24 @@ def use_of(job: Job) -> ScriptUse | None:
 
 
 def is_missing(use: ScriptUse, job: Job | None) -> bool:
-    """Return whether a block does not have the job that names a script: none of its number, or
-    another one.
+    """Return whether the job that names a script is missing from a block.
+
+    Args:
+        use: Which job names which script.
+        job: The block's job with this job number. None if there is none.
     """
     return job is None or use_of(job) != use
 
 
 def refusal(job: Job, request: ScriptRequest) -> str | None:
-    """Return why this job's script is not for this caller, None if it is."""
+    """Return why a caller may not get the script of a job. Returns None if it may."""
     if job.customer != request.customer:
-        return "the job is not of this customer"
+        return "the job belongs to another customer"
     if job.provider != request.provider:
         return "the job is not matched to this provider"
     return None
 
 
 def is_open(job: Job, request: ScriptRequest) -> bool:
-    """Return whether the job is matched and hot, and the chain has this script for it."""
+    """Return whether a job is matched and hot, and names the requested script."""
     return job.state in _OPEN and job.batch_location_hash == request.batch_location_hash

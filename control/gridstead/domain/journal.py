@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a supervisor remembers of a job: a list of entries, and what follows from it.
+"""The journal of a supervisor: its entries, and the record of a job that follows from them.
 
-Replaying the entries of a job gives its record. An entry is written before the act it names is
-begun (*intended*) and after its outcome is known, so a crash between the two leaves a question and
-never a lie.
+Replaying the entries of a job gives its record. One entry is written before a submission is started
+(*intended*), and another one when its result is known. After a crash between the two the result is
+unknown, but the journal is never wrong.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from gridstead.domain.ids import JobKey
 
 
 class EntryKind(Enum):
-    """What happened to a job here."""
+    """The kind of a journal entry. The comments name the fields that an entry uses."""
 
-    CLAIMED = "claimed"  # we saw the chain give it to us
-    SUBMIT_INTENDED = "submit_intended"  # the next line is a submission
+    CLAIMED = "claimed"  # the chain has the job as claimed by us
+    SUBMIT_INTENDED = "submit_intended"  # a submission is about to start
     SUBMITTED = "submitted"  # slurm_job_id
-    SUBMIT_REJECTED = "submit_rejected"  # reason: Slurm said no
-    SCRIPT_UNAVAILABLE = "script_unavailable"  # reason: nobody can run it
-    SEEN = "seen"  # slurm_job_id: listed again long enough after its submission
-    ABSENT = "absent"  # first sample that had no trace of it
-    PRESENT = "present"  # a trace again, so earlier absence means nothing
-    CANCELLED_BY_US = "cancelled_by_us"  # slurm_job_id, at its submission: cancelled by us, as the chain did not give us the job
-    IMPOSTOR = "impostor"  # reason: a Slurm job claims to be it and is not
-    CLOSED = "closed"  # nothing more to do
+    SUBMIT_REJECTED = "submit_rejected"  # reason: why Slurm refused the submission
+    SCRIPT_UNAVAILABLE = "script_unavailable"  # reason: why the job cannot be run
+    SEEN = "seen"  # slurm_job_id: Slurm still lists it some seconds after its submission
+    ABSENT = "absent"  # the first sample without the job
+    PRESENT = "present"  # the job is in a sample again; an earlier absence does not count
+    # slurm_job_id; occurred_at is the time of its submission. We cancelled the Slurm job because
+    # the chain did not have the job as claimed by us.
+    CANCELLED_BY_US = "cancelled_by_us"
+    IMPOSTOR = "impostor"  # reason: a Slurm job has the job key but does not belong to the job
+    CLOSED = "closed"  # nothing remains to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One line of the journal. Units: ``at`` Unix seconds."""
+    """An entry of the journal. Units: ``occurred_at`` Unix seconds."""
 
     job_key: JobKey
     kind: EntryKind
@@ -45,19 +47,24 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRecord:
-    """What the entries of one job add up to.
+    """The state of one job that follows from its entries. Times are Unix seconds.
 
     Attributes:
-        job key: The job. claimed_at: When we first saw it as ours; None if we never did. attempts:
-        How many submissions are known to have reached Slurm. intended_at: When the last submission
-        was begun; None if none was. slurm_job_id: Of the last submission; None while its outcome is
-        not known. rejected: Why Slurm refused the last submission; empty if it did not.
-        rejected_at: When Slurm last refused one; None if it never did. rejections: How many it
-        refused. unrunnable: Why the job cannot run anywhere; empty if nothing says so. seen: The
-        last submission was listed long enough after it to be durable in slurmctld. undone: (Slurm
-        job id, submission time) of attempts that we ended ourselves; they say nothing of the job.
-        absent_since: First of the samples in a row that had no trace of it; None if the last one
-        had.
+        job_key: The job.
+        claimed_at: When we first saw it as claimed by us. None if we never did.
+        attempts: How many submissions are known to have reached Slurm.
+        intended_at: When the last submission was started. None if none was.
+        slurm_job_id: The Slurm job id of the last submission. None while its result is not known.
+        rejected: Why Slurm refused the last submission. Empty if it did not.
+        rejected_at: When Slurm last refused a submission. None if it never did.
+        rejections: How many submissions Slurm refused.
+        unrunnable: Why the job cannot run. Empty if it can.
+        seen: Whether slurmctld still listed the last submission after it was durable there.
+        cancelled_by_us: (Slurm job id, submission time) of the attempts that we cancelled. Their
+            end is not the end of the job.
+        absent_since: The first of the last consecutive samples without the job. None if the last
+            sample had it.
+        closed: Whether nothing remains to do.
     """
 
     job_key: JobKey
@@ -77,40 +84,26 @@ class JournalRecord:
 
 def apply(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
     """Return the record after one more entry."""
+    time = entry.occurred_at
     match entry.kind:
         case EntryKind.CLAIMED:
-            return replace(record, claimed_at=record.claimed_at or entry.occurred_at)
+            return replace(record, claimed_at=record.claimed_at or time)
         case EntryKind.SUBMIT_INTENDED:
-            return replace(
-                record,
-                intended_at=entry.occurred_at,
-                slurm_job_id=None,
-                seen=False,
-                absent_since=None,
-                rejected="",
-            )
+            return _with_intention(record, time)
         case EntryKind.SUBMITTED:
-            return _placed(record, entry)
+            return _with_submission(record, entry)
         case EntryKind.SUBMIT_REJECTED:
             reason, rejections = entry.reason or "rejected", record.rejections + 1
-            return replace(
-                record, rejected=reason, rejected_at=entry.occurred_at, rejections=rejections
-            )
+            return replace(record, rejected=reason, rejected_at=time, rejections=rejections)
         case EntryKind.SCRIPT_UNAVAILABLE:
             return replace(record, unrunnable=entry.reason or "no script")
         case EntryKind.SEEN:
-            return replace(_placed(record, entry), seen=True, absent_since=None)
+            return replace(_with_submission(record, entry), seen=True, absent_since=None)
         case EntryKind.CANCELLED_BY_US:
-            return replace(
-                record,
-                cancelled_by_us=record.cancelled_by_us
-                | {(entry.slurm_job_id or 0, entry.occurred_at)},
-            )
+            run = (entry.slurm_job_id or 0, time)
+            return replace(record, cancelled_by_us=record.cancelled_by_us | {run})
         case EntryKind.ABSENT:
-            return replace(
-                record,
-                absent_since=min(record.absent_since or entry.occurred_at, entry.occurred_at),
-            )
+            return replace(record, absent_since=min(record.absent_since or time, time))
         case EntryKind.PRESENT:
             return replace(record, absent_since=None)
         case EntryKind.IMPOSTOR:
@@ -121,39 +114,53 @@ def apply(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
             assert_never(entry.kind)
 
 
-def _placed(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
-    """Return the record of a job that is known to be in Slurm; an id that is new to it is a further
-    attempt.
-    """
-    is_new = entry.slurm_job_id != record.slurm_job_id
-    return replace(record, slurm_job_id=entry.slurm_job_id, attempts=record.attempts + is_new)
+def _with_intention(record: JournalRecord, time: int) -> JournalRecord:
+    """Return the record of a job of which a submission is about to start."""
+    return replace(
+        record,
+        intended_at=time,
+        slurm_job_id=None,
+        seen=False,
+        absent_since=None,
+        rejected="",
+    )
+
+
+def _with_submission(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
+    """Return the record of a job that Slurm has. A new Slurm job id counts as a new attempt."""
+    attempts = record.attempts
+    if entry.slurm_job_id != record.slurm_job_id:
+        attempts += 1
+    return replace(record, slurm_job_id=entry.slurm_job_id, attempts=attempts)
 
 
 @dataclass(slots=True)
 class JournalRecords:
-    """The records of all open jobs, kept up to date entry by entry.
+    """The records of all open jobs, updated with each entry.
 
-    What was undone is remembered beyond the end of a record: the chain may give us the job again,
-    and then the attempt that we ended ourselves still says nothing of it.
+    The attempts that we cancelled are retained after a job is closed: the job may be claimed by us
+    again, and the end of such an attempt is then still not the end of the job.
     """
 
     by_job_key: dict[JobKey, JournalRecord] = field(default_factory=dict)
     _cancelled_by_us: dict[JobKey, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     def extend(self, entries: Iterable[JournalEntry]) -> None:
-        """Apply the entries in order; a closed job has no record, and none is opened by what was
-        undone.
+        """Apply entries in order.
+
+        A closed job has no record. A CANCELLED_BY_US entry does not create a record.
         """
         for entry in entries:
             job_key = entry.job_key
-            before = self.by_job_key.get(job_key)
-            fresh = JournalRecord(
-                job_key=job_key, cancelled_by_us=self._cancelled_by_us.get(job_key, frozenset())
-            )
-            record = apply(before or fresh, entry)
+            is_open = job_key in self.by_job_key
+            record = apply(self.by_job_key.get(job_key) or self._new_record(job_key), entry)
             if record.cancelled_by_us:
                 self._cancelled_by_us[job_key] = record.cancelled_by_us
             if record.closed:
                 self.by_job_key.pop(job_key, None)
-            elif before is not None or entry.kind is not EntryKind.CANCELLED_BY_US:
+            elif is_open or entry.kind is not EntryKind.CANCELLED_BY_US:
                 self.by_job_key[job_key] = record
+
+    def _new_record(self, job_key: JobKey) -> JournalRecord:
+        cancelled = self._cancelled_by_us.get(job_key, frozenset())
+        return JournalRecord(job_key=job_key, cancelled_by_us=cancelled)

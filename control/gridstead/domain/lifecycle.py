@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a job as a table.
+"""The states of a job and the transitions between them.
 
-Rule 1: a move that is not in LEGAL is illegal. Rule 2: a cold state is never left. The same table
-stands in contracts/src/libraries/Lifecycle.sol; a test compares them for all pairs.
+Rule 1: a transition that is not in LEGAL is illegal. Rule 2: a job never leaves a cold state.
+contracts/src/libraries/Lifecycle.sol has the same table; a test compares all pairs.
 
-PENDING waits for a provider; META_SCHEDULED is matched to one; SCHEDULED is claimed by it; RUNNING
-runs in Slurm. The other five are cold: the money is settled.
+PENDING waits for a provider. META_SCHEDULED is matched to a provider. SCHEDULED is claimed by the
+provider. RUNNING runs in Slurm. The other five states are cold: the job is settled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class JobState(IntEnum):
-    """The states of a job; the numbers are the contract's."""
+    """The states of a job, with the numbers that the contracts use."""
 
     PENDING = 0
     META_SCHEDULED = 1
@@ -42,5 +42,5 @@ LEGAL: dict[JobState, frozenset[JobState]] = {
 
 
 def is_legal(from_state: JobState, to_state: JobState) -> bool:
-    """Return whether a job may move from one state to the other."""
+    """Return whether a job may change from one state to the other."""
     return to_state in LEGAL[from_state]

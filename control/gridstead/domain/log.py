@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output as values.
+"""The values of a job's output: its log and the chunks of the log.
 
-A log has a name, that of its Slurm job, and readers of the old wire ask by it. Names are counters
-and start again with a chain, so a log is one *edition* of its name: what the job is bound to, its
-job key, makes it. Output comes in *chunks*, each some whole lines of one stream; lines are numbered
-from 1 over the whole log.
+The name of a log is the name of its Slurm job. DeepSquare's clients request a log by this name. The
+names are counters and start again on a new chain, so a name alone is not unique. The *log identity*
+is: it is derived from the job key. Output is stored in *chunks*. A chunk is one or more whole lines
+of one stream. Lines are numbered from 1 over the whole log.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _LOG_IDENTITY_LENGTH = 32
 
 
 class Stream(IntEnum):
-    """Where a line came from; the numbers are the wire's."""
+    """The source of a line. The wire format uses these numbers."""
 
     UNKNOWN = 0
     STDOUT = 1
     STDERR = 2
     GRID = 3
-    """Not of the job: what the writer or the logger has to say."""
+    """A message of the writer or the logger, not output of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogId:
-    """One log.
+    """The key of a log.
 
     Attributes:
         owner: The customer's address, lower case.
-        name: The job's Slurm name.
-        edition: Which job of this name: 32 hexadecimal digits.
+        name: The name of the Slurm job.
+        log_identity: Identifies the job among the jobs of this name. 32 hexadecimal digits.
     """
 
     owner: str
@@ -52,16 +52,15 @@ class LogId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Some lines of one stream, written together.
+    """Lines of one stream that were written together.
 
     Attributes:
-        data: The lines, with a line feed between each two and none after the last.
-        timestamp_ns: When they were written, nanoseconds since the epoch, by the writer's clock.
-        stream: Where they came from.
-        writer: Tells one run of a writer from another; 0 for writers that do not number their
-            chunks.
-        sequence: The writer's number of this chunk, from 1 and rising; 0 for writers that do not
-            number them.
+        data: The lines, separated by line feeds. No line feed follows the last line.
+        timestamp_ns: When they were written, by the clock of the writer. Unit: ns since 1970, UTC.
+        stream: The source of the lines.
+        writer: Identifies one run of a writer. 0 for writers that do not number their chunks.
+        sequence: The number of the chunk in this run, from 1, increasing. 0 for writers that do
+            not number their chunks.
     """
 
     data: bytes
@@ -72,19 +71,19 @@ class Chunk:
 
     @property
     def lines(self) -> int:
-        """How many lines it has; an empty one is one empty line."""
+        """The number of lines. An empty chunk has one empty line."""
         return self.data.count(LINE_END) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
-    """A chunk in its log.
+    """A chunk at its position in a log.
 
     Attributes:
-        chunk: What was written.
-        start: Position of the chunk. Positions are to be handed back, not to be computed with.
-        end: Position behind it.
-        first_line: Number of its first line, from 1.
+        chunk: The chunk.
+        start: The position of the chunk. Positions are opaque: do not calculate with them.
+        end: The position after the chunk.
+        first_line: The number of its first line, from 1.
     """
 
     chunk: Chunk
@@ -94,25 +93,27 @@ class StoredChunk:
 
 
 def is_log_name(text: str) -> bool:
-    """Return whether the text can name a log; such a name is also a safe file name."""
+    """Return whether a text is a valid name of a log. Such a name is also a safe file name."""
     return _LOG_NAME.fullmatch(text) is not None
 
 
 def is_log_identity(text: str) -> bool:
-    """Return whether the text can be an edition."""
+    """Return whether a text has the form of a log identity."""
     return _LOG_IDENTITY.fullmatch(text) is not None
 
 
 def log_identity_of(job_key: JobKey) -> str:
-    """Return the edition of a job's log: of SHA-256 over its job key, which no other job of any
-    chain has.
+    """Return the log identity of a job: the first half of the SHA-256 of its job key.
+
+    No other job of any chain has this job key.
     """
     return hashlib.sha256(str(job_key).encode()).hexdigest()[:_LOG_IDENTITY_LENGTH]
 
 
 def to_chunk_data(message: bytes) -> bytes:
-    """Return what one message of a writer says, as a chunk's data: its last line end is no line of
-    its own.
+    """Return a message of a writer as the data of a chunk.
+
+    The line end at the end of the message does not start another line.
     """
     return message.removesuffix(LINE_END).replace(b"\r\n", LINE_END).removesuffix(b"\r")
 

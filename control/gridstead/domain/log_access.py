@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may write and read a job's output.
+"""Checks who may write and read a job's output.
 
-A writer holds the job's *write token*, which the Job Definition service hands to the provider with
-the script; the logger checks it with the same key and asks nobody. The token is for one job (so for
-one edition of a log), one owner, and ends. A reader signs a text with the owner's wallet; the text
-holds the purpose and the time, so a signature is good for one purpose and for minutes.
+A writer needs the *write token* of the job. The Job Definition service sends it to the provider
+with the script. The logger has the same key and verifies the token itself. A token is valid for one
+log of one owner, until a time.
+
+A reader signs a text with the owner's wallet. The text contains the purpose and the time, so the
+signature is valid for one purpose and for a few minutes.
 """
 
 from __future__ import annotations
@@ -20,29 +22,29 @@ from gridstead.errors import ConfigError
 
 MAX_AGE_S = 300
 MIN_KEY_BYTES = 32
-TOKEN_GRACE_S = (
-    30 * 24 * 3600
-)  # beyond the paid time: for waits in queues, and for time bought later
-
+# A token is valid for this long after the paid time, for time in queues and for later top-ups.
+TOKEN_GRACE_S = 30 * 24 * 3600
 LONGEST_TOKEN_S = 366 * 24 * 3600
 
-_FIRST_MILLISECONDS = 10**11  # seconds reach this in the year 5138, milliseconds did in 1973
+# Timestamps from here on are in milliseconds. In seconds this is the year 5138, in milliseconds
+# 1973.
+_FIRST_MILLISECONDS = 10**11
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePermit:
-    """The right to write a log until a time (Unix seconds, the last good one)."""
+    """The right to write a log. ``expires_at`` is the last second of its validity, Unix seconds."""
 
     log: LogId
     expires_at: int
 
 
 def check_key(key: bytes) -> None:
-    """Return if the key is fit to make tokens or to seal logs.
+    """Check that a key is long enough to create tokens or to encrypt logs.
 
     Raises:
-        ConfigError: If it is too short.
+        ConfigError: If the key is too short.
     """
     if len(key) < MIN_KEY_BYTES:
         raise ConfigError(
@@ -51,30 +53,30 @@ def check_key(key: bytes) -> None:
 
 
 def token_end(now: int, *, paid_s: int) -> int:
-    """Return the last second (Unix) of the token of a job that may run so many paid seconds."""
+    """Return when the token of a job expires. Units: Unix seconds; ``paid_s`` seconds."""
     return now + min(paid_s + TOKEN_GRACE_S, LONGEST_TOKEN_S)
 
 
 def write_token(key: bytes, permit: WritePermit) -> str:
-    """Return the token that gives its holder this permit: edition, last second and HMAC-SHA-256.
+    """Return the token of a permit: log identity, last second and HMAC-SHA-256.
 
     Args:
-        key: Shared by the Job Definition service and the logger; at least 32 bytes.
-        permit: What the holder may do. Its log's names are valid.
+        key: The key of the Job Definition service and the logger. At least 32 bytes.
+        permit: What the holder of the token may do. The names of its log must be valid.
     """
     log = permit.log
-    assert is_address(log.owner), "an owner is an address in lower case"
-    assert is_log_name(log.name), "a log name is checked before"
-    assert is_log_identity(log.log_identity), "an edition is made, not given"
+    assert is_address(log.owner), "the owner must be an address in lower case"
+    assert is_log_name(log.name), "the caller must check the name of the log"
+    assert is_log_identity(log.log_identity), "the log identity must be derived from a job key"
     text = f"write:{log.owner}/{log.name}/{log.log_identity}/{permit.expires_at}"
     mac = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
     return f"{log.log_identity}.{permit.expires_at}.{mac}"
 
 
 def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePermit | None:
-    """Return the permit of a token for this owner and name, None if it is not one of ours for them.
+    """Return the permit of a token. Returns None if the token is not valid for this owner and name.
 
-    Whether it has ended is left to the caller, who knows the time.
+    The caller must check whether the permit has expired.
     """
     match = _TOKEN.fullmatch(token)
     if match is None:
@@ -85,18 +87,19 @@ def parse_token(key: bytes, token: str, *, owner: str, log_name: str) -> WritePe
 
 
 def read_text(address: str, log_name: str, timestamp: int) -> str:
-    """Return what an owner signs to read a log."""
+    """Return the text that an owner signs to read a log."""
     return f"read:{address}/{log_name}/{timestamp}"
 
 
 def watch_text(address: str, timestamp: int) -> str:
-    """Return what an owner signs to list its logs."""
+    """Return the text that an owner signs to list its logs."""
     return f"watchList:{address}/{timestamp}"
 
 
 def is_fresh(timestamp: int, *, now: int) -> bool:
-    """Return whether a signed time, in seconds or milliseconds, is at most five minutes from now
-    (Unix seconds).
+    """Return whether a signed time is at most five minutes before or after ``now``.
+
+    Units: ``timestamp`` Unix seconds or milliseconds; ``now`` Unix seconds.
     """
     seconds = timestamp // 1000 if timestamp >= _FIRST_MILLISECONDS else timestamp
     return abs(seconds - now) <= MAX_AGE_S

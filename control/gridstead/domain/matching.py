@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which provider gets a job: the first eligible one by price. Fairness comes with a later policy in
-this place.
+"""Chooses the provider of a job: the cheapest eligible one.
 
-A provider is eligible if it is joined, never refused this job, its labels satisfy the job's, its
-nodes can hold all tasks at once, and the lock pays for at least one minute there. Who let a match
-of this job lie comes after all others (``expiry.py``). A label's value is the left side of a
-condition: ``compute.gflops > 1000`` asks for a provider whose label exceeds 1000. Two numbers
-compare as numbers, anything else as text; ``in`` asks that the label's value contains the text.
+A provider is eligible if all of this is true:
+
+- It is approved.
+- It never refused this job.
+- Its labels satisfy the job's conditions.
+- Its nodes have room for all tasks at once.
+- The escrow pays for at least one minute there.
+
+A provider that did not claim a match of this job in time comes after all others (``expiry.py``).
+
+The value of a label is the left side of a condition: ``compute.gflops > 1000`` requires a provider
+whose label exceeds 1000. Two numbers are compared as numbers, other values as text. ``in`` requires
+that the value of the label contains the text.
 """
 
 from __future__ import annotations
@@ -34,12 +41,12 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The outcome of matching one job: a provider's address and its price, or why there is none.
+    """The result of matching a job.
 
     Attributes:
-        provider: Its address, None if nobody can take the job.
-        price_per_min: What a minute of the whole job costs there, wei.
-        reason: Why there is none.
+        provider: The address of the provider. None if no provider can run the job.
+        price_per_min: The provider's price for one minute of the whole job, wei.
+        reason: Why no provider can run the job.
     """
 
     provider: str | None
@@ -55,17 +62,16 @@ def choose(
     claim_timeouts: Mapping[str, int] = _NONE,
     resting: Collection[str] = (),
 ) -> Choice:
-    """Return the cheapest eligible provider among those that let this job lie least often, 0 times
-    as a rule.
+    """Return the eligible provider with the fewest claim timeouts of this job, then the cheapest.
 
-    Among equals the one with the lowest address.
+    Of equal providers it is the one with the lowest address.
 
     Args:
         job: A pending job.
-        providers: All that ever registered, in any order.
-        refused_by: Addresses that gave this job back.
-        claim_timeouts: By address, how often a match of this job was not claimed there.
-        resting: Addresses among these that are not asked again yet.
+        providers: All providers that ever registered, in any order.
+        refused_by: Addresses of the providers that refused this job.
+        claim_timeouts: How often a match of this job was not claimed in time, by address.
+        resting: Addresses that do not get this job for some time after a claim timeout.
     """
     candidates: list[tuple[int, int, str]] = []
     reasons: dict[str, int] = {}
@@ -77,58 +83,64 @@ def choose(
         else:
             reasons[reason] = reasons.get(reason, 0) + 1
     if candidates:
-        _, price, cheapest = min(candidates)
-        return Choice(provider=cheapest, price_per_min=price)
-    told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return Choice(provider=None, reason=f"no provider can take it: {told or 'none is registered'}")
+        _, price, address = min(candidates)
+        return Choice(provider=address, price_per_min=price)
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return Choice(provider=None, reason=f"no provider can run it: {counts or 'none registered'}")
 
 
 def why_not(
     job: Job, provider: Provider, *, refused_by: Collection[str], resting: Collection[str] = ()
 ) -> str | None:
-    """Return why a provider cannot get the job, None if it can."""
+    """Return why a provider cannot get a job. Returns None if it can."""
     if not provider.joined:
         return "not approved"
     if provider.address in refused_by:
         return "refused it"
     if not _has_labels(provider.labels, job.uses, job.affinity):
-        return "without its labels"
+        return "without the required labels"
     if not fits(job.resources, provider.hardware):
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
     if provider.address in resting:
-        return "did not claim it and will be asked again"
+        return "did not claim it in time and will be matched again later"
     return None
 
 
 def fits(resources: Resources, hardware: Hardware) -> bool:
-    """Return whether the nodes can hold all tasks at once; a task stays on one node, GPUs count
-    over all nodes.
+    """Return whether the nodes have room for all tasks at once.
+
+    A task runs on one node. GPUs are counted over all nodes.
     """
     if resources.gpus > sum(hardware.gpus_per_node):
         return False
     memory_per_task_mb = resources.cpus_per_task * resources.memory_per_cpu_mb
-    room = sum(
-        min(cpus // resources.cpus_per_task, memory_mb // memory_per_task_mb)
-        for cpus, memory_mb in zip(hardware.cpus_per_node, hardware.memory_per_node_mb, strict=True)
-    )
-    return room >= resources.tasks
+    tasks = 0
+    nodes = zip(hardware.cpus_per_node, hardware.memory_per_node_mb, strict=True)
+    for cpus, memory_mb in nodes:
+        tasks += min(cpus // resources.cpus_per_task, memory_mb // memory_per_task_mb)
+    return tasks >= resources.tasks
 
 
 def _has_labels(
     labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
 ) -> bool:
+    """Return whether labels include those that a job uses and satisfy its conditions."""
     values = {label.key: label.value for label in labels}
-    return all(values.get(use.key) == use.value for use in uses) and all(
-        condition.key in values and holds(values[condition.key], condition)
-        for condition in affinity
-    )
+    for use in uses:
+        if values.get(use.key) != use.value:
+            return False
+    for condition in affinity:
+        if condition.key not in values or not holds(values[condition.key], condition):
+            return False
+    return True
 
 
 def holds(value: str, condition: Affinity) -> bool:
-    """Return whether a label's value satisfies a condition; an unknown operator means equality, as
-    in the clients.
+    """Return whether the value of a label satisfies a condition.
+
+    An unknown operator means equality, as in DeepSquare's clients.
     """
     if condition.operator == "in":
         return condition.value in value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a provider offers, and when it must say so again."""
+"""The registration of a provider: what it offers, and when it must register again."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from gridstead.domain.billing import Prices
 from gridstead.domain.calls import Register
 from gridstead.domain.job import Hardware, Label, Provider
 
-_WORDS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
+_LABEL_PARTS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
 
 
 def sanitise(text: str) -> str:
-    """Return a label's text as the grid writes it: runs of letters, digits, ``.`` and ``_``, joined
-    by ``-``.
+    """Return the text of a label in the form that the grid uses.
+
+    Only the characters a to z, A to Z, 0 to 9, ``.``, ``_`` and ``-`` remain. Their parts are
+    joined by ``-``. The result is in lower case.
     """
-    return "-".join(_WORDS.findall(text)).lower()
+    return "-".join(_LABEL_PARTS.findall(text)).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the operator asks and says: prices, and labels by key."""
+    """The operator's prices, and the operator's labels by key."""
 
     prices: Prices
     labels: Mapping[str, str]
 
 
 def offer(hardware: Hardware, terms: Terms) -> Register:
-    """Return the registration of this hardware on these terms; labels are sanitised and sorted by
-    key.
+    """Return the registration of this hardware on these terms.
+
+    Shape: the labels are sanitised and sorted by key.
     """
-    cleaned = {sanitise(key): sanitise(value) for key, value in terms.labels.items()}
-    ordered = tuple(Label(key=key, value=value) for key, value in sorted(cleaned.items()))
-    return Register(hardware=hardware, prices=terms.prices, labels=ordered)
+    values = {sanitise(key): sanitise(value) for key, value in terms.labels.items()}
+    labels = tuple(Label(key=key, value=value) for key, value in sorted(values.items()))
+    return Register(hardware=hardware, prices=terms.prices, labels=labels)
 
 
-def must_register(wanted: Register, current: Provider | None, waiting: Provider | None) -> bool:
-    """Return whether neither the active nor the waiting record says what we offer."""
-    return not any(
-        record is not None
-        and (record.hardware, record.prices, record.labels)
-        == (wanted.hardware, wanted.prices, wanted.labels)
-        for record in (current, waiting)
-    )
+def must_register(offered: Register, current: Provider | None, waiting: Provider | None) -> bool:
+    """Return whether neither the active record nor the one that waits for approval is the offer."""
+    terms = (offered.hardware, offered.prices, offered.labels)
+    records = [record for record in (current, waiting) if record is not None]
+    return terms not in [(record.hardware, record.prices, record.labels) for record in records]

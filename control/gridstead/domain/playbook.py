@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of a playbook tells, event by event, and what follows from it: changes, effects,
-failures, a plan.
+"""The events of a playbook's run, and the changes, effects, failures and plan that follow.
 
-An effect is what a change costs: a daemon that restarts, reloads or is reconfigured, a node that
-drains. Roles say it with their handlers: the first word of a handler's name is a verb of ``VERBS``,
-the rest what it does it to. In check mode nothing happens and every event says what would.
+An effect is what a change causes: a daemon restarts, reloads or is reconfigured, or a node drains.
+The names of the handlers describe the effects. The first word of a handler's name is a verb of
+``VERBS``, and the rest is the object. In check mode nothing happens, and the events describe what
+would happen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RunOutcome(StrEnum):
 
 
 class Verb(StrEnum):
-    """What an effect does."""
+    """The kind of an effect."""
 
     START = "start"
     RECONFIGURE = "reconfigure"
@@ -46,12 +46,13 @@ class Verb(StrEnum):
     DRAIN = "drain"
 
 
-# First words of handlers' names. Those without an effect only look or wait.
+# The first words of the names of handlers. Handlers without an effect check, record or wait.
 VERBS: Mapping[str, Verb | None] = {
     "Check": None,
     "Drain": Verb.DRAIN,
     "Keep": None,
     "Look": None,
+    "Record": None,
     "Remount": Verb.REMOUNT,
     "Remove": None,
     "Reconfigure": Verb.RECONFIGURE,
@@ -62,10 +63,10 @@ VERBS: Mapping[str, Verb | None] = {
     "Wait": None,
 }
 
-# What jobs on a host do not outlive: files that they have open go, or what serves them.
-HURTS_JOBS = frozenset({Verb.REMOUNT, Verb.STOP})
+# Effects that end the jobs on a host, because their open files or the file server disappear.
+ENDS_JOBS = frozenset({Verb.REMOUNT, Verb.STOP})
 
-# States that a task may ask of a unit.
+# The states that a task may request of a unit.
 STATES: Mapping[str, Verb] = {
     "reloaded": Verb.RELOAD,
     "restarted": Verb.RESTART,
@@ -79,9 +80,9 @@ class Task:
     """A task of a play.
 
     Attributes:
-        name: As the playbook has it, without its role.
-        role: Its role; empty for a task of the play itself.
-        is_handler: Whether it runs only because something changed.
+        name: Its name in the playbook, without its role.
+        role: Its role. Empty for a task of the play itself.
+        is_handler: Whether it runs only if something changed.
     """
 
     name: str
@@ -94,31 +95,31 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayStarted:
-    """The tasks that follow are of this play."""
+    """A play started. The tasks that follow belong to it."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted:
-    """All hosts have ended the task before."""
+    """A task started. All hosts have finished the previous task."""
 
     task: Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFinished:
-    """A task ended on a host.
+    """A task finished on a host.
 
     Attributes:
-        host: Name in the inventory.
+        host: The name of the host in the inventory.
         task: The task.
         outcome: How it ended.
-        targets: Files, units, packages or other things it is about, as far as its result names
-            them; sorted.
-        unit_state: What it asked of units (``started``, ``restarted`` ...); empty for other tasks.
-        diff: Difference of the files it changes; empty where none was asked for or the task keeps a
-            secret.
+        targets: The files, units, packages or other objects that its result names. Sorted.
+        unit_state: The state that it requested of units, for example ``started``. Empty for other
+            tasks.
+        diff: The diff of the files that it changes. Empty if no diff was requested, or if the task
+            has ``no_log``.
         message: Why it failed.
     """
 
@@ -133,17 +134,17 @@ class HostFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedText:
-    """A line beside the tasks, such as why a playbook cannot be read."""
+    """A line of output outside of tasks, for example why a playbook cannot be read."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The run has come to its end; an interrupted one may not.
+    """The run has ended. An interrupted run may have no such event.
 
     Attributes:
-        failed: Hosts on which a task failed and nothing rescued it, or that were not reached.
+        failed: Hosts that were not reached, or on which a task failed without being rescued.
     """
 
     failed: frozenset[str]
@@ -154,14 +155,14 @@ PlaybookEvent = PlayStarted | TaskStarted | HostFinished | PrintedText | RunEnde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaybookRequest:
-    """What is to be run.
+    """A playbook to run, with its options.
 
     Attributes:
         playbook: File name, relative to the checkout.
-        inventory: Where the hosts are listed; None: what ansible.cfg says.
-        limit: Pattern of the hosts it is for; None: all.
-        tags: Tags of the tasks, with commas; None: all.
-        check: Whether to change nothing and tell differences.
+        inventory: The inventory. None for the one in ansible.cfg.
+        limit: Pattern of the hosts. None for all hosts.
+        tags: Tags of the tasks, separated by commas. None for all tasks.
+        check: Whether to run in check mode with diffs.
     """
 
     playbook: str
@@ -173,15 +174,14 @@ class PlaybookRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaybookRun:
-    """What came of an order.
+    """The result of a run.
 
     Attributes:
         outcome: How it ended.
-        events: All that was told, in order.
-        waiting: By host, what was to be restarted or the like and was not, because the run ended
-            before; sorted.
-        report: What the playbook reported, as JSON; None if it reports nothing or did not come so
-            far.
+        events: All events, in order.
+        waiting: The notified handlers that did not run because the run ended before, by host.
+            Sorted.
+        report: The report of the playbook as JSON. None if it has no report, or did not reach it.
     """
 
     outcome: RunOutcome
@@ -192,12 +192,12 @@ class PlaybookRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a run does to a daemon or a node, or would.
+    """What a run does, or would do, to a daemon or a node.
 
     Attributes:
-        host: Where.
-        verb: What.
-        to: What it does it to, in the words of the role.
+        host: The host.
+        verb: The kind of the effect.
+        to: The object of the effect, as the role names it.
     """
 
     host: str
@@ -210,13 +210,13 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """A Slurm job that is on nodes now.
+    """A running Slurm job.
 
     Attributes:
-        id: Slurm's number of it.
-        user: Whose it is.
-        ends_at: When its time is over, as Slurm prints it.
-        nodes: Names of its nodes.
+        id: Its Slurm job id.
+        user: Its user.
+        ends_at: The end of its time limit, as Slurm prints it.
+        nodes: The names of its nodes.
     """
 
     id: str
@@ -230,11 +230,11 @@ class SitePlan:
     """What a run would change now.
 
     Attributes:
-        changes: Tasks that would change something, in the order of the run; no handlers.
-        effects: What these changes would cost, each once.
-        drains: Nodes that would drain, or that are to be drained first, because their jobs would
-            not outlive an effect; sorted.
-        jobs: Jobs on each host with an effect, by host; None if Slurm could not be asked.
+        changes: Tasks that would change something, in the order of the run, without handlers.
+        effects: The effects of these changes, each once.
+        drains: Nodes that would drain, or that must be drained first because an effect would end
+            their jobs. Sorted.
+        jobs: The running jobs on each host with an effect, by host. None if Slurm did not answer.
     """
 
     changes: tuple[HostFinished, ...]
@@ -244,87 +244,98 @@ class SitePlan:
 
 
 def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
-    """Return what changed, in the order of the run, without what the handlers did."""
-    ended = (event for event in events if isinstance(event, HostFinished))
-    return tuple(
-        one for one in ended if one.outcome is TaskOutcome.CHANGED and not one.task.is_handler
-    )
+    """Return the tasks that changed something, in the order of the run, without handlers."""
+    changed = _changed(events)
+    return tuple(event for event in changed if not event.task.is_handler)
 
 
 def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
-    """Return how many tasks changed something on each host that took part, by host, sorted; no
-    handlers.
+    """Return how many tasks changed something on each host of the run, without handlers.
+
+    Shape: by host, sorted by host.
     """
-    told = tuple(events)
-    counts = Counter(one.host for one in changes(told))
-    return {
-        host: counts[host]
-        for host in sorted({one.host for one in told if isinstance(one, HostFinished)})
-    }
+    finished = _finished(events)
+    counts = Counter(change.host for change in changes(finished))
+    return {host: counts[host] for host in sorted({event.host for event in finished})}
 
 
 def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
-    """Return the last failure of each host on which the run failed, sorted by host. What was
-    rescued is none.
+    """Return the last failure of each host on which the run failed, sorted by host.
+
+    A host whose failures were rescued has not failed.
     """
-    told = tuple(events)
-    failed = frozenset[str]().union(
-        *(event.failed for event in told if isinstance(event, RunEnded))
-    )
-    ended = (event for event in told if isinstance(event, HostFinished) and event.host in failed)
-    last = {
-        event.host: event
-        for event in ended
-        if event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
-    }
+    all_events = tuple(events)
+    failed_hosts: set[str] = set()
+    for event in all_events:
+        if isinstance(event, RunEnded):
+            failed_hosts |= event.failed
+    last: dict[str, HostFinished] = {}
+    for event in _finished(all_events):
+        is_failure = event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
+        if is_failure and event.host in failed_hosts:
+            last[event.host] = event
     return tuple(last[host] for host in sorted(last))
 
 
 def effects(events: Iterable[PlaybookEvent]) -> tuple[Effect, ...]:
-    """Return what the changes cost, each effect once, in the order of the run."""
-    ended = (
-        event
-        for event in events
-        if isinstance(event, HostFinished) and event.outcome is TaskOutcome.CHANGED
-    )
-    return tuple(dict.fromkeys(effect for event in ended for effect in _effects_of(event)))
-
-
-def _effects_of(event: HostFinished) -> tuple[Effect, ...]:
-    if event.task.is_handler:
-        first, _, rest = event.task.name.partition(" ")
-        verb = VERBS.get(first)
-        return (Effect(host=event.host, verb=verb, to=rest),) if verb else ()
-    verb = STATES.get(event.unit_state)
-    return (
-        tuple(Effect(host=event.host, verb=verb, to=unit) for unit in event.targets) if verb else ()
-    )
+    """Return the effects of the changes, each once, in the order of the run."""
+    unique: dict[Effect, None] = {}
+    for event in _changed(events):
+        unique |= dict.fromkeys(_effects_of(event))
+    return tuple(unique)
 
 
 def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None) -> SitePlan:
-    """Return the plan that a run in check mode tells.
+    """Return the plan that follows from a run in check mode.
 
     Args:
         events: All events of the run.
-        jobs: What is on nodes now; None if Slurm could not be asked.
+        jobs: The running jobs. None if Slurm did not answer.
     """
-    told = tuple(events)
-    costs = effects(told)
-    hosts = sorted({effect.host for effect in costs})
-    running = None if jobs is None else tuple(jobs)
-    in_the_way = (
-        None
-        if running is None
-        else {h: tuple(job for job in running if h in job.nodes) for h in hosts}
-    )
+    all_events = tuple(events)
+    all_effects = effects(all_events)
+    jobs_on = None if jobs is None else _jobs_on({effect.host for effect in all_effects}, jobs)
+    drains = {effect.host for effect in all_effects if _drains(effect, jobs_on)}
     return SitePlan(
-        changes=changes(told),
-        effects=costs,
-        drains=tuple(sorted({effect.host for effect in costs if _drains(effect, in_the_way)})),
-        jobs=in_the_way,
+        changes=changes(all_events),
+        effects=all_effects,
+        drains=tuple(sorted(drains)),
+        jobs=jobs_on,
     )
 
 
-def _drains(effect: Effect, in_the_way: Mapping[str, tuple[RunningJob, ...]] | None) -> bool:
-    there = bool(in_the_way and in_the_way[effect.host])
-    return effect.verb is Verb.DRAIN or (there and effect.verb in HURTS_JOBS)
+def _finished(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
+    return [event for event in events if isinstance(event, HostFinished)]
+
+
+def _changed(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
+    return [event for event in _finished(events) if event.outcome is TaskOutcome.CHANGED]
+
+
+def _effects_of(event: HostFinished) -> list[Effect]:
+    """Return the effects of a change: those of its handler's name, or of the units it names."""
+    objects: tuple[str, ...] = event.targets
+    verb = STATES.get(event.unit_state)
+    if event.task.is_handler:
+        first_word, _, rest = event.task.name.partition(" ")
+        verb, objects = VERBS.get(first_word), (rest,)
+    if verb is None:
+        return []
+    return [Effect(host=event.host, verb=verb, to=name) for name in objects]
+
+
+def _jobs_on(hosts: Iterable[str], jobs: Iterable[RunningJob]) -> dict[str, tuple[RunningJob, ...]]:
+    """Return the running jobs of each host, sorted by host."""
+    running = tuple(jobs)
+    by_host = {}
+    for host in sorted(hosts):
+        by_host[host] = tuple(job for job in running if host in job.nodes)
+    return by_host
+
+
+def _drains(effect: Effect, jobs_on: Mapping[str, tuple[RunningJob, ...]] | None) -> bool:
+    """Return whether a node drains by an effect, or must be drained before it."""
+    if effect.verb is Verb.DRAIN:
+        return True
+    has_jobs = jobs_on is not None and bool(jobs_on[effect.host])
+    return has_jobs and effect.verb in ENDS_JOBS

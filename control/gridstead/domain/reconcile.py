@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a supervisor does next: one pure function over one snapshot.
+"""Decides what a supervisor does next, from one snapshot of the chain, Slurm and the journal.
 
-Every start is a recovery: the plan is computed from what the chain, Slurm and the journal say now,
-so whatever was left undone is simply the rest of the plan. A claim may act on the newest block;
-everything that cannot be undone waits until the claim has enough confirmations.
+A start of the supervisor needs no special recovery: the plan is computed from the current state, so
+it contains everything that a crash left to do. A claim acts on the newest block. Everything that is
+irreversible waits until the claim has enough confirmations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gridstead.domain.calls import (
     SetRunning,
     Settle,
 )
-from gridstead.domain.evidence import Absent, Alive, Ended, Unknown, belongs, weigh
+from gridstead.domain.evidence import Absent, Alive, Ended, Evidence, Unknown, assess, belongs
 from gridstead.domain.ids import JobKey, is_batch_location_hash
 from gridstead.domain.job import Block, Job
 from gridstead.domain.journal import EntryKind, JournalEntry, JournalRecord
@@ -31,8 +31,10 @@ from gridstead.domain.settlement import billed_seconds, evidence_hash, slack_sec
 from gridstead.domain.snapshot import Rules, Snapshot
 
 NO_EVIDENCE = "0x" + "00" * 32
+NOT_CLAIMED = "the job is not claimed by this provider on the chain"
 
-# Outbox keys begin with these words and a colon. They are stored: a released one never changes.
+# The keys of outbox entries start with these words and a colon. They are stored, so a released word
+# never changes.
 CLAIM_KEY, CLAIM_CANCELLING_KEY, CLAIM_TOP_UP_KEY = "claim", "claim-cancelling", "claim-top-up"
 RUNNING_KEY, SETTLE_KEY, REFUSE_KEY = "running", "settle", "refuse"
 
@@ -43,139 +45,131 @@ def plan_jobs(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
     for job_key, record in snapshot.records.items():
         job = snapshot.jobs.get(job_key.job_id.number)
         if job is not None and is_claimed(job, job_key, rules.provider):
-            actions.extend(_ours(record, job, snapshot, rules))
+            actions.extend(_claimed_job(record, job, snapshot, rules))
         else:
-            actions.extend(_not_ours(record, job, snapshot, rules))
+            actions.extend(_unclaimed_job(record, job, snapshot, rules))
     actions.extend(_orphans(snapshot, rules))
-    open_keys = snapshot.open_keys
-    return tuple(a for a in actions if not (isinstance(a, Put) and a.key in open_keys))
-
-
-def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Take what waits in our queues; a claim that is mined need not be final before the next one."""
-    wanted: tuple[tuple[str, int, Call], ...] = (
-        (CLAIM_KEY, snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
-        (CLAIM_CANCELLING_KEY, snapshot.queues.cancelling, ClaimCancelling()),
-        (CLAIM_TOP_UP_KEY, snapshot.queues.top_up, ClaimTopUp()),
-    )
-    for name, waiting, call in wanted:
-        if any(key.startswith(f"{name}:") for key in snapshot.open_keys):
-            continue  # It is under way.
-        for turn in range(min(waiting, 1 if rules.plain_slack_min is None else rules.claim_limit)):
-            yield Put(key=f"{name}:{snapshot.head.number}:{turn}", call=call)
-
-
-def _alive_with(job_key: JobKey, snapshot: Snapshot) -> list[Attempt]:
-    return (
-        [a for a in snapshot.live.attempts if a.alive and a.job_key == job_key]
-        if snapshot.live
-        else []
-    )
-
-
-def _close_when_gone(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Close a job once slurmctld lists nothing of it, and a submission under way has had time to
-    show.
-    """
-    if snapshot.live is None or _alive_with(record.job_key, snapshot):
-        return
-    is_known = record.intended_at is None or record.slurm_job_id is not None
-    if is_known or snapshot.now - (record.intended_at or 0) > rules.patience.submission_s:
-        yield Note(
-            entry=JournalEntry(
-                job_key=record.job_key, kind=EntryKind.CLOSED, occurred_at=snapshot.now
-            )
-        )
+    return tuple(a for a in actions if not (isinstance(a, Put) and a.key in snapshot.open_keys))
 
 
 def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
-    """Return whether the chain gives this job to the provider: claimed by it and hot."""
-    hot = job.state in {JobState.SCHEDULED, JobState.RUNNING}
-    return job.job_key == job_key and job.provider == provider and hot
+    """Return whether a job has this job key, is claimed by the provider and is hot."""
+    is_hot = job.state in {JobState.SCHEDULED, JobState.RUNNING}
+    return job.job_key == job_key and job.provider == provider and is_hot
 
 
 def knows_claim(record: JournalRecord, head: Block) -> bool:
-    """Return whether a chain with this newest block would have the claim of a record: it is younger
-    than the claim.
+    """Return whether the newest block is younger than the claim of a record.
+
+    An older block cannot have the claim.
     """
     return head.timestamp > (record.claimed_at or 0)
 
 
-def _not_ours(
+# Claims
+
+
+def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Claim the entries of our queues.
+
+    A claim that is mined needs no confirmations before the next claim.
+    """
+    claims: tuple[tuple[str, int, Call], ...] = (
+        (CLAIM_KEY, snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
+        (CLAIM_CANCELLING_KEY, snapshot.queues.cancelling, ClaimCancelling()),
+        (CLAIM_TOP_UP_KEY, snapshot.queues.top_up, ClaimTopUp()),
+    )
+    # DeepSquare's contracts take one entry of a queue per claim.
+    most = 1 if rules.plain_slack_min is None else rules.claim_limit
+    for name, queue_size, call in claims:
+        if any(key.startswith(f"{name}:") for key in snapshot.open_keys):
+            continue  # Such a claim is already in the outbox.
+        for i in range(min(queue_size, most)):
+            yield Put(key=f"{name}:{snapshot.head.number}:{i}", call=call)
+
+
+# Jobs that are not claimed by us
+
+
+def _unclaimed_job(
     record: JournalRecord, job: Job | None, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """Cold, given back, not claimed (any more), another job's number now, or unknown to the chain.
+    """Plan for a job that is cold, refused, not claimed, replaced by another job, or unknown.
 
-    A reorg, or a node that lags behind, shows the same for a few blocks and then the claim again.
-    So nothing is undone before it lasted for the confirmations, unless the job of our own claim is
-    cold: then nobody pays for what runs. Blocks older than the claim, of a node that still reads
-    its way up to it, are no confirmations of anything.
+    After a reorg, or on a node that lags behind, a claim may disappear for a few blocks. So nothing
+    is cancelled before the claim is missing for the confirmations. If our claimed job is cold,
+    nobody pays for the run, and it is cancelled at once. Blocks that are older than the claim do
+    not count: a node that lags behind does not have the claim yet.
     """
-    job_key = record.job_key
-    settled = (
-        job is not None
-        and job.job_key == job_key
-        and job.provider == rules.provider
-        and job.state in COLD
-    )
-    since = snapshot.unclaimed_since.get(job_key)
-    lasts = (
-        since is not None
-        and knows_claim(record, snapshot.head)
-        and snapshot.head.number - since >= rules.confirmations
-    )
-    if settled or lasts:
-        reason = (
-            "the chain does not give it to us"
-            if job is None
-            else f"the chain says {job.state.name}"
-        )
-        for attempt in _alive_with(job_key, snapshot):
-            yield from _cancel(record, attempt, reason)
-    if lasts:
-        yield from _close_when_gone(record, snapshot, rules)
+    is_missing = _is_missing_for_confirmations(record, snapshot, rules)
+    if is_missing or _is_settled(record, job, rules):
+        reason = NOT_CLAIMED if job is None else f"the job is {job.state.name} on the chain"
+        for attempt in _live_attempts(record.job_key, snapshot):
+            yield from _cancel_for_good(record, attempt, reason)
+    if is_missing:
+        yield from _close_if_gone(record, snapshot, rules)
 
 
-def _cancel(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
-    """End an attempt and remember that its end says nothing of the job, should the chain give it to
-    us again.
+def _is_settled(record: JournalRecord, job: Job | None, rules: Rules) -> bool:
+    """Return whether the chain has the job of a record as our job in a cold state."""
+    if job is None or job.job_key != record.job_key:
+        return False
+    return job.provider == rules.provider and job.state in COLD
+
+
+def _is_missing_for_confirmations(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> bool:
+    since = snapshot.unclaimed_since.get(record.job_key)
+    if since is None or not knows_claim(record, snapshot.head):
+        return False
+    return snapshot.head.number - since >= rules.confirmations
+
+
+def _cancel_for_good(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
+    """Cancel an attempt, and note in the journal that its end is not the end of the job.
+
+    The job may be claimed by us again later.
     """
-    if (attempt.slurm_job_id, attempt.submitted_at) not in record.cancelled_by_us:
-        submitted_at, slurm_job_id = attempt.submitted_at, attempt.slurm_job_id
+    if not _is_cancelled_by_us(record, attempt):
         yield Note(
             entry=JournalEntry(
                 job_key=record.job_key,
                 kind=EntryKind.CANCELLED_BY_US,
-                occurred_at=submitted_at,
-                slurm_job_id=slurm_job_id,
+                occurred_at=attempt.submitted_at,
+                slurm_job_id=attempt.slurm_job_id,
                 reason=reason,
             )
         )
-    yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, reason=reason)
+    yield _cancel(attempt, record.job_key, reason)
 
 
-def _ours(record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Claimed by us and hot."""
+def _close_if_gone(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Close a job if slurmctld lists no attempt of it and none can still appear."""
+    if snapshot.live is None or _live_attempts(record.job_key, snapshot):
+        return
+    is_known = record.intended_at is None or record.slurm_job_id is not None
+    if is_known or snapshot.now - (record.intended_at or 0) > rules.patience.submission_s:
+        yield _note(record, EntryKind.CLOSED, snapshot)
+
+
+# Jobs that are claimed by us
+
+
+def _claimed_job(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Plan for a hot job that is claimed by us."""
     if not is_batch_location_hash(job.batch_location_hash):
-        yield from _give_up(
-            job, snapshot, rules, JobState.FAILED, "the id of its script is malformed"
-        )
+        reason = "the id of its script is malformed"
+        yield from _give_up(job, snapshot, rules, JobState.FAILED, reason)
         return
     yield from _impostors(record, job, snapshot, rules)
-    ending = [
-        a
-        for a in _alive_with(record.job_key, snapshot)
-        if (a.slurm_job_id, a.submitted_at) in record.cancelled_by_us
-    ]
-    if ending:
-        for attempt in ending:
-            yield Cancel(
-                slurm_job_id=attempt.slurm_job_id,
-                job_key=record.job_key,
-                reason="it was undone before",
-            )
+    live = _live_attempts(record.job_key, snapshot)
+    cancelled = [attempt for attempt in live if _is_cancelled_by_us(record, attempt)]
+    if cancelled:
+        for attempt in cancelled:
+            yield _cancel(attempt, record.job_key, "it was cancelled before")
         return
-    evidence = weigh(
+    evidence = assess(
         record,
         customer=job.customer,
         live=snapshot.live,
@@ -183,26 +177,26 @@ def _ours(record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules) -> 
         patience=rules.patience,
     )
     if record.absent_since is not None and isinstance(evidence, Alive | Ended):
-        yield Note(
-            entry=JournalEntry(
-                job_key=record.job_key, kind=EntryKind.PRESENT, occurred_at=snapshot.now
-            )
-        )
+        yield _note(record, EntryKind.PRESENT, snapshot)
+    yield from _act_on(evidence, record, job, snapshot, rules)
+
+
+def _act_on(
+    evidence: Evidence, record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
     match evidence:
         case Unknown():
             return
         case Alive(attempt=attempt, surplus=surplus):
             for extra in surplus:
-                yield Cancel(
-                    slurm_job_id=extra.slurm_job_id,
-                    job_key=record.job_key,
-                    reason="a second attempt",
-                )
+                yield _cancel(extra, record.job_key, "it is a second attempt of the job")
             yield from _follow(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
             yield from _end(job, attempt, snapshot, rules)
-        case Absent(confirmed=confirmed):
-            yield from _missing(record, job, snapshot, rules, confirmed=confirmed)
+        case Absent(confirmed=True):
+            yield from _restart_or_give_up(record, job, snapshot, rules)
+        case Absent():
+            yield from _note_absence(record, snapshot)
         case _:
             assert_never(evidence)
 
@@ -210,80 +204,58 @@ def _ours(record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules) -> 
 def _impostors(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
+    """Cancel the live Slurm jobs that have the job key but do not belong to the job."""
     not_before = (record.claimed_at or 0) - rules.patience.clock_skew_s
-    for attempt in _alive_with(record.job_key, snapshot):
-        if not belongs(
-            attempt, job_key=record.job_key, customer=job.customer, not_before=not_before
-        ):
-            reason = f"slurm job {attempt.slurm_job_id} of {attempt.user} carries this job's job key and is not its own"
-            yield Note(
-                entry=JournalEntry(
-                    job_key=record.job_key,
-                    kind=EntryKind.IMPOSTOR,
-                    occurred_at=snapshot.now,
-                    reason=reason,
-                )
-            )
-            yield Cancel(slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, reason=reason)
-
-
-def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
-    # A job is set running only after its claim was confirmed, so a running one needs no second
-    # wait.
-    return (
-        job.state is JobState.RUNNING
-        or snapshot.head.number - job.state_block >= rules.confirmations
-    )
+    for attempt in _live_attempts(record.job_key, snapshot):
+        if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
+            continue
+        reason = (
+            f"slurm job {attempt.slurm_job_id} of {attempt.user} has this job's job key but does "
+            "not belong to it"
+        )
+        yield _note(record, EntryKind.IMPOSTOR, snapshot, reason=reason)
+        yield _cancel(attempt, record.job_key, reason)
 
 
 def _follow(
     record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """It waits or runs in Slurm."""
-    durable_at = (record.intended_at or 0) + rules.patience.absent_after_s
-    if record.slurm_job_id != attempt.slurm_job_id or (
-        not record.seen and snapshot.now >= durable_at
-    ):
-        kind = EntryKind.SEEN if snapshot.now >= durable_at else EntryKind.SUBMITTED
-        yield Note(
-            entry=JournalEntry(
-                job_key=record.job_key,
-                kind=kind,
-                occurred_at=snapshot.now,
-                slurm_job_id=attempt.slurm_job_id,
-            )
-        )
+    """Plan for a job that is pending or running in Slurm."""
+    yield from _note_seen(record, attempt, snapshot, rules)
     if job.cancel_requested:
-        yield Cancel(
-            slurm_job_id=attempt.slurm_job_id,
-            job_key=record.job_key,
-            reason="its customer cancelled it",
-        )
-    elif attempt.time_limit_min is not None and attempt.time_limit_min < (
-        limit := time_limit_min(job, longest=rules.max_time_limit_min)
-    ):
-        yield Extend(
-            slurm_job_id=attempt.slurm_job_id, job_key=record.job_key, time_limit_min=limit
-        )
-    if (
-        job.state is JobState.SCHEDULED
-        and attempt.started
-        and _claim_is_confirmed(job, snapshot, rules)
-    ):
+        yield _cancel(attempt, record.job_key, "its customer cancelled it")
+    else:
+        yield from _extend(job, attempt, rules)
+    is_waiting = job.state is JobState.SCHEDULED
+    if is_waiting and attempt.started and _claim_is_confirmed(job, snapshot, rules):
         yield _set_running(job, attempt)
 
 
-def _set_running(job: Job, attempt: Attempt) -> Put:
-    call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
-    return Put(key=f"{RUNNING_KEY}:{job.job_key}", call=call)
+def _note_seen(
+    record: JournalRecord, attempt: Attempt, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Note an attempt that is new, or that is durable in slurmctld for the first time."""
+    is_durable = snapshot.now >= (record.intended_at or 0) + rules.patience.absent_after_s
+    is_new = record.slurm_job_id != attempt.slurm_job_id
+    if is_new or (is_durable and not record.seen):
+        kind = EntryKind.SEEN if is_durable else EntryKind.SUBMITTED
+        yield _note(record, kind, snapshot, slurm_job_id=attempt.slurm_job_id)
+
+
+def _extend(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
+    """Raise the time limit of an attempt after a top-up."""
+    limit = time_limit_min(job, longest=rules.max_time_limit_min)
+    if attempt.time_limit_min is not None and attempt.time_limit_min < limit:
+        yield Extend(slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=limit)
 
 
 def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """It ended: start and end reach the chain in this order.
+    """Report the start and the end of a job that ended to the chain, in this order.
 
-    They go together if the contract takes the end of a running job only: should the start get lost,
-    so does the end, and is told again. A failure or a cancellation would be taken without a run,
-    and nobody paid.
+    The contract accepts some end states only for a running job. Then both calls are put at once: if
+    the start gets lost, the contract skips the end, and both are reported again. The contract would
+    accept a failure or a cancellation without a start and pay nothing. Then the end waits until the
+    start is mined.
     """
     if not _claim_is_confirmed(job, snapshot, rules):
         return
@@ -294,40 +266,42 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
             return
     elif job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
         state = JobState.PANICKED
-    seconds = billed_seconds(job, attempt, snapshot.reports)
-    if rules.plain_slack_min is not None:
-        seconds = min(
-            seconds,
-            slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min),
-        )
+    error = "" if state is JobState.FINISHED else f"Slurm reports {attempt.state}"
     call = Settle(
         job_key=job.job_key,
         state=state,
-        seconds=seconds,
+        seconds=_seconds_to_bill(job, attempt, snapshot, rules),
         exit_code=attempt.exit_code,
-        error="" if state is JobState.FINISHED else f"Slurm says {attempt.state}",
+        error=error,
         evidence=evidence_hash(attempt),
     )
     yield Put(key=f"{SETTLE_KEY}:{job.job_key}", call=call)
 
 
-def _missing(
-    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules, *, confirmed: bool
+def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
+    seconds = billed_seconds(job, attempt, snapshot.reports)
+    if rules.plain_slack_min is None:
+        return seconds
+    most = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
+    return min(seconds, most)
+
+
+def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
+    """Note the first sample without the job.
+
+    The note has the current time. The next sample is dated by the time of its request, so the time
+    between the two samples is never overestimated.
+    """
+    since = record.absent_since
+    clock_was_set_back = since is not None and since > snapshot.now
+    if snapshot.live is not None and (since is None or clock_was_set_back):
+        yield _note(record, EntryKind.ABSENT, snapshot)
+
+
+def _restart_or_give_up(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """Slurm has no trace of it."""
-    if not confirmed:
-        since = record.absent_since
-        if snapshot.live is not None and (
-            since is None or since > snapshot.now
-        ):  # or the clock was set back
-            # The sample may be as young as now, and the next is as old as its question: what lies
-            # between counts.
-            yield Note(
-                entry=JournalEntry(
-                    job_key=record.job_key, kind=EntryKind.ABSENT, occurred_at=snapshot.now
-                )
-            )
-        return
+    """Submit a job that Slurm does not have, or give it up."""
     limit = time_limit_min(job, longest=rules.max_time_limit_min)
     if record.unrunnable or limit < 1:
         reason = record.unrunnable or "its credits do not pay for one minute"
@@ -335,24 +309,39 @@ def _missing(
         yield from _give_up(job, snapshot, rules, state, reason)
     elif job.cancel_requested:
         yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
-    elif record.rejected and record.rejections < rules.max_attempts:
-        # Slurm has many words for "not now", and nobody knows all of them.
-        if not 0 <= snapshot.now - (record.rejected_at or 0) < rules.patience.rejection_s:
-            yield Submit(job=job, time_limit_min=limit)
-    elif record.rejected and job.state is JobState.SCHEDULED:
-        if _claim_is_confirmed(job, snapshot, rules):
-            yield Put(key=f"{REFUSE_KEY}:{job.job_key}", call=Refuse(job_key=job.job_key))
-    elif record.rejected or record.attempts >= rules.max_attempts:
-        reason = record.rejected or f"lost by Slurm {record.attempts} times"
+    elif record.rejected:
+        yield from _retry_rejected(record, job, snapshot, rules)
+    elif record.attempts >= rules.max_attempts:
+        reason = f"lost by Slurm {record.attempts} times"
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
     else:
         yield Submit(job=job, time_limit_min=limit)
 
 
+def _retry_rejected(
+    record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
+) -> Iterator[Action]:
+    """Submit a job again that Slurm refused, or refuse it on the chain.
+
+    Slurm has many messages for a temporary refusal, and their list is not known. So every refusal
+    is retried.
+    """
+    if record.rejections < rules.max_attempts:
+        waited_s = snapshot.now - (record.rejected_at or 0)
+        clock_was_set_back = waited_s < 0
+        if clock_was_set_back or waited_s >= rules.patience.rejection_s:
+            limit = time_limit_min(job, longest=rules.max_time_limit_min)
+            yield Submit(job=job, time_limit_min=limit)
+    elif job.state is not JobState.SCHEDULED:
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejected)
+    elif _claim_is_confirmed(job, snapshot, rules):
+        yield Put(key=f"{REFUSE_KEY}:{job.job_key}", call=Refuse(job_key=job.job_key))
+
+
 def _give_up(
     job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str
 ) -> Iterator[Action]:
-    """End a job that never ran or left no trace; nothing is billed."""
+    """End a job that never ran or of which there is no record. Nothing is billed."""
     if _claim_is_confirmed(job, snapshot, rules):
         call = Settle(
             job_key=job.job_key,
@@ -365,33 +354,83 @@ def _give_up(
         yield Put(key=f"{SETTLE_KEY}:{job.job_key}", call=call)
 
 
+# Slurm jobs without a record
+
+
 def _orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Live attempts that carry a job key of our contracts, that no record knows, and that the chain
-    does not give us.
+    """Cancel the live attempts of our contracts that have no record and are not claimed by us."""
+    attempts = () if snapshot.live is None else snapshot.live.attempts
+    for attempt in attempts:
+        if attempt.alive and _is_orphan(attempt, snapshot, rules):
+            assert attempt.job_key is not None
+            yield _cancel(attempt, attempt.job_key, NOT_CLAIMED)
+
+
+def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
+    """Return whether an attempt of our contracts belongs to no job of ours.
+
+    An attempt that is younger than the newest block may belong to a claim of a later block.
     """
+    job_key = attempt.job_key
+    if job_key is None or job_key in snapshot.records:
+        return False
+    if attempt.submitted_at > snapshot.head.timestamp - rules.patience.clock_skew_s:
+        return False
+    contracts = (job_key.job_id.chain_id, job_key.job_id.contract)
+    if contracts != (rules.chain_id, rules.contract):
+        return False
+    job = snapshot.jobs.get(job_key.job_id.number)
+    if job is None or job.job_key != job_key:
+        return True
+    return job.provider != rules.provider or job.state in COLD
+
+
+# Parts of several plans
+
+
+def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
+    """Return whether the claim of a job has enough confirmations.
+
+    A job becomes RUNNING only after its claim was confirmed, so a running job needs no second wait.
+    """
+    if job.state is JobState.RUNNING:
+        return True
+    return snapshot.head.number - job.state_block >= rules.confirmations
+
+
+def _live_attempts(job_key: JobKey, snapshot: Snapshot) -> list[Attempt]:
+    """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
     if snapshot.live is None:
-        return
-    settled_at = snapshot.head.timestamp - rules.patience.clock_skew_s
-    for attempt in snapshot.live.attempts:
-        job_key = attempt.job_key
-        if not attempt.alive or job_key is None or job_key in snapshot.records:
-            continue
-        job = snapshot.jobs.get(job_key.job_id.number)
-        if attempt.submitted_at > settled_at:
-            continue
-        wanted = (
-            job is not None
-            and job.job_key == job_key
-            and job.provider == rules.provider
-            and job.state not in COLD
-        )
-        same_contracts = (job_key.job_id.chain_id, job_key.job_id.contract) == (
-            rules.chain_id,
-            rules.contract,
-        )
-        if same_contracts and not wanted:
-            yield Cancel(
-                slurm_job_id=attempt.slurm_job_id,
-                job_key=job_key,
-                reason="the chain does not give it to us",
-            )
+        return []
+    return [a for a in snapshot.live.attempts if a.alive and a.job_key == job_key]
+
+
+def _is_cancelled_by_us(record: JournalRecord, attempt: Attempt) -> bool:
+    return (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
+
+
+def _note(
+    record: JournalRecord,
+    kind: EntryKind,
+    snapshot: Snapshot,
+    *,
+    slurm_job_id: int | None = None,
+    reason: str = "",
+) -> Note:
+    entry = JournalEntry(
+        job_key=record.job_key,
+        kind=kind,
+        occurred_at=snapshot.now,
+        slurm_job_id=slurm_job_id,
+        reason=reason,
+    )
+    return Note(entry=entry)
+
+
+def _cancel(attempt: Attempt, job_key: JobKey, reason: str) -> Cancel:
+    return Cancel(slurm_job_id=attempt.slurm_job_id, job_key=job_key, reason=reason)
+
+
+def _set_running(job: Job, attempt: Attempt) -> Put:
+    call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
+    return Put(key=f"{RUNNING_KEY}:{job.job_key}", call=call)

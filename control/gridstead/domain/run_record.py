@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of a run on a site: who, when, what, from which commit, and what came of it.
-No secrets.
-"""
+"""The record of a run on a site: its user, time, options, commit and result. It has no secrets."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from gridstead.domain.playbook import PlaybookRequest, PlaybookRun, RunOutcome, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """When and by whom something was run, and from what.
+    """The user, the commit and the time of a run.
 
     Attributes:
         by: User and machine, as ``user@machine``.
-        commit: Commit of the checkout, with ``+`` behind it if files differ from it; empty if it is
-            no checkout.
-        started_at: Begin. Unit: s since 1970, UTC.
+        commit: Commit of the checkout. A ``+`` follows it if files differ from the commit. Empty
+            if the folder is not a checkout.
+        started_at: Start. Unit: s since 1970, UTC.
         ended_at: End. Unit: s since 1970, UTC.
     """
 
@@ -43,17 +41,16 @@ class RunRecord:
     """A run on a site.
 
     Attributes:
-        id: Time of its begin and its command; sorts by time.
+        id: The time of its start and its command. Ids sort by time.
         command: ``apply``, ``verify``, ``plan`` or ``drift``.
-        circumstances: When, who, from what.
-        inventory: As given; None: what ansible.cfg says.
-        limit: As given.
-        tags: As given.
+        circumstances: Its user, commit and time.
+        inventory: The option of the command. None for the inventory in ansible.cfg.
+        limit: The option of the command.
+        tags: The option of the command.
         outcome: How it ended.
-        changed: By host, the tasks that changed something, in the order of the run.
-        failed: On which tasks it failed, a host each, sorted by host.
-        waiting: By host, what was to be restarted or the like and was not, because the run ended
-            before.
+        changed: The tasks that changed something, by host, in the order of the run.
+        failed: The tasks on which it failed, one for each failed host, sorted by host.
+        waiting: The notified handlers that did not run because the run ended before, by host.
     """
 
     id: str
@@ -79,6 +76,10 @@ def to_record(
     changed: dict[str, list[str]] = {}
     for change in changes(run.events):
         changed.setdefault(change.host, []).append(str(change.task))
+    failed = []
+    for failure in failures(run.events):
+        task = FailedTask(host=failure.host, task=str(failure.task), message=failure.message)
+        failed.append(task)
     return RunRecord(
         id=record_id,
         command=command,
@@ -88,9 +89,6 @@ def to_record(
         tags=order.tags,
         outcome=run.outcome,
         changed={host: tuple(tasks) for host, tasks in sorted(changed.items())},
-        failed=tuple(
-            FailedTask(host=one.host, task=str(one.task), message=one.message)
-            for one in failures(run.events)
-        ),
+        failed=tuple(failed),
         waiting=run.waiting,
     )

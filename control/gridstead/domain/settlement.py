@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attempt amounts to in money: how long it may run, for how long it is billed, and by which
-record.
-"""
+"""Computes the time limit of a job, its billed time, and the hash of the billed record."""
 
 from __future__ import annotations
 
@@ -15,14 +13,15 @@ from gridstead.domain.lifecycle import JobState
 
 
 def time_limit_min(job: Job, *, longest: int) -> int:
-    """Return how many whole minutes the job may run: what its lock pays for, at most the longest."""
+    """Return the time limit of a job: the whole minutes that its escrow pays for, at most ``longest``."""
     paid = paid_minutes_floor(job.escrow, job.price_per_min)
     return longest if paid is None else min(paid, longest)
 
 
 def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) -> int:
-    """Return the seconds to bill: the least of Slurm's figure, the paid time, and the node's figure
-    if we hold one.
+    """Return the seconds to bill: the minimum of Slurm's figure, the paid time and the node's.
+
+    The node's figure is used only if a report has it.
 
     Source: docs/explanation/billing.md.
     """
@@ -37,33 +36,37 @@ def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) 
 
 
 def billed_minutes(state: JobState, seconds: int) -> int:
-    """Return the whole minutes to report where the contracts know no seconds: rounded down, none
-    for a panic.
+    """Return the minutes to report to contracts that do not bill seconds, rounded down.
 
-    Nobody pays for more than was used, nor for a provider's own fault. DeepSquare's contracts, line
-    1.2, make one minute of none for every job that ran; no call of theirs avoids that.
+    The result is 0 for a panic. A customer pays neither for unused time nor for a fault of the
+    provider. DeepSquare's contracts, version 1.2, bill one minute instead of 0 for every job that
+    ran; no call avoids this.
     """
     return 0 if state is JobState.PANICKED else seconds // SECONDS_PER_MINUTE
 
 
 def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
-    """Return the most that DeepSquare's contracts, line 1.2, bill of a job whose start they were
-    told late.
+    """Return the maximum that DeepSquare's contracts, version 1.2, bill if the start came late.
 
-    They know the time since they were told, in whole minutes, and allow a slack over it. A bill
-    above both counts as that time alone, so less is told and more is paid; never more than was
-    used.
+    These contracts count the time since they received the start, in whole minutes, and accept a
+    bill that exceeds this time by at most a slack. For a higher bill they pay only the counted
+    time. So reporting less pays the provider more, but never more than was used.
     """
-    told_min = max(0, now - job.started_at) // SECONDS_PER_MINUTE
-    return (told_min + slack_min) * SECONDS_PER_MINUTE
+    counted_min = max(0, now - job.started_at) // SECONDS_PER_MINUTE
+    return (counted_min + slack_min) * SECONDS_PER_MINUTE
 
 
 def evidence_hash(attempt: Attempt) -> str:
-    """Return the SHA-256 of the accounting record that a bill rests on, 0x and 64 hexadecimal
-    digits.
-    """
+    """Return the SHA-256 of the billed accounting record: 0x and 64 hexadecimal digits."""
     fields = (
-        attempt.job_key, attempt.slurm_job_id, attempt.user, attempt.state, attempt.submitted_at,
-        attempt.started_at, attempt.ended_at, attempt.suspended_s, attempt.exit_code,
-    )  # fmt: skip
+        attempt.job_key,
+        attempt.slurm_job_id,
+        attempt.user,
+        attempt.state,
+        attempt.submitted_at,
+        attempt.started_at,
+        attempt.ended_at,
+        attempt.suspended_s,
+        attempt.exit_code,
+    )
     return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a supervisor decides on: the world as it was at one moment, and what its operator wants.
+"""The input of a supervisor's decisions: a snapshot of the chain and Slurm, and the settings.
 
-A snapshot is taken before anything is decided; reconcile.py decides, and nothing here does.
+The snapshot is taken before any decision. reconcile.py makes the decisions.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from gridstead.domain.journal import JournalRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the operator decides.
+    """The settings of the supervisor's decisions.
 
     Attributes:
-        chain_id: Of the chain that the jobs come from.
-        contract: Its MetaScheduler, lower case.
+        chain_id: The id of the chain of the jobs.
+        contract: The address of its MetaScheduler, lower case.
         provider: Our wallet, lower case.
-        confirmations: Blocks on top of a claim before anything final follows from it.
-        claim_limit: Jobs in one claim.
-        max_attempts: Submissions of one job that Slurm may lose, or refuse, before it is given up.
-        max_time_limit_min: Longest time limit given to a job, minutes.
-        plain_slack_min: None on our contracts. On DeepSquare's, which take one entry of a queue per
-            claim and know no start before they are told of it: by how many minutes a bill may
-            exceed the time since then.
-        patience: How long to wait before believing Slurm's silence.
+        confirmations: How many blocks must follow a claim before an irreversible action.
+        claim_limit: Maximum number of jobs in one claim.
+        max_attempts: How many submissions of one job Slurm may lose or refuse before the job is
+            given up.
+        max_time_limit_min: The longest time limit of a job, minutes.
+        plain_slack_min: None on our contracts. On DeepSquare's contracts: how many minutes a bill
+            may exceed the time since the start was received. These contracts take one entry of a
+            queue per claim.
+        patience: How long to wait before a conclusion from missing jobs.
     """
 
     chain_id: int
@@ -47,20 +48,20 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything one decision is made of.
+    """The state of the chain, Slurm and the journal on which the supervisor decides.
 
     Attributes:
-        now: Unix seconds, after all of the below was asked.
-        head: Newest block; all of the chain below is as of this block.
-        jobs: By number: every job that a record or a live attempt names.
-        queues: Our queues on chain.
-        records: By job key: every open job of the journal.
-        live: What slurmctld lists; None if it did not answer.
-        accounting: What slurmdbd has of the jobs that are not alive; None if it did not answer.
-        reports: What nodes said, newest last.
-        open_keys: Keys of outbox entries that are not mined yet.
-        unclaimed_since: By job key: first block of the last run of blocks at which the chain did
-            not give us an open job; blocks as old as the claim do not count.
+        now: Unix seconds, after all other values were read.
+        head: The newest block. The values of the chain are as of this block.
+        jobs: Every job that a record or a live attempt names, by job number.
+        queues: The sizes of our queues on the chain.
+        records: The records of all open jobs of the journal, by job key.
+        live: The jobs that slurmctld lists. None if it did not answer.
+        accounting: slurmdbd's records of the jobs that are not alive. None if it did not answer.
+        reports: The reports of nodes, newest last.
+        open_keys: Keys of outbox entries that are not mined.
+        unclaimed_since: Since which block an open job is continuously not claimed by us, by job
+            key. Blocks that are older than the claim are not counted.
     """
 
     now: int

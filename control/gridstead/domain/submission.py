@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of Slurm for one attempt, and what must be true before it is asked."""
+"""The submission of a job to Slurm, and the gate that it must pass before."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from gridstead.domain.billing import Resources
 from gridstead.domain.ids import JobKey
 
-MAX_SCRIPT_BYTES = 1024 * 1024  # Slurm takes four times as much, unless its operator says otherwise
+MAX_SCRIPT_BYTES = 1024 * 1024  # a quarter of Slurm's default limit, max_script_size
 MAX_ENVIRONMENT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A batch script as the Job Definition service hands it out.
+    """A batch script from the Job Definition service.
 
     Attributes:
         text: The script, with its interpreter line.
-        environment: Secrets and tokens that travel in the job's environment, never in the text.
+        environment: Secrets and tokens for the environment of the job. They are never in the text.
     """
 
     text: str
@@ -28,12 +28,12 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridUser:
-    """A customer's Linux account as the cluster sees it.
+    """The Linux account of a customer.
 
     Attributes:
-        address: Wallet, which is the user name.
-        uid: In the wallet range.
-        gid: The grid's group.
+        address: The address of the wallet. It is the user name.
+        uid: The user id, in the range of wallet users.
+        gid: The group id of the grid's group.
     """
 
     address: str
@@ -43,11 +43,11 @@ class GridUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a customer can run jobs here.
+    """Whether jobs of a customer can run on the cluster.
 
     Attributes:
-        user: The account; None while it does not resolve.
-        missing: What is not there yet, in words for the operator; empty when the gate is open.
+        user: The account. None if its name does not resolve.
+        missing: A message for the operator about each thing that is missing.
     """
 
     user: GridUser | None
@@ -55,20 +55,20 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether a submission may go through."""
+        """Whether jobs of the customer may be submitted."""
         return self.user is not None and not self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """One attempt to be queued.
+    """A job to submit to Slurm.
 
     Attributes:
-        job key: Becomes AdminComment; its job's name becomes the Slurm name.
-        user: Who it runs as.
-        resources: What it gets.
-        time_limit_min: Minutes that the lock pays for.
-        script: What it runs.
+        job_key: The job key. It becomes the AdminComment. Its job number becomes the job name.
+        user: The Linux user of the job.
+        resources: The resources of the job.
+        time_limit_min: The time limit, minutes.
+        script: The batch script.
     """
 
     job_key: JobKey

@@ -11,7 +11,7 @@ here.
 
 from __future__ import annotations
 
-from gridstead.ports.agent import Accounts, CompletionSpool, ReportSeal, ReportStore, Slurm
+from gridstead.ports.agent import Accounts, CompletionSpool, MungeOpener, ReportStore, Slurm
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
 from gridstead.ports.cluster import Reports, Scheduler
@@ -48,7 +48,7 @@ __all__ = [
     "ObjectStore",
     "Outbox",
     "ReplicaFiles",
-    "ReportSeal",
+    "MungeOpener",
     "ReportStore",
     "Reports",
     "Scheduler",

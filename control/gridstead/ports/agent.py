@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
-from gridstead.domain.hint import Hint, OpenedSeal
+from gridstead.domain.hint import Hint, MungeCredential
 from gridstead.domain.job import Hardware
 from gridstead.domain.submission import GridUser, Submission
 
@@ -105,10 +105,10 @@ class CompletionSpool(Protocol):
         ...
 
 
-class ReportSeal(Protocol):
+class MungeOpener(Protocol):
     """Opens MUNGE credentials."""
 
-    def open(self, sealed: bytes) -> OpenedSeal:
+    def open(self, sealed: bytes) -> MungeCredential:
         """Return the content of a credential and the user that created it.
 
         Raises:

@@ -15,7 +15,7 @@ import structlog
 
 from gridstead.domain.calls import Expire, Match
 from gridstead.domain.events import ChainEvent, ChainEventKind
-from gridstead.domain.expiry import Returns, Timeouts, is_due
+from gridstead.domain.expiry import ReturnHistory, Timeouts, is_due
 from gridstead.domain.ids import JobKey, is_batch_location_hash
 from gridstead.domain.job import Block, Job, Provider
 from gridstead.domain.lifecycle import COLD, JobState

@@ -13,7 +13,7 @@ import structlog
 
 from gridstead.domain.hint import Hint, RateLimit, admit, parse_completion, parse_report
 from gridstead.errors import NotAllowed, SchedulerUnavailable, UnexpectedOutput
-from gridstead.ports import Clock, CompletionSpool, ReportSeal, ReportStore
+from gridstead.ports import Clock, CompletionSpool, MungeOpener, ReportStore
 
 RETENTION_S = 86_400
 FORGET_EVERY_S = 3_600
@@ -39,7 +39,7 @@ class ReportIntake:
         self,
         *,
         reports: ReportStore,
-        seal: ReportSeal,
+        seal: MungeOpener,
         spool: CompletionSpool | None,
         sources: Iterable[str],
         clock: Clock,

@@ -134,5 +134,5 @@ def test_a_wrong_set_is_shown_with_what_is_wrong_and_what_to_do(deploy):
 
     assert code == CONFIG
     assert "WRONG: MetaScheduler uses Credit" in out
-    assert "  Look for the right deployment file." in out
+    assert "  Use the deployment file of this set." in out
     assert "everything is as it should be" not in out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values for tests: everything has a default, a test names what it is about."""
+"""Builders of values for tests. Every field has a default; a test sets those that matter to it."""
 
 from dataclasses import replace
 
@@ -57,23 +57,15 @@ def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
 
 
 def record(of, *entries):
-    """The record after CLAIMED and these (kind, at[, slurm_job_id[, reason]])."""
+    """Return the record after a CLAIMED entry and these further entries.
+
+    An entry is (kind, occurred_at[, slurm_job_id[, reason]]).
+    """
     records = JournalRecords()
     records.extend([JournalEntry(job_key=of.job_key, kind=EntryKind.CLAIMED, occurred_at=T0)])
-    for kind, occurred_at, *rest in entries:
-        slurm_job_id = rest[0] if rest else None
-        reason = rest[1] if len(rest) > 1 else ""
-        records.extend(
-            [
-                JournalEntry(
-                    job_key=of.job_key,
-                    kind=kind,
-                    occurred_at=occurred_at,
-                    slurm_job_id=slurm_job_id,
-                    reason=reason,
-                )
-            ]
-        )
+    for values in entries:
+        fields = dict(zip(("kind", "occurred_at", "slurm_job_id", "reason"), values, strict=False))
+        records.extend([JournalEntry(job_key=of.job_key, **fields)])
     return records.by_job_key.get(of.job_key, JournalRecord(job_key=of.job_key))
 
 

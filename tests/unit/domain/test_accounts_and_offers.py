@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The accounts of customers, the gate, and the offer of a provider."""
+
 from dataclasses import replace
 
 import pytest
@@ -21,7 +23,7 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    "account",
     [
         user("root"),
         user("0x" + "AB" * 20),
@@ -31,26 +33,26 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
         user(gid=0),
     ],
 )
-def test_an_account_outside_the_range_is_no_wallets(stranger):
-    assert not WalletRange().holds(stranger)
+def test_account_outside_the_wallet_range_does_not_belong_to_a_wallet(account):
+    assert not WalletRange().holds(account)
 
 
 @pytest.mark.parametrize("uid", [200_001, 999_999])
-def test_both_ends_of_the_range_are_inside(uid):
+def test_wallet_range_includes_both_ends(uid):
     assert WalletRange().holds(user(uid=uid))
 
 
-def test_customers_are_the_wallets_that_asked_for_a_job():
-    asked = ChainEvent(
+def test_customers_are_the_wallets_that_requested_a_job():
+    requested = ChainEvent(
         kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER
     )
-    claimed = replace(asked, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
-    malformed = replace(asked, customer="0x1")
+    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
+    malformed = replace(requested, customer="0x1")
 
-    assert customers([asked, claimed, malformed]) == {CUSTOMER}
+    assert customers([requested, claimed, malformed]) == {CUSTOMER}
 
 
-def test_missing_accounts_are_told_once_and_sorted():
+def test_missing_accounts_are_unique_and_sorted():
     assert missing([CUSTOMER, US, CUSTOMER, OTHER], [user(OTHER)]) == (US, CUSTOMER)
 
 
@@ -62,26 +64,26 @@ def test_missing_accounts_are_told_once_and_sorted():
         (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
     ],
 )
-def test_labels_are_sanitised_as_the_grid_does(text, clean):
+def test_labels_are_sanitised_as_in_the_grid(text, clean):
     assert sanitise(text) == clean
 
 
-def test_an_offer_lists_its_labels_by_key():
+def test_labels_of_an_offer_are_sorted_by_key():
     assert [(label.key, label.value) for label in offer(HARDWARE, TERMS).labels] == [
         ("arch", "amd64"),
         ("zone", "lab"),
     ]
 
 
-def test_a_provider_registers_until_a_record_says_what_it_offers():
-    wanted = offer(HARDWARE, TERMS)
-    same = Provider(address=US, hardware=HARDWARE, prices=PRICES, labels=wanted.labels, joined=True)
+def test_provider_registers_until_a_record_is_equal_to_its_offer():
+    new = offer(HARDWARE, TERMS)
+    same = Provider(address=US, hardware=HARDWARE, prices=PRICES, labels=new.labels, joined=True)
     other = replace(same, prices=replace(PRICES, cpu_per_min=9))
 
-    assert must_register(wanted, None, None)
-    assert must_register(wanted, other, None)
-    assert not must_register(wanted, same, None)
-    assert not must_register(wanted, other, same)
+    assert must_register(new, None, None)
+    assert must_register(new, other, None)
+    assert not must_register(new, same, None)
+    assert not must_register(new, other, same)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +94,12 @@ def test_a_provider_registers_until_a_record_says_what_it_offers():
         (Gate(user=user(), missing=()), True),
     ],
 )
-def test_a_gate_is_open_for_an_account_that_misses_nothing(gate, is_open):
+def test_gate_is_open_if_nothing_is_missing(gate, is_open):
     assert gate.open == is_open
 
 
 @pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
-def test_hardware_has_as_many_nodes_as_entries(cpus):
+def test_number_of_nodes_is_the_number_of_entries(cpus):
     hardware = Hardware(gpus_per_node=(0,) * len(cpus), cpus_per_node=cpus, memory_per_node_mb=cpus)
 
     assert hardware.nodes == len(cpus)

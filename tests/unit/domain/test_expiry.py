@@ -9,7 +9,7 @@ from gridstead.domain.expiry import (
     MARGIN_BLOCKS,
     MARGIN_S,
     ClaimTimeouts,
-    Returns,
+    ReturnHistory,
     Timeouts,
     expiry,
     is_due,
@@ -34,7 +34,7 @@ def event(kind, block, provider=US):
 
 
 def returns(*told):
-    made = Returns()
+    made = ReturnHistory()
     for kind, block, provider in told:
         made.take(event(kind, block, provider))
     return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which script is a job's, and for whom."""
+"""The ids of scripts, and who may get the script of a job."""
 
 import hashlib
 import string
@@ -28,51 +28,51 @@ def request(**changes):
     return ScriptRequest(**({"provider": US, "customer": CUSTOMER} | values | changes))
 
 
-def test_an_id_is_31_characters_that_are_safe_in_a_url():
+def test_script_id_is_31_url_safe_characters():
     ids = {script_id(str(number)) for number in range(100)}
 
     assert len(ids) == 100
-    assert {len(one) for one in ids} == {31}
+    assert set(map(len, ids)) == {31}
     assert URL_SAFE.issuperset("".join(ids))
 
 
-def test_an_id_is_the_start_of_the_sha_256_of_the_record():
+def test_script_id_is_the_start_of_the_sha_256_of_the_record():
     digest = hashlib.sha256(b"record").digest()
     text = b2a_base64(digest).decode().replace("+", "-").replace("/", "_")
 
     assert script_id("record") == text[:31]
 
 
-def test_a_job_uses_the_script_that_its_customer_named():
+def test_job_uses_the_script_that_it_names():
     use = ScriptUse(job_number=7, batch_location_hash="hash7", customer=CUSTOMER)
 
     assert use_of(job()) == use
 
 
 @pytest.mark.parametrize("stored", ["", "a/b", "x" * 32, "é"])
-def test_a_job_whose_text_is_no_id_uses_no_script(stored):
+def test_job_with_an_invalid_script_id_uses_no_script(stored):
     assert use_of(job(stored=stored)) is None
 
 
-@pytest.mark.parametrize("found", [None, job(stored="other"), job(customer=OTHER), job(number=8)])
-def test_a_use_is_missing_without_its_very_job(found):
-    assert is_missing(use_of(job()), found)
+@pytest.mark.parametrize("other", [None, job(stored="other"), job(customer=OTHER), job(number=8)])
+def test_use_is_missing_if_the_chain_has_another_job_or_none(other):
+    assert is_missing(use_of(job()), other)
 
 
-def test_a_use_whose_job_is_there_is_not_missing():
+def test_use_is_not_missing_if_the_chain_has_its_job():
     assert not is_missing(use_of(job()), job(JobState.RUNNING))
 
 
-def test_a_script_is_refused_to_others_than_its_customers_provider():
-    assert refusal(job(), request(customer=OTHER)) == "the job is not of this customer"
+def test_script_is_refused_to_other_customers_and_providers():
+    assert refusal(job(), request(customer=OTHER)) == "the job belongs to another customer"
     assert refusal(job(), request(provider=OTHER)) == "the job is not matched to this provider"
     assert refusal(job(), request()) is None
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_a_job_is_open_while_it_is_matched_and_hot(state):
+def test_job_is_open_while_it_is_matched_and_hot(state):
     assert is_open(job(state), request()) == (state in OPEN)
 
 
-def test_a_job_is_not_open_for_another_script():
+def test_job_is_not_open_for_another_script():
     assert not is_open(job(JobState.RUNNING), request(batch_location_hash="other"))

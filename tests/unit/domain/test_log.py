@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and lines of logs, and who may write and read them."""
+"""The names, lines and access rights of logs."""
 
 from dataclasses import replace
 
@@ -39,25 +39,26 @@ PERMIT = WritePermit(
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", ".a", "-a", "a/b", "a\0", "a\n", "x" * 129, "é"])
-def test_a_text_that_is_no_safe_file_name_names_no_log(text):
+def test_unsafe_file_name_is_not_a_log_name(text):
     assert not is_log_name(text)
 
 
 @pytest.mark.parametrize("text", ["a", "_", "0x07", "a.b-c_d", "x" * 128])
-def test_a_safe_file_name_names_a_log(text):
+def test_safe_file_name_is_a_log_name(text):
     assert is_log_name(text)
 
 
 @pytest.mark.parametrize("text", ["", "1" * 31, "1" * 33, "A" * 32, "g" * 32, "1" * 32 + "\n"])
-def test_a_text_of_another_form_is_no_log_identity(text):
+def test_text_of_another_form_is_not_a_log_identity(text):
     assert not is_log_identity(text)
 
 
-def test_each_job_has_an_log_identity_of_its_own():
+def test_each_job_has_its_own_log_identity():
     jobs = [job(), job(number=8), job(stored="other"), job(id=replace(job().id, chain_id=1))]
-    log_identities = [log_identity_of(one.job_key) for one in jobs]
 
-    assert all(is_log_identity(log_identity) for log_identity in log_identities)
+    log_identities = [log_identity_of(same_name.job_key) for same_name in jobs]
+
+    assert all(map(is_log_identity, log_identities))
     assert len(set(log_identities)) == len(jobs)
     assert log_identity_of(job().job_key) == log_identities[0]
 
@@ -73,7 +74,7 @@ def test_each_job_has_an_log_identity_of_its_own():
         (b"a\n\nb\r\nc", [b"a", b"", b"b", b"c"]),
     ],
 )
-def test_a_message_has_the_lines_between_its_line_ends(message, lines):
+def test_message_is_split_at_its_line_ends(message, lines):
     data = to_chunk_data(message)
 
     assert to_lines(data) == lines
@@ -81,51 +82,54 @@ def test_a_message_has_the_lines_between_its_line_ends(message, lines):
 
 
 @given(st.binary(max_size=50))
-def test_a_chunk_counts_as_many_lines_as_it_has(message):
+def test_chunk_counts_its_lines(message):
     data = to_chunk_data(message)
 
     assert Chunk(data=data, timestamp_ns=1).lines == len(to_lines(data))
 
 
-def test_a_short_key_is_the_operators_fault():
+def test_short_key_is_a_configuration_error():
     check_key(b"k" * 32)
     with pytest.raises(ConfigError):
         check_key(b"k" * 31)
 
 
-def test_a_token_lasts_beyond_the_paid_time_and_not_for_ever():
+def test_token_is_valid_after_the_paid_time():
     assert token_end(NOW, paid_s=3600) == NOW + 3600 + TOKEN_GRACE_S
+
+
+def test_validity_of_a_token_is_limited():
     assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
 
 
-def test_a_token_opens_its_own_log():
+def test_token_is_valid_for_its_log():
     assert parse_token(KEY, write_token(KEY, PERMIT), owner=CUSTOMER, log_name="0x07") == PERMIT
 
 
 @pytest.mark.parametrize(("owner", "log_name"), [(OTHER, "0x07"), (CUSTOMER, "0x08")])
-def test_a_token_opens_no_other_log(owner, log_name):
+def test_token_is_not_valid_for_another_log(owner, log_name):
     assert parse_token(KEY, write_token(KEY, PERMIT), owner=owner, log_name=log_name) is None
 
 
 @pytest.mark.parametrize("token", ["", "é", write_token(b"j" * 32, PERMIT)])
-def test_a_text_that_our_key_did_not_make_is_no_token(token):
+def test_token_of_another_key_is_not_valid(token):
     assert parse_token(KEY, token, owner=CUSTOMER, log_name="0x07") is None
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_a_token_whose_text_was_changed_opens_nothing(part):
+def test_altered_token_is_not_valid(part):
     parts = write_token(KEY, PERMIT).split(".")
     parts[part] = ("1" if parts[part][0] == "0" else "0") + parts[part][1:]
 
     assert parse_token(KEY, ".".join(parts), owner=CUSTOMER, log_name="0x07") is None
 
 
-def test_texts_to_sign_name_purpose_owner_and_time():
+def test_signed_texts_contain_purpose_owner_and_time():
     assert read_text(CUSTOMER, "0x07", NOW) == f"read:{CUSTOMER}/0x07/{NOW}"
     assert watch_text(CUSTOMER, NOW) == f"watchList:{CUSTOMER}/{NOW}"
 
 
 @pytest.mark.parametrize("unit", [1, 1000])
 @pytest.mark.parametrize("off_s", [-301, -300, 0, 300, 301])
-def test_a_signed_time_is_fresh_for_five_minutes_around_now(off_s, unit):
+def test_signed_time_is_fresh_within_five_minutes_of_now(off_s, unit):
     assert is_fresh((NOW + off_s) * unit, now=NOW) == (abs(off_s) <= 300)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows from the events of a playbook's run."""
+"""The changes, effects, failures and plan that follow from the events of a playbook's run."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from gridstead.domain.playbook import (
     plan_site,
     tally,
 )
-from gridstead.domain.run_record import Circumstances, to_record
+from gridstead.domain.run_record import Circumstances, FailedTask, to_record
 from gridstead.domain.verification import to_verification
 from gridstead.errors import UnexpectedOutput
 
@@ -41,7 +41,7 @@ RUN = (
         "controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)
     ),
     ended("controller", "Ensure slurmctld runs", TaskOutcome.OK),
-    ended("controller", "Look whether slurmctld runs", handler=True),
+    ended("controller", "Check whether slurmctld runs", handler=True),
     ended("controller", "Reconfigure the cluster", handler=True),
     ended("controller", "Reconfigure the cluster", handler=True),
     ended("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, handler=True),
@@ -54,34 +54,34 @@ JOB = RunningJob(
 )
 
 
-def test_what_handlers_do_is_no_change_but_what_a_change_costs():
-    assert [(one.host, one.task.name) for one in changes(RUN)] == [
+def test_handlers_are_not_changes():
+    assert [(change.host, change.task.name) for change in changes(RUN)] == [
         ("controller", "Ensure slurmctld has its configuration"),
         ("compute1", "Ensure slurmd runs"),
     ]
 
 
-def test_effects_are_what_handlers_and_units_say_each_once_and_nothing_that_only_looks():
-    assert [(one.host, str(one)) for one in effects(RUN)] == [
+def test_effects_of_handlers_and_units_are_listed_once():
+    assert [(effect.host, str(effect)) for effect in effects(RUN)] == [
         ("controller", "reconfigure the cluster"),
         ("compute1", "start slurmd"),
         ("compute1", "drain the node"),
     ]
 
 
-def test_a_handler_with_an_unknown_verb_has_no_effect_that_could_be_told():
+def test_handler_with_an_unknown_verb_has_no_effect():
     assert effects([ended("a", "Frobnicate x", handler=True)]) == ()
 
 
-def test_a_task_on_units_that_asks_for_no_state_costs_nothing():
+def test_task_without_a_unit_state_has_no_effect():
     assert effects([ended("a", "Ensure x starts at boot", targets=("x",), unit_state="")]) == ()
 
 
-def test_a_plan_names_the_nodes_that_drain_and_the_jobs_where_something_happens():
-    found = plan_site(RUN, [JOB])
+def test_plan_lists_draining_nodes_and_the_jobs_on_affected_hosts():
+    plan = plan_site(RUN, [JOB])
 
-    assert found.drains == ("compute1",)
-    assert found.jobs == {"compute1": (JOB,), "controller": ()}
+    assert plan.drains == ("compute1",)
+    assert plan.jobs == {"compute1": (JOB,), "controller": ()}
 
 
 @pytest.mark.parametrize(
@@ -95,23 +95,23 @@ def test_a_plan_names_the_nodes_that_drain_and_the_jobs_where_something_happens(
         ("Reconfigure Slurm", [JOB], ()),
     ],
 )
-def test_a_node_is_to_drain_before_its_jobs_lose_what_they_use(name, jobs, drains):
+def test_node_must_drain_before_an_effect_ends_its_jobs(name, jobs, drains):
     assert plan_site([ended("compute1", name, handler=True)], jobs).drains == drains
 
 
-def test_a_plan_knows_that_it_does_not_know_the_jobs():
+def test_jobs_of_a_plan_are_unknown_if_slurm_did_not_answer():
     assert plan_site(RUN, None).jobs is None
 
 
-def test_a_plan_of_a_site_as_it_must_be_is_empty():
-    found = plan_site(
+def test_plan_of_an_unchanged_site_is_empty():
+    plan = plan_site(
         [ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB]
     )
 
-    assert (found.changes, found.effects, found.drains, found.jobs) == ((), (), (), {})
+    assert (plan.changes, plan.effects, plan.drains, plan.jobs) == ((), (), (), {})
 
 
-def test_a_tally_counts_the_changes_of_each_host_that_took_part():
+def test_tally_counts_the_changes_of_each_host_of_the_run():
     unchanged = ended("archive", "Ensure x", TaskOutcome.OK)
 
     assert list(tally([*RUN, unchanged]).items()) == [
@@ -121,28 +121,36 @@ def test_a_tally_counts_the_changes_of_each_host_that_took_part():
     ]
 
 
-def test_what_was_rescued_has_not_failed():
-    told = [ended("b", "Look", TaskOutcome.FAILED, message="x"), RunEnded(failed=frozenset({"a"}))]
+def test_rescued_task_is_not_a_failure():
+    events = [
+        ended("b", "Check x", TaskOutcome.FAILED, message="x"),
+        RunEnded(failed=frozenset({"a"})),
+    ]
 
-    assert failures(told) == ()
+    assert failures(events) == ()
 
 
-def test_a_host_failed_on_its_last_failure():
-    told = [
-        ended("b", "Reach", TaskOutcome.UNREACHABLE, message="away"),
-        ended("a", "Look", TaskOutcome.FAILED, message="rescued"),
-        ended("a", "Say", TaskOutcome.FAILED, message="this"),
+def test_last_failure_of_each_failed_host_is_returned():
+    events = [
+        ended("b", "Gather facts", TaskOutcome.UNREACHABLE, message="unreachable"),
+        ended("a", "Check x", TaskOutcome.FAILED, message="rescued"),
+        ended("a", "Check y", TaskOutcome.FAILED, message="last"),
         RunEnded(failed=frozenset({"a", "b"})),
     ]
 
-    assert [(one.host, one.message) for one in failures(told)] == [("a", "this"), ("b", "away")]
+    assert [(failure.host, failure.message) for failure in failures(events)] == [
+        ("a", "last"),
+        ("b", "unreachable"),
+    ]
 
 
-def test_a_run_without_an_end_has_no_failures():
-    assert failures([PrintedText(text="interrupted"), ended("a", "Look", TaskOutcome.FAILED)]) == ()
+def test_run_without_an_end_has_no_failures():
+    events = [PrintedText(text="interrupted"), ended("a", "Check x", TaskOutcome.FAILED)]
+
+    assert failures(events) == ()
 
 
-def test_a_record_holds_names_and_messages_and_no_content():
+def test_record_has_names_and_messages_but_no_diffs():
     secret = ended("b", "Ensure the key", targets=("/key",), diff="+hidden")
     failed = ended("a", "Ensure x", TaskOutcome.FAILED, message="no room")
     run = PlaybookRun(
@@ -150,19 +158,19 @@ def test_a_record_holds_names_and_messages_and_no_content():
         events=(secret, failed, RunEnded(failed=frozenset({"a"}))),
         waiting={"b": ("x_restart",)},
     )
-    at = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
+    circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
+    request = PlaybookRequest(playbook="p.yml", limit="b")
 
-    record = to_record("1-apply", "apply", PlaybookRequest(playbook="p.yml", limit="b"), run, at)
+    record = to_record("1-apply", "apply", request, run, circumstances)
 
     assert record.changed == {"b": ("slurm: Ensure the key",)}
-    assert [(one.host, one.task, one.message) for one in record.failed] == [
-        ("a", "slurm: Ensure x", "no room")
-    ]
-    assert (record.limit, record.waiting, record.circumstances) == ("b", {"b": ("x_restart",)}, at)
+    assert record.failed == (FailedTask(host="a", task="slurm: Ensure x", message="no room"),)
+    assert (record.limit, record.waiting) == ("b", {"b": ("x_restart",)})
+    assert record.circumstances == circumstances
     assert "hidden" not in repr(record)
 
 
-def test_a_task_of_no_role_stands_alone():
+def test_text_of_a_task_without_a_role_is_its_name():
     assert str(Task(name="Ensure x")) == "Ensure x"
 
 
@@ -177,12 +185,12 @@ def test_a_task_of_no_role_stands_alone():
         ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
     ],
 )
-def test_a_list_of_hosts_is_expanded_as_slurm_does(text, names):
+def test_host_list_is_expanded_as_slurm_does(text, names):
     assert expand(text) == names
 
 
 @pytest.mark.parametrize("text", ["a[", "a[]", "a[1-]", "a]b", "a[1,,2]", "a[x]"])
-def test_what_is_no_list_of_hosts_is_never_guessed(text):
+def test_malformed_host_list_is_refused(text):
     with pytest.raises(UnexpectedOutput):
         expand(text)
 

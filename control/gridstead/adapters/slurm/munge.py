@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 
-from gridstead.domain.hint import OpenedSeal
+from gridstead.domain.hint import MungeCredential
 from gridstead.errors import ConfigError, NotAllowed, SchedulerUnavailable
 
 _LIBRARY = "libmunge.so.2"
@@ -52,7 +52,7 @@ class Munge:
         finally:
             self._library.munge_ctx_destroy(context)
 
-    def _decode(self, sealed: bytes, context: int) -> OpenedSeal:
+    def _decode(self, sealed: bytes, context: int) -> MungeCredential:
         payload, length = ctypes.c_void_p(), ctypes.c_int()
         uid, gid, life_s = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int()
         status = self._library.munge_decode(
@@ -72,7 +72,7 @@ class Munge:
         status = self._library.munge_ctx_get(context, _OPTION_TTL, ctypes.byref(life_s))
         if status != _SUCCESS:
             raise self._failure(status)
-        return OpenedSeal(payload=content, uid=uid.value, life_s=life_s.value)
+        return MungeCredential(payload=content, uid=uid.value, life_s=life_s.value)
 
     def _failure(self, status: int) -> NotAllowed | SchedulerUnavailable:
         reason = self._library.munge_strerror(status).decode(errors="replace")
