@@ -13,7 +13,7 @@ from gridstead.domain.lifecycle import JobState
 
 
 def time_limit_min(job: Job, *, longest: int) -> int:
-    """Return the time limit of a job: the whole minutes that its escrow pays for, at most ``longest``."""
+    """Return the time limit of a job: the minutes that its escrow pays for, at most ``longest``."""
     paid = paid_minutes_floor(job.escrow, job.price_per_min)
     return longest if paid is None else min(paid, longest)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's states, and what an attempt's times say."""
+"""Slurm's states, and the times of an attempt."""
 
 import pytest
 from tests.unit.domain.builders import T0, attempt, job
@@ -9,17 +9,17 @@ from gridstead.errors import UnexpectedOutput
 
 
 @pytest.mark.parametrize("state", sorted(ALIVE_STATES | END_STATES.keys()))
-def test_a_state_of_slurm_is_accepted(state):
+def test_known_state_of_slurm_is_accepted(state):
     assert check_state(state, source="sacct") == state
 
 
 @pytest.mark.parametrize("text", ["CANCELLED by 1000", "CANCELLED+"])
-def test_a_suffix_of_a_state_is_dropped(text):
+def test_suffix_of_a_state_is_removed(text):
     assert check_state(text, source="sacct") == "CANCELLED"
 
 
 @pytest.mark.parametrize("text", ["", "completed", "BEAMED_UP", " RUNNING"])
-def test_an_unknown_state_is_an_error(text):
+def test_unknown_state_is_refused(text):
     with pytest.raises(UnexpectedOutput, match="sacct"):
         check_state(text, source="sacct")
 
@@ -34,7 +34,7 @@ def test_an_unknown_state_is_an_error(text):
         ({"started_at": None}, 0),
     ],
 )
-def test_elapsed_time_is_without_suspension_and_never_negative(changes, elapsed_s):
+def test_elapsed_time_excludes_suspensions_and_is_never_negative(changes, elapsed_s):
     assert attempt(job(), "COMPLETED", **changes).elapsed_s == elapsed_s
 
 
@@ -49,5 +49,5 @@ def test_elapsed_time_is_without_suspension_and_never_negative(changes, elapsed_
         ("COMPLETED", {"ended_at": 0}, False),
     ],
 )
-def test_an_attempt_has_started_if_its_script_ran(state, changes, started):
+def test_attempt_has_started_if_its_script_has_started(state, changes, started):
     assert attempt(job(), state, **changes).started == started

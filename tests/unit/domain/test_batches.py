@@ -46,3 +46,11 @@ def test_packing_keeps_every_call_and_the_order_within_each_job(steps, most):
     for packed_entry in entries:
         expected[packed_entry.call.job_key].append(packed_entry.id)
     assert sent == expected
+
+
+def test_call_joins_an_older_batch_if_the_newest_has_no_gas_left():
+    entries = [entry(1, running(1)), entry(2, running(2)), entry(3, running(3))]
+
+    batches = list(packed(entries, most=10, gas_limit=100, gas={1: 10, 2: 95, 3: 50}))
+
+    assert batches == [(1, 3), (2,)]

@@ -94,6 +94,15 @@ def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replace
     assert decided.resend == (accepted,)
 
 
+def test_newest_transaction_is_sent_again_if_the_node_refused_all_of_its_nonce():
+    refused = transaction(7, 1)
+    waiting = {refused.hash: Waiting(since=NOW, last=NOW - 20, refused=True)}
+
+    decided = decide(entry(1, state=SendState.SENT), transactions=[refused], waiting=waiting)
+
+    assert decided.resend == (refused,)
+
+
 def test_queued_calls_of_one_kind_share_the_next_nonce():
     decided = decide(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The texts of addresses, job keys and Slurm job names."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,17 +21,17 @@ CONTRACT = "0x" + "ab" * 20
 @pytest.mark.parametrize(
     "text", ["", "0x12", "0x" + "g" * 40, "0x" + "a" * 41, "a" * 42, "0x" + "a" * 40 + "\n0"]
 )
-def test_parse_address_rejects_what_is_not_an_address(text):
+def test_malformed_address_is_refused(text):
     with pytest.raises(InvalidInput):
         parse_address(text)
 
 
-def test_parse_address_lowers_a_checksummed_address():
+def test_checksummed_address_is_parsed_to_lower_case():
     assert parse_address("0x" + "aB" * 20) == CONTRACT
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "a" * 32, "ü", "a b", "a\n"])
-def test_a_batch_location_hash_that_could_break_a_job_key_is_refused(text):
+def test_batch_location_hash_with_unsafe_characters_is_not_valid(text):
     assert not is_batch_location_hash(text)
 
 
@@ -38,7 +40,7 @@ def test_a_batch_location_hash_that_could_break_a_job_key_is_refused(text):
     number=st.integers(0, 2**256 - 1),
     stored=st.from_regex(r"[A-Za-z0-9_-]{1,31}", fullmatch=True),
 )
-def test_a_job_key_is_read_back_as_it_was_written(chain_id, number, stored):
+def test_job_key_is_parsed_from_its_text(chain_id, number, stored):
     job_key = JobKey(
         job_id=JobId(chain_id=chain_id, contract=CONTRACT, number=number),
         batch_location_hash=stored,
@@ -52,5 +54,5 @@ def test_a_job_key_is_read_back_as_it_was_written(chain_id, number, stored):
     "text",
     ["", "x", "1/0xab/0x1/h", f"1/{CONTRACT}/0x{'0' * 64}/", f" 1/{CONTRACT}/0x{'0' * 64}/h"],
 )
-def test_a_comment_that_is_no_job_key_proves_nothing(text):
+def test_malformed_comment_has_no_job_key(text):
     assert parse_job_key(text) is None

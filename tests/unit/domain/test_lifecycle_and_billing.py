@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The transitions of a job, and its cost."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,12 +29,12 @@ SECONDS = st.integers(0, 10**9)
 
 
 @pytest.mark.parametrize("state", sorted(COLD))
-def test_a_cold_state_is_never_left(state):
+def test_cold_state_has_no_transitions(state):
     assert not any(is_legal(state, to) for to in JobState)
 
 
 @pytest.mark.parametrize("state", list(JobState))
-def test_no_move_stays_where_it_is(state):
+def test_transition_to_the_same_state_is_illegal(state):
     assert not is_legal(state, state)
 
 
@@ -40,12 +42,15 @@ def test_every_hot_state_can_panic_and_be_cancelled():
     assert all({JobState.PANICKED, JobState.CANCELLED} <= LEGAL[state] for state in HOT)
 
 
-def test_only_a_claimed_job_can_run_and_only_a_running_one_can_finish():
-    assert [s for s in JobState if is_legal(s, JobState.RUNNING)] == [JobState.SCHEDULED]
-    assert [s for s in JobState if is_legal(s, JobState.FINISHED)] == [JobState.RUNNING]
+def test_only_claimed_jobs_can_run_and_only_running_jobs_can_finish():
+    before_running = [state for state in JobState if is_legal(state, JobState.RUNNING)]
+    before_finished = [state for state in JobState if is_legal(state, JobState.FINISHED)]
+
+    assert before_running == [JobState.SCHEDULED]
+    assert before_finished == [JobState.RUNNING]
 
 
-def test_the_worked_price_of_the_reference():
+def test_price_of_the_reference_example():
     prices = Prices(
         gpu_per_min=85 * CREDIT // 10, cpu_per_min=95 * CREDIT // 100, memory_mb_per_min=8 * 10**13
     )
@@ -55,7 +60,7 @@ def test_the_worked_price_of_the_reference():
 
 
 @given(escrow=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))
-def test_a_bill_divides_the_lock_without_rest(escrow, seconds, price, fee):
+def test_bill_divides_the_whole_escrow(escrow, seconds, price, fee):
     bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
 
     assert bill.provider + bill.fee == bill.cost <= escrow
@@ -63,34 +68,34 @@ def test_a_bill_divides_the_lock_without_rest(escrow, seconds, price, fee):
 
 
 @given(seconds=SECONDS, more=SECONDS, price=WEI)
-def test_a_longer_run_never_costs_less(seconds, more, price):
+def test_longer_run_never_costs_less(seconds, more, price):
     assert cost_floor(seconds, price) <= cost_floor(seconds + more, price)
 
 
 @given(escrow=WEI, price=st.integers(1, 10**30))
-def test_paid_time_never_costs_more_than_the_lock(escrow, price):
+def test_paid_time_never_costs_more_than_the_escrow(escrow, price):
     assert cost_floor(paid_seconds_floor(escrow, price), price) <= escrow
     assert paid_minutes_floor(escrow, price) * price <= escrow
 
 
-def test_a_free_job_has_no_end_of_its_paid_time():
+def test_free_job_has_unlimited_paid_time():
     assert paid_seconds_floor(5, 0) is None
     assert paid_minutes_floor(5, 0) is None
 
 
 @given(escrow=WEI, price=st.integers(1, 10**30))
-def test_what_a_provider_is_told_is_the_paid_time_up_to_ten_years(escrow, price):
+def test_contracts_report_the_paid_time_up_to_ten_years(escrow, price):
     assert told_minutes_floor(escrow, price) == min(paid_minutes_floor(escrow, price), LONGEST_MIN)
 
 
 @given(escrow=WEI, price=WEI)
-def test_a_deadline_is_never_before_the_end_of_the_paid_time(escrow, price):
-    told_s = told_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
+def test_deadline_is_never_before_the_end_of_the_paid_time(escrow, price):
+    reported_s = told_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
 
-    assert told_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
+    assert reported_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
 
 
-def test_a_free_job_is_told_ten_years():
+def test_contracts_report_ten_years_for_a_free_job():
     assert told_minutes_floor(5, 0) == LONGEST_MIN
     assert paid_seconds_ceil(5, 0) == LONGEST_MIN * SECONDS_PER_MINUTE
 
@@ -111,7 +116,6 @@ def test_a_free_job_is_told_ten_years():
     ],
 )
 def test_resources_are_valid_within_the_bounds(gpus, tasks, cpus, memory, valid):
-    assert (
-        Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory).is_valid
-        is valid
-    )
+    resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
+
+    assert resources.is_valid is valid

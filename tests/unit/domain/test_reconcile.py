@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One test per rule of the plan, from claim to start; failure and doubt first."""
+"""The rules of the plan from the claim to the start of a job. Failures and unknowns come first."""
 
 from dataclasses import replace
 
@@ -29,240 +29,267 @@ from gridstead.domain.lifecycle import JobState
 from gridstead.domain.reconcile import plan_jobs
 
 
-def test_nothing_is_done_for_a_job_while_slurmctld_is_silent():
-    j = job()
+def test_job_waits_if_slurmctld_does_not_answer():
+    our_job = job()
     silent = snapshot(
-        [j], [submitted(j)], live=None, accounting=accounting(attempt(j, "COMPLETED"))
+        [our_job],
+        [submitted(our_job)],
+        live=None,
+        accounting=accounting(attempt(our_job, "COMPLETED")),
     )
 
     assert plan_jobs(silent, RULES) == ()
 
 
-def test_a_submission_is_not_repeated_while_slurmdbd_is_silent():
-    j = job()
+def test_submission_is_not_repeated_if_slurmdbd_does_not_answer():
+    our_job = job()
 
-    assert plan_jobs(snapshot([j], [submitted(j)], accounting=None), RULES) == ()
+    assert plan_jobs(snapshot([our_job], [submitted(our_job)], accounting=None), RULES) == ()
 
 
-def test_a_submission_is_not_repeated_while_slurmdbd_lags():
-    j = job()
+def test_submission_is_not_repeated_while_slurmdbd_is_incomplete():
+    our_job = job()
 
     assert (
-        plan_jobs(snapshot([j], [submitted(j)], accounting=accounting(complete=False)), RULES) == ()
+        plan_jobs(
+            snapshot([our_job], [submitted(our_job)], accounting=accounting(complete=False)), RULES
+        )
+        == ()
     )
 
 
-def test_a_job_of_no_known_submission_waits_while_slurmdbd_is_silent():
-    """An attempt of a journal that was lost may have ended."""
-    j = job()
+def test_job_without_a_submission_waits_if_slurmdbd_does_not_answer():
+    """The journal may have been lost after an attempt that has ended since."""
+    our_job = job()
 
-    assert plan_jobs(snapshot([j], [record(j)], accounting=None), RULES) == ()
-
-
-def test_one_sample_without_a_trace_is_only_noted():
-    j = job()
-
-    assert notes(plan_jobs(snapshot([j], [submitted(j)]), RULES)) == [EntryKind.ABSENT]
+    assert plan_jobs(snapshot([our_job], [record(our_job)], accounting=None), RULES) == ()
 
 
-def test_a_second_absent_sample_too_soon_proves_nothing():
-    j = job()
-    r = record(
-        j,
+def test_first_absent_sample_is_only_noted():
+    our_job = job()
+
+    assert notes(plan_jobs(snapshot([our_job], [submitted(our_job)]), RULES)) == [EntryKind.ABSENT]
+
+
+def test_second_absent_sample_does_not_count_if_it_is_too_early():
+    our_job = job()
+    journal_record = record(
+        our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 55),
     )
 
-    assert plan_jobs(snapshot([j], [r]), RULES) == ()
+    assert plan_jobs(snapshot([our_job], [journal_record]), RULES) == ()
 
 
 @pytest.mark.parametrize(("later_s", "settled"), [(0, 1), (1, 0)])
-def test_slurmdbd_is_believed_against_slurmctld_about_the_end_of_the_very_same_run_only(
-    later_s, settled
-):
-    j = job(JobState.RUNNING)
-    ended = attempt(j, "COMPLETED")
+def test_end_in_slurmdbd_counts_only_for_the_run_that_slurmctld_lists(later_s, settled):
+    our_job = job(JobState.RUNNING)
+    ended = attempt(our_job, "COMPLETED")
     running = replace(ended, state="RUNNING", started_at=ended.started_at + later_s, ended_at=None)
 
     actions = plan_jobs(
-        snapshot([j], [submitted(j)], live=live(running), accounting=accounting(ended)), RULES
+        snapshot([our_job], [submitted(our_job)], live=live(running), accounting=accounting(ended)),
+        RULES,
     )
 
     assert len([call for call in calls(actions) if isinstance(call, Settle)]) == settled
 
 
-def test_a_job_without_a_trace_for_six_seconds_is_submitted_again():
-    j = job()
-    r = record(
-        j,
+def test_job_that_is_absent_for_six_seconds_is_submitted_again():
+    our_job = job()
+    journal_record = record(
+        our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 54),
     )
 
-    (action,) = plan_jobs(snapshot([j], [r]), RULES)
+    (action,) = plan_jobs(snapshot([our_job], [journal_record]), RULES)
 
     assert isinstance(action, Submit)
 
 
-def test_a_job_lost_too_often_is_panicked_for_nothing():
-    j = job(JobState.RUNNING)
+def test_job_that_slurm_lost_too_often_panics_without_a_bill():
+    our_job = job(JobState.RUNNING)
     tries = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
-    r = record(j, (EntryKind.SUBMIT_INTENDED, T0), *tries, (EntryKind.ABSENT, T0 + 54))
+    journal_record = record(
+        our_job, (EntryKind.SUBMIT_INTENDED, T0), *tries, (EntryKind.ABSENT, T0 + 54)
+    )
 
-    (call,) = calls(plan_jobs(snapshot([j], [r]), RULES))
+    (call,) = calls(plan_jobs(snapshot([our_job], [journal_record]), RULES))
 
     assert (call.state, call.seconds) == (JobState.PANICKED, 0)
 
 
-def test_a_trace_after_an_absent_sample_forgets_the_absence():
-    j = job()
-    r = record(
-        j,
+def test_job_in_a_sample_ends_its_absence():
+    our_job = job()
+    journal_record = record(
+        our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 50),
     )
 
-    actions = plan_jobs(snapshot([j], [r], live=live(attempt(j, "PENDING"))), RULES)
+    actions = plan_jobs(
+        snapshot([our_job], [journal_record], live=live(attempt(our_job, "PENDING"))), RULES
+    )
 
     assert EntryKind.PRESENT in notes(actions)
     assert not any(isinstance(a, Submit) for a in actions)
 
 
-def test_a_claimed_job_is_submitted_on_the_newest_block():
-    j = job()
+def test_claimed_job_is_submitted_without_confirmations():
+    our_job = job()
 
-    (action,) = plan_jobs(snapshot([j], [record(j)], height=CLAIM_BLOCK), RULES)
+    (action,) = plan_jobs(snapshot([our_job], [record(our_job)], height=CLAIM_BLOCK), RULES)
 
-    assert action == Submit(job=j, time_limit_min=100)
+    assert action == Submit(job=our_job, time_limit_min=100)
 
 
-def test_an_attempt_that_the_journal_does_not_know_is_adopted_not_repeated():
-    """The supervisor died between sbatch and its journal."""
-    j = job()
-    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+def test_attempt_that_is_missing_in_the_journal_is_adopted():
+    """The supervisor crashed between sbatch and its journal entry."""
+    our_job = job()
+    journal_record = record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
-    actions = plan_jobs(snapshot([j], [r], live=live(attempt(j, "PENDING"))), RULES)
+    actions = plan_jobs(
+        snapshot([our_job], [journal_record], live=live(attempt(our_job, "PENDING"))), RULES
+    )
 
     assert notes(actions) == [EntryKind.SEEN]
     assert not any(isinstance(a, Submit) for a in actions)
 
 
-def test_a_submission_is_noted_as_seen_only_once_it_is_durable():
-    j = job()
+def test_submission_is_noted_as_seen_when_it_is_durable():
+    our_job = job()
     young = snapshot(
-        [j], [submitted(j)], live=live(attempt(j, "PENDING"), taken_at=T0 + 6), now=T0 + 6
+        [our_job],
+        [submitted(our_job)],
+        live=live(attempt(our_job, "PENDING"), taken_at=T0 + 6),
+        now=T0 + 6,
     )
 
     assert plan_jobs(young, RULES) == ()
     assert notes(plan_jobs(replace(young, now=T0 + 7), RULES)) == [EntryKind.SEEN]
 
 
-def test_an_adopted_attempt_that_may_still_vanish_is_noted_as_submitted():
-    j = job()
-    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
+    our_job = job()
+    journal_record = record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
     assert notes(
-        plan_jobs(snapshot([j], [r], live=live(attempt(j, "PENDING")), now=T0 + 3), RULES)
+        plan_jobs(
+            snapshot(
+                [our_job], [journal_record], live=live(attempt(our_job, "PENDING")), now=T0 + 3
+            ),
+            RULES,
+        )
     ) == [EntryKind.SUBMITTED]
 
 
-def test_an_attempt_of_another_history_is_not_adopted():
-    j = job()
-    old = replace(attempt(j, "PENDING"), job_key=job(stored="older").job_key)
+def test_attempt_of_another_history_is_cancelled():
+    our_job = job()
+    old = replace(attempt(our_job, "PENDING"), job_key=job(stored="older").job_key)
 
-    actions = plan_jobs(snapshot([j], [record(j)], live=live(old), now=T0 + 120), RULES)
+    actions = plan_jobs(snapshot([our_job], [record(our_job)], live=live(old), now=T0 + 120), RULES)
 
     assert cancelled(actions) == [42]
     assert any(isinstance(a, Submit) for a in actions)
 
 
-def test_an_attempt_of_another_user_is_not_adopted_but_cancelled():
-    j = job()
+def test_attempt_of_another_user_is_cancelled():
+    our_job = job()
 
-    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j, user=OTHER))), RULES)
+    actions = plan_jobs(
+        snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job, user=OTHER))), RULES
+    )
 
     assert EntryKind.IMPOSTOR in notes(actions)
     assert cancelled(actions) == [42]
     assert calls(actions) == []
 
 
-def test_an_attempt_older_than_the_claim_is_not_adopted():
-    j = job()
-    old = attempt(j, submitted_at=T0 - 61)
+def test_attempt_that_is_older_than_the_claim_is_cancelled():
+    our_job = job()
+    old = attempt(our_job, submitted_at=T0 - 61)
 
-    actions = plan_jobs(snapshot([j], [submitted(j)], live=live(old)), RULES)
+    actions = plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(old)), RULES)
 
     assert calls(actions) == []
     assert cancelled(actions) == [42]
 
 
-def test_of_two_live_attempts_the_one_that_runs_stays():
-    j = job()
+def test_pending_attempt_is_cancelled_if_another_one_runs():
+    our_job = job()
     waiting, running = (
-        attempt(j, "PENDING", slurm_job_id=41),
-        attempt(j, "RUNNING", slurm_job_id=43),
+        attempt(our_job, "PENDING", slurm_job_id=41),
+        attempt(our_job, "RUNNING", slurm_job_id=43),
     )
 
     assert cancelled(
-        plan_jobs(snapshot([j], [submitted(j)], live=live(waiting, running)), RULES)
+        plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(waiting, running)), RULES)
     ) == [41]
 
 
-def test_a_start_waits_for_the_claims_confirmations():
-    j = job()
+def test_start_is_reported_after_the_confirmations_of_the_claim():
+    our_job = job()
 
     actions = plan_jobs(
-        snapshot([j], [submitted(j)], live=live(attempt(j)), height=CLAIM_BLOCK + 5), RULES
+        snapshot(
+            [our_job], [submitted(our_job)], live=live(attempt(our_job)), height=CLAIM_BLOCK + 5
+        ),
+        RULES,
     )
 
     assert calls(actions) == []
 
 
-def test_a_start_carries_slurms_own_time():
-    j = job()
+def test_start_is_reported_with_the_time_of_slurm():
+    our_job = job()
 
-    assert calls(plan_jobs(snapshot([j], [submitted(j)], live=live(attempt(j))), RULES)) == [
-        SetRunning(job_key=j.job_key, started_at=T0 + 2)
-    ]
+    assert calls(
+        plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job))), RULES)
+    ) == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
 
 
-def test_a_call_that_is_under_way_is_not_put_twice():
-    j = job()
-    under_way = frozenset({f"running:{j.job_key}"})
+def test_call_with_an_open_key_is_not_put_again():
+    our_job = job()
+    under_way = frozenset({f"running:{our_job.job_key}"})
 
     actions = plan_jobs(
-        snapshot([j], [submitted(j)], live=live(attempt(j)), open_keys=under_way), RULES
+        snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job)), open_keys=under_way),
+        RULES,
     )
 
     assert calls(actions) == []
 
 
-def test_a_submission_whose_outcome_is_unknown_may_still_arrive():
-    j = job()
-    r = record(j, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.ABSENT, T0 + 20))
+def test_job_waits_for_a_submission_with_an_unknown_result():
+    our_job = job()
+    journal_record = record(
+        our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.ABSENT, T0 + 20)
+    )
 
-    assert plan_jobs(snapshot([j], [r]), RULES) == ()
-    later = snapshot([j], [r], live=live(taken_at=T0 + 61), now=T0 + 61)
+    assert plan_jobs(snapshot([our_job], [journal_record]), RULES) == ()
+    later = snapshot([our_job], [journal_record], live=live(taken_at=T0 + 61), now=T0 + 61)
     assert [type(action) for action in plan_jobs(later, RULES)] == [Submit]
 
 
-def test_submissions_that_never_reached_slurm_are_no_attempts():
-    j = job()
+def test_intended_submissions_are_not_attempts():
+    our_job = job()
     tries = [(EntryKind.SUBMIT_INTENDED, T0 - 200 + n) for n in range(10)]
 
-    assert record(j, *tries).attempts == 0
+    assert record(our_job, *tries).attempts == 0
 
 
-def test_waiting_claims_are_claimed_at_once():
+def test_claimable_jobs_are_claimed_with_one_call():
     waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
     assert calls(plan_jobs(waiting, RULES)) == [ClaimJobs(limit=RULES.claim_limit)]
 
 
-def test_what_waits_on_plain_contracts_is_claimed_one_by_one_at_once():
+def test_entries_of_plain_contracts_are_claimed_with_one_call_each():
     rules = replace(RULES, plain_slack_min=15, claim_limit=4)
     puts = plan_jobs(snapshot(queues=QueueSizes(claimable=9, cancelling=2, top_up=1)), rules)
 
@@ -272,7 +299,7 @@ def test_what_waits_on_plain_contracts_is_claimed_one_by_one_at_once():
     assert len({put.key for put in puts}) == len(puts)
 
 
-def test_a_claim_that_is_under_way_is_not_made_twice():
+def test_claim_with_an_open_key_is_not_put_again():
     waiting = snapshot(
         queues=QueueSizes(claimable=3, cancelling=0, top_up=0), open_keys=frozenset({"claim:90"})
     )
@@ -280,15 +307,15 @@ def test_a_claim_that_is_under_way_is_not_made_twice():
     assert plan_jobs(waiting, RULES) == ()
 
 
-def test_absence_since_a_time_to_come_counts_from_now_on():
-    """The clock was set back; else the job would wait for as long."""
-    j = job()
+def test_absence_from_a_future_time_is_noted_again():
+    """The clock was set back. Otherwise the job would wait until that time."""
+    our_job = job()
     seen = (EntryKind.SUBMIT_INTENDED, T0 - 100), (EntryKind.SUBMITTED, T0 - 100, 42)
-    r = record(j, *seen, (EntryKind.ABSENT, T0 + 7200))
+    journal_record = record(our_job, *seen, (EntryKind.ABSENT, T0 + 7200))
 
-    (action,) = plan_jobs(snapshot([j], [r]), RULES)
+    (action,) = plan_jobs(snapshot([our_job], [journal_record]), RULES)
     again = record(
-        j, *seen, (EntryKind.ABSENT, T0 + 7200), (action.entry.kind, action.entry.occurred_at)
+        our_job, *seen, (EntryKind.ABSENT, T0 + 7200), (action.entry.kind, action.entry.occurred_at)
     )
 
     assert again.absent_since == T0 + 60

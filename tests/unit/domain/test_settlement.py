@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reported to contracts that know whole minutes alone."""
+"""The billed time, and the minutes that are reported to contracts without seconds."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from gridstead.domain.lifecycle import JobState
 from gridstead.domain.settlement import billed_minutes, billed_seconds, slack_seconds
 
 
-def started(at):
+def job_started_at(started_at):
     return Job(
         id=JobId(chain_id=1, contract="0x", number=1),
         state=JobState.RUNNING,
@@ -23,7 +23,7 @@ def started(at):
         batch_location_hash="script",
         escrow=1,
         submitted_at=0,
-        started_at=at,
+        started_at=started_at,
         state_block=0,
     )
 
@@ -36,21 +36,21 @@ def test_minutes_are_rounded_down(seconds, minutes):
 @pytest.mark.parametrize(
     ("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)]
 )
-def test_billed_time_is_at_most_what_the_lock_pays_for(price, seconds):
+def test_billed_time_is_at_most_the_time_that_the_escrow_pays_for(price, seconds):
     ended = job(JobState.RUNNING, price_per_min=price)
 
     assert billed_seconds(ended, attempt(ended, "COMPLETED"), ()) == seconds
 
 
-def test_panic_reports_no_minute():
+def test_no_minutes_are_reported_for_a_panic():
     assert billed_minutes(JobState.PANICKED, 10**6) == 0
 
 
 @pytest.mark.parametrize(
     ("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)]
 )
-def test_slack_stands_over_the_whole_minutes_since_the_start_was_told(now, seconds):
-    assert slack_seconds(started(1000), now=now, slack_min=15) == seconds
+def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
+    assert slack_seconds(job_started_at(1000), now=now, slack_min=15) == seconds
 
 
 @given(
@@ -59,14 +59,12 @@ def test_slack_stands_over_the_whole_minutes_since_the_start_was_told(now, secon
     slack=st.integers(0, 1000),
     used=st.integers(0, 10**6),
 )
-def test_report_within_the_slack_is_never_cut_by_the_contracts(now, later, slack, used):
-    """They compare with their own clock, which is never behind the block that the report was made
-    from.
-    """
-    job = started(now // 2)
-    minutes = billed_minutes(
-        JobState.FINISHED, min(used, slack_seconds(job, now=now, slack_min=slack))
-    )
+def test_contracts_accept_a_report_within_the_slack(now, later, slack, used):
+    """The contracts use a block that is never older than the block of the report."""
+    running = job_started_at(now // 2)
+    seconds = min(used, slack_seconds(running, now=now, slack_min=slack))
 
-    assert minutes <= (now + later - job.started_at) // 60 + slack
+    minutes = billed_minutes(JobState.FINISHED, seconds)
+
+    assert minutes <= (now + later - running.started_at) // 60 + slack
     assert minutes * 60 <= used
