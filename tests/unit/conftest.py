@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests have no network."""
+"""Blocks the network in unit tests."""
 
 from tests.network_guard import network_attempts  # noqa: F401 - a fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The oracle of bills against examples computed by hand, and the domain against the oracle."""
+"""Compares the billing oracle with examples computed by hand, and the domain with the oracle."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ PERCENT = st.integers(0, 100)
 COUNT = st.integers(0, 10**6)
 
 
-def test_a_price_computed_by_hand():
+def test_price_is_that_computed_by_hand():
     """4 CPUs at 0.95, 2000 MB at 0.00008, 1 GPU at 8.5: 3.8 + 0.16 + 8.5 = 12.46 credits."""
     resources = Resources(gpus=1, tasks=2, cpus_per_task=2, memory_per_cpu_mb=500)
     prices = Prices(
@@ -29,8 +29,8 @@ def test_a_price_computed_by_hand():
     assert oracle.price(resources, prices) == 12_460_000_000_000_000_000
 
 
-def test_the_example_of_the_billing_page():
-    """443 s at 12.46 credits are 91.99633..., of which 20 % are 18.39926..."""
+def test_bill_is_that_of_the_billing_page():
+    """443 s at 12.46 credits cost 91.99633..., and 20 % of this is 18.39926..."""
     expected = oracle.Bill(
         cost=91_996333333333333333,
         provider=73_597066666666666667,
@@ -55,16 +55,16 @@ def test_the_example_of_the_billing_page():
         (90, 0, 0),
     ],
 )
-def test_a_cost_is_rounded_down(seconds, price, cost):
+def test_cost_is_rounded_down(seconds, price, cost):
     assert oracle.cost(seconds, price) == cost
 
 
 @pytest.mark.parametrize(("cost", "fee"), [(0, 0), (4, 0), (5, 1), (9, 1), (10, 2), (99, 19)])
-def test_a_fee_is_rounded_down_and_the_provider_earns_the_rest(cost, fee):
+def test_fee_is_rounded_down_and_the_provider_earns_the_rest(cost, fee):
     assert (oracle.fee(cost), oracle.earned(cost)) == (fee, cost - fee)
 
 
-def test_a_bill_is_at_most_the_escrow():
+def test_bill_is_at_most_the_escrow():
     assert oracle.bill(10, 600, 2) == oracle.Bill(cost=10, provider=8, fee=2, refund=0)
 
 
@@ -95,26 +95,26 @@ def test_billed_time_is_rounded_up(cost, price, seconds):
 
 
 @given(seconds=SECONDS, price=st.integers(60, 10**30))
-def test_billed_time_is_that_of_its_cost(seconds, price):
+def test_billed_time_is_derived_from_its_cost(seconds, price):
     assert oracle.billed_seconds(oracle.cost(seconds, price), price) == seconds
 
 
 @given(escrow=WEI, seconds=SECONDS, price=WEI, fee=PERCENT)
-def test_the_domain_divides_an_escrow_as_the_oracle_does(escrow, seconds, price, fee):
-    ours = billing.settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
+def test_domain_divides_an_escrow_as_the_oracle_does(escrow, seconds, price, fee):
+    bill = billing.settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
     expected = oracle.bill(escrow, seconds, price, fee)
 
-    assert (ours.cost, ours.provider) == (expected.cost, expected.provider)
-    assert (ours.fee, ours.refund) == (expected.fee, expected.refund)
+    assert (bill.cost, bill.provider) == (expected.cost, expected.provider)
+    assert (bill.fee, bill.refund) == (expected.fee, expected.refund)
 
 
 @given(escrow=WEI, price=PRICE)
-def test_the_domain_knows_the_same_paid_time_as_the_oracle(escrow, price):
+def test_domain_and_oracle_agree_on_the_paid_time(escrow, price):
     assert billing.paid_seconds_floor(escrow, price) == oracle.paid_seconds(escrow, price)
 
 
 @given(counts=st.tuples(COUNT, COUNT, COUNT, COUNT), wei=st.tuples(WEI, WEI, WEI))
-def test_the_domain_computes_the_same_price_as_the_oracle(counts, wei):
+def test_domain_and_oracle_agree_on_the_price(counts, wei):
     gpus, tasks, cpus, memory = counts
     gpu, cpu, megabyte = wei
     resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)

@@ -23,85 +23,86 @@ PATIENCE_S = 20
 
 @pytest.fixture(autouse=True)
 def handlers():
-    """Give the signals back to the test runner."""
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    """Restore the signal handlers of the test runner."""
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in signals}
     yield
-    for one, handler in before.items():
-        signal.signal(one, handler)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
-def count():
-    """Return a list that grows with each call of what a tick does; the last call ends the loop, as
-    does time.
-    """
-    impatience = threading.Timer(PATIENCE_S, os.kill, (os.getpid(), signal.SIGTERM))
-    impatience.start()
+def calls():
+    """Return a list to which each tick appends. A timer stops the loop after PATIENCE_S seconds."""
+    timer = threading.Timer(PATIENCE_S, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
     yield []
-    impatience.cancel()
+    timer.cancel()
 
 
-def ticking(count, *, then=lambda: None):
+def ticking(calls, *, then=lambda: None):
+    """Return a tick that stops the loop at the call ENOUGH."""
+
     def do():
-        count.append(None)
-        if len(count) == ENOUGH:
+        calls.append(None)
+        if len(calls) == ENOUGH:
             os.kill(os.getpid(), signal.SIGTERM)
         then()
 
     return (Tick(name="tick", do=do, every_s=0.05),)
 
 
-def test_ticks_go_on_until_a_signal_and_then_what_was_opened_is_closed(count):
+def test_ticks_run_until_a_signal(calls):
     closed = []
 
-    run(ticking(count), close=(lambda: closed.append("first"), lambda: closed.append("second")))
+    run(ticking(calls), close=(lambda: closed.append("first"), lambda: closed.append("second")))
 
-    assert len(count) >= ENOUGH
+    assert len(calls) >= ENOUGH
     assert closed == ["second", "first"]
 
 
-def test_a_long_tick_is_asked_to_end_before_it_is_waited_for(count):
-    asked = threading.Event()
+def test_long_tick_is_interrupted_before_the_shutdown_waits_for_it(calls):
+    interrupted = threading.Event()
 
     def long():
         os.kill(os.getpid(), signal.SIGTERM)
-        count.append(asked.wait(PATIENCE_S))
+        calls.append(interrupted.wait(PATIENCE_S))
 
-    run((Tick(name="long", do=long, every_s=60),), interrupt=asked.set)
+    run((Tick(name="long", do=long, every_s=60),), interrupt=interrupted.set)
 
-    assert count == [True]
+    assert calls == [True]
 
 
-def test_an_expected_failure_ends_one_tick_only(count):
+def test_expected_failure_ends_only_one_tick(calls):
     def fail():
         raise ChainUnavailable("no answer")
 
-    run(ticking(count, then=fail))
+    run(ticking(calls, then=fail))
 
-    assert len(count) >= ENOUGH
+    assert len(calls) >= ENOUGH
 
 
-def test_a_bug_ends_the_process_and_all_is_closed(count):
+def test_bug_ends_the_process_after_closing(calls):
     closed = []
 
     with pytest.raises(ZeroDivisionError):
-        run(ticking(count, then=lambda: 1 // 0), close=(lambda: closed.append("store"),))
+        run(ticking(calls, then=lambda: 1 // 0), close=(lambda: closed.append("store"),))
 
-    assert (len(count), closed) == (1, ["store"])
+    assert (len(calls), closed) == (1, ["store"])
 
 
-def test_ticks_go_on_when_the_clock_is_set_back(count, monkeypatch):
+def test_ticks_continue_after_the_clock_is_set_back(calls, monkeypatch):
     class Clock(datetime):
         @classmethod
         def now(cls, tz=None):
-            return datetime.now(tz) - timedelta(hours=2 if len(count) >= 2 else 0)
+            return datetime.now(tz) - timedelta(hours=2 if len(calls) >= 2 else 0)
 
     monkeypatch.setattr(base, "datetime", Clock)
     monkeypatch.setattr(loop, "datetime", Clock)
 
-    run(ticking(count))
+    run(ticking(calls))
 
-    assert len(count) >= ENOUGH
+    assert len(calls) >= ENOUGH
 
 
 class Stuck(BaseException):
@@ -110,7 +111,7 @@ class Stuck(BaseException):
 
 @pytest.fixture
 def patience():
-    """Break off what takes longer than a loop that was told to end."""
+    """Raise Stuck if a test takes longer than PATIENCE_S seconds."""
 
     def stuck(_signal, _frame):
         raise Stuck
@@ -123,12 +124,13 @@ def patience():
 
 
 class SignalAtLine:
-    """Sends SIGTERM at so many-th line that the main thread runs of the loop, or of what it waits
-    with.
+    """Sends SIGTERM before the main thread runs its n-th line after READY.
+
+    Only lines of the loop module and of the modules that it waits with are counted.
     """
 
-    def __init__(self, place):
-        self.left = place
+    def __init__(self, line_number):
+        self.remaining = line_number
         self.files = {loop.__file__, threading.__file__, queue.__file__}
         self.is_ready = False
 
@@ -136,25 +138,23 @@ class SignalAtLine:
         if frame.f_code.co_filename not in self.files:
             return None
         if event == "line" and self.is_ready:
-            self.left -= 1
-            if self.left == 0:
+            self.remaining -= 1
+            if self.remaining == 0:
                 os.kill(os.getpid(), signal.SIGTERM)
         return self
 
-    def tell(self, state):
+    def notify(self, state):
         self.is_ready = state == "READY=1"
 
 
 @pytest.mark.usefixtures("patience")
-def test_a_signal_at_any_line_ends_the_loop(monkeypatch):
-    """A lock that the handler and the interrupted line both want would hold the process until it is
-    killed.
-    """
+def test_signal_at_any_line_ends_the_loop(monkeypatch):
+    """A mutex that both the handler and the interrupted line need would deadlock the process."""
     monkeypatch.setattr(loop, "CLOCK_CHECK_S", 0.001)
     before = sys.gettrace()
-    for place in range(1, 60):
-        tracer = SignalAtLine(place)
-        monkeypatch.setattr(loop, "tell_systemd", tracer.tell)
+    for line_number in range(1, 60):
+        tracer = SignalAtLine(line_number)
+        monkeypatch.setattr(loop, "notify_systemd", tracer.notify)
         sys.settrace(tracer)
         try:
             run(())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit and service tests reach no other host than this one."""
+"""Unit and service tests can connect only to this host."""
 
 import socket
 import subprocess
@@ -26,8 +26,8 @@ def test_thread():
 """
 
 
-def test_a_connection_to_another_host_is_refused(request):
-    """The fixture is asked for afterwards only, so this shows that each test here has it."""
+def test_connection_to_another_host_is_refused(request):
+    """The fixture is requested only after the attempt, so it is active without a request."""
     with pytest.raises(NetworkUsed):
         socket.create_connection(ELSEWHERE, timeout=1)
 
@@ -37,7 +37,7 @@ def test_a_connection_to_another_host_is_refused(request):
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_a_datagram_to_another_host_is_refused(family):
+def test_datagram_to_another_host_is_refused(family):
     address = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}[family]
     with loopback_only() as attempts, socket.socket(family, socket.SOCK_DGRAM) as sender:
         for send in (sender.sendto, lambda data, to: sender.sendmsg([data], [], 0, to)):
@@ -47,36 +47,28 @@ def test_a_datagram_to_another_host_is_refused(family):
     assert attempts == [f"socket.sendto {address}", f"socket.sendmsg {address}"]
 
 
-def test_a_query_of_a_name_is_refused():
+def test_name_query_is_refused():
     with loopback_only() as attempts:
-        for ask in (socket.gethostbyname, lambda name: socket.getaddrinfo(name, 80)):
+        for resolve in (socket.gethostbyname, lambda name: socket.getaddrinfo(name, 80)):
             with pytest.raises(NetworkUsed):
-                ask("host.example")
+                resolve("host.example")
 
     assert attempts == ["socket.gethostbyname host.example", "socket.getaddrinfo host.example"]
 
 
-def test_the_loopback_is_reached():
+def test_connection_to_the_loopback_is_allowed():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for host in ("127.0.0.1", "localhost"):
             socket.create_connection((host, port), timeout=5).close()
 
 
-def test_an_attempt_that_is_caught_in_a_thread_fails_its_test(tmp_path):
+def test_attempt_that_a_thread_suppresses_fails_its_test(tmp_path):
     (tmp_path / "test_caught.py").write_text(CAUGHT_IN_A_THREAD)
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        tmp_path,
-        tmp_path,
-    ]
+    pytest_command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    command = [*pytest_command, "--rootdir", tmp_path, tmp_path]
 
-    done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
-    assert done.returncode == 1, done.stdout
-    assert "socket.connect 192.0.2.1" in done.stdout
+    assert result.returncode == 1, result.stdout
+    assert "socket.connect 192.0.2.1" in result.stdout

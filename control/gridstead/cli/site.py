@@ -18,10 +18,10 @@ from gridstead.cli.client import Json
 from gridstead.cli.output import emit_json, emit_record, emit_table, say
 from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.cli.watch import INTERRUPTED, moment
-from gridstead.domain.diagnostic import Diagnostic, exit_code
+from gridstead.domain.diagnostic import exit_code
 from gridstead.domain.playbook import HostFinished, PlaybookRequest, RunOutcome, SitePlan
 from gridstead.domain.run_record import RunRecord
-from gridstead.domain.verification import Verification
+from gridstead.domain.verification import Verification, to_report
 from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # Ansible is only on machines that run it
@@ -269,7 +269,7 @@ def _emit_waiting(record: RunRecord) -> None:
 
 def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
-        emit_json(_verification_json(verification))
+        emit_json(to_report(verification))
         return
     diagnostics = verification.diagnostics
     if not diagnostics:
@@ -286,26 +286,6 @@ def _emit_verification(verification: Verification, *, as_json: bool) -> None:
                 "must act": f"{diagnostic.who}{hint}",
             }
         )
-
-
-def _verification_json(verification: Verification) -> dict[str, object]:
-    return {
-        "looked_at": verification.checked,
-        "hosts": verification.hosts,
-        "findings": [_finding_json(diagnostic) for diagnostic in verification.diagnostics],
-    }
-
-
-def _finding_json(diagnostic: Diagnostic) -> dict[str, str]:
-    host, role = diagnostic.where
-    return {
-        "host": host,
-        "role": role,
-        "what": diagnostic.what,
-        "seen": diagnostic.seen,
-        "who": diagnostic.who,
-        "hint": diagnostic.hint,
-    }
 
 
 def _plan_record(found: SitePlan) -> Mapping[str, object]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of every service, one TOML file each, /etc/gridstead/<service>.toml.
+"""The settings of the services. Each service has one TOML file, /etc/gridstead/<service>.toml.
 
-Unknown keys are errors. Secrets are paths. A field without a meaningful default has none.
-docs/reference/settings.md is generated from these models. One module per file; what several of them
-hold is in tables, what a value may be in types. Importers take all of it from here.
+Unknown keys are errors. Secrets are paths. A setting without a meaningful default has none.
+docs/reference/settings.md is generated from these models. Each module has the settings of one file;
+tables.py has the tables that several files use, and values.py the types of values. Other packages
+import everything from here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster agent's file."""
+"""The settings of the cluster agent."""
 
 from __future__ import annotations
 
@@ -13,32 +13,37 @@ from gridstead.config.values import Endpoint
 
 
 class AgentSettings(TickingService):
-    """gridstead agent."""
+    """The settings of gridstead agent."""
 
-    listen: Annotated[Endpoint, Field(description="host:port for the supervisor.")] = "0.0.0.0:6830"
+    listen: Annotated[Endpoint, Field(description="host:port to listen on for the supervisor.")] = (
+        "0.0.0.0:6830"
+    )
     tls: MutualTls
     allowed_client: Annotated[
-        str, Field(description="Common name of the one certificate that may call.")
+        str, Field(description="Common name of the only client certificate that is accepted.")
     ] = "supervisor"
     report_listen: Annotated[
         Endpoint | None,
-        Field(description="host:port (UDP) for reports of nodes; absent: none are taken."),
+        Field(
+            description="host:port (UDP) to listen on for reports of nodes. No reports if not set."
+        ),
     ] = "0.0.0.0:6831"
     report_sources: Annotated[
-        tuple[str, ...], Field(description="Addresses of the nodes; anything else is dropped.")
+        tuple[str, ...],
+        Field(description="Addresses of the nodes. Reports from other addresses are dropped."),
     ] = ()
     spool_file: Annotated[
-        Path | None, Field(description="Job completion spool; absent: none is read.")
+        Path | None, Field(description="Job completion spool. It is not read if not set.")
     ] = Path("/var/spool/gridstead/jobcomp.jsonl")
-    state_file: Annotated[Path, Field(description="SQLite file of the reports.")] = Path(
+    state_file: Annotated[Path, Field(description="SQLite database with the reports.")] = Path(
         "/var/lib/gridstead/agent/reports.db"
     )
     slurmrestd_socket: Annotated[Path, Field(description="Unix socket of slurmrestd.")] = Path(
         "/run/slurmrestd/slurmrestd.socket"
     )
-    partition: Annotated[str, Field(description="Where jobs go.")] = "main"
-    account: Annotated[str, Field(description="Parent account of every wallet's association.")] = (
-        "grid"
-    )
+    partition: Annotated[str, Field(description="Partition of the jobs.")] = "main"
+    account: Annotated[
+        str, Field(description="Slurm account of the associations of all wallets.")
+    ] = "grid"
     wallet_ids: WalletIds = WalletIds()
     storage: Storage = Storage()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a grid user's command line."""
+"""The settings of a grid user's command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.config.values import Settings, Url
 
 
 class ClientSettings(Settings):
-    """The command line of a grid user."""
+    """The settings of a grid user's command line."""
 
     chain: Chain
     wallet: Wallet
@@ -21,14 +21,14 @@ class ClientSettings(Settings):
         Url,
         Field(
             pattern=r"^https://",
-            description="GraphQL address.",
+            description="GraphQL URL of the Job Definition service.",
             examples=["https://control:8443/graphql"],
         ),
     ]
     logger: Peer
     queue_url: Annotated[
-        Url | None, Field(description="Address of the meta-scheduler's queue view.")
+        Url | None, Field(description="URL of the meta-scheduler's queue view.")
     ] = None
     ca_file: Annotated[
-        Path | None, Field(description="PEM of a CA to trust beside the system's.")
+        Path | None, Field(description="CA to trust in addition to the system's CAs, PEM.")
     ] = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service's file."""
+"""The settings of the Job Definition service."""
 
 from __future__ import annotations
 
@@ -13,68 +13,81 @@ from gridstead.config.values import Endpoint, Network, PositiveInt, Settings
 
 
 class DefinitionLimits(Settings):
-    """What one caller, by its address, and all together may ask of the Job Definition service."""
+    """The limits of the Job Definition service. A caller is identified by its IP address."""
 
     requests_per_s: Annotated[
-        PositiveInt, Field(description="GraphQL requests of one caller; twice that at once.")
+        PositiveInt,
+        Field(description="GraphQL requests of one caller per second. The burst is twice as high."),
     ] = 300
     upload_mib_per_hour: Annotated[
         PositiveInt,
-        Field(description="What one caller may send to GraphQL, and have stored by it, MiB."),
+        Field(description="Data that one caller may send to GraphQL per hour, MiB."),
     ] = 128
     calls_per_s: Annotated[
-        PositiveInt, Field(description="gRPC calls of one caller; twice that at once.")
+        PositiveInt,
+        Field(description="gRPC calls of one caller per second. The burst is twice as high."),
     ] = 1000
     proxies: Annotated[
         tuple[Network, ...],
-        Field(description="Networks of proxies that are believed whom X-Forwarded-For names last."),
+        Field(
+            description="Networks of trusted proxies. The last address that they add to "
+            "X-Forwarded-For is the caller."
+        ),
     ] = ()
     unused_mib: Annotated[
         PositiveInt,
         Field(
-            description="Size of scripts without a hot job, before it and after its end, MiB; beyond it none is taken."
+            description="Maximum size of all scripts that no hot job uses, MiB. Beyond it the "
+            "service refuses scripts."
         ),
     ] = 4096
 
 
 class JobDefinitionsSettings(TickingService):
-    """gridstead job-definitions."""
+    """The settings of gridstead job-definitions."""
 
     state_url: Annotated[
         str,
         Field(
-            description="SQLAlchemy URL of the scripts; several instances may share one of PostgreSQL."
+            description="SQLAlchemy URL of the database with the scripts. Several instances may "
+            "share a PostgreSQL database."
         ),
     ] = "sqlite:////var/lib/gridstead/job-definitions/state.db"
     storage_key_file: Annotated[
         Path,
         Field(
-            description="Keys that scripts are sealed with, one a line of at least 32 bytes, the newest first."
+            description="File with the keys that encrypt scripts: one key of at least 32 bytes per "
+            "line, the newest first."
         ),
     ]
     keep_hours: Annotated[
-        PositiveInt, Field(description="Hours that a script is kept after its job has ended.")
+        PositiveInt,
+        Field(description="Time for which a script is retained after its job has ended, hours."),
     ] = 24
     unused_hours: Annotated[
-        PositiveInt, Field(description="Hours that a script is kept that no job names.")
+        PositiveInt,
+        Field(description="Time for which a script is retained while no job names it, hours."),
     ] = 24
     limits: DefinitionLimits = DefinitionLimits()
     metrics_for: Annotated[
         tuple[Network, ...],
-        Field(description="Networks that may read `/metrics` of the GraphQL address."),
+        Field(description="Networks that may read `/metrics` at the GraphQL endpoint."),
     ] = ("127.0.0.0/8", "::1/128")
     chain: Chain
-    graphql_listen: Annotated[Endpoint, Field(description="host:port for GraphQL.")] = (
-        "0.0.0.0:8443"
+    graphql_listen: Annotated[
+        Endpoint, Field(description="host:port to listen on for GraphQL.")
+    ] = "0.0.0.0:8443"
+    grpc_listen: Annotated[Endpoint, Field(description="host:port to listen on for gRPC.")] = (
+        "0.0.0.0:8444"
     )
-    grpc_listen: Annotated[Endpoint, Field(description="host:port for gRPC.")] = "0.0.0.0:8444"
     tls: Tls
     logger_endpoint: Annotated[
         Endpoint,
-        Field(description="host:port of the logger, as jobs reach it.", examples=["control:8445"]),
+        Field(description="host:port at which jobs reach the logger.", examples=["control:8445"]),
     ]
     log_token_key_file: Annotated[
-        Path, Field(description="Key shared with the logger; at least 32 bytes.")
+        Path,
+        Field(description="File with the key that the logger has too, at least 32 bytes."),
     ]
     introspection: Annotated[
         bool, Field(description="Whether GraphQL clients may read the schema.")
@@ -82,10 +95,11 @@ class JobDefinitionsSettings(TickingService):
     module_hosts: Annotated[
         tuple[str, ...],
         Field(
-            description="Hosts of git repositories that workflows may use modules of.",
+            description="Hosts of the git repositories whose modules workflows may use.",
             examples=[["git.example"]],
         ),
     ] = ()
     module_ca_file: Annotated[
-        Path | None, Field(description="Who vouches for these hosts; absent: as the system says.")
+        Path | None,
+        Field(description="CA of these hosts, PEM. The CAs of the system if not set."),
     ] = None

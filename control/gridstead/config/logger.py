@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger's file."""
+"""The settings of the logger."""
 
 from __future__ import annotations
 
@@ -13,37 +13,47 @@ from gridstead.config.values import Endpoint, Origin, PositiveInt
 
 
 class LoggerSettings(TickingService):
-    """gridstead logger."""
+    """The settings of gridstead logger."""
 
-    listen: Annotated[Endpoint, Field(description="host:port.")] = "0.0.0.0:8445"
+    listen: Annotated[Endpoint, Field(description="host:port to listen on.")] = "0.0.0.0:8445"
     web_origins: Annotated[
         tuple[Origin, ...],
         Field(
-            description="Origins of web pages that may read logs by gRPC-web. Without any, browsers are not served.",
+            description="Origins of web pages that may read logs by gRPC-web. If empty, browsers "
+            "are not served.",
             examples=[["https://portal.example"]],
         ),
     ] = ()
-    web_listen: Annotated[Endpoint, Field(description="host:port for browsers.")] = "0.0.0.0:8448"
+    web_listen: Annotated[Endpoint, Field(description="host:port to listen on for browsers.")] = (
+        "0.0.0.0:8448"
+    )
     tls: Tls
     log_token_key_file: Annotated[
-        Path, Field(description="Key shared with the Job Definition service; at least 32 bytes.")
+        Path,
+        Field(
+            description="File with the key that the Job Definition service has too, at least 32 "
+            "bytes."
+        ),
     ]
-    storage_directory: Annotated[Path, Field(description="Where logs are kept.")] = Path(
+    storage_directory: Annotated[Path, Field(description="Directory of the logs.")] = Path(
         "/var/lib/gridstead/logger"
     )
     storage_key_file: Annotated[
         Path,
         Field(
-            description="Key that logs are sealed with; at least 32 bytes. Without it they are lost."
+            description="File with the key that encrypts logs, at least 32 bytes. Logs cannot be "
+            "read without it."
         ),
     ]
-    max_log_mib: Annotated[PositiveInt, Field(description="How large one log may become, MiB.")] = (
-        256
-    )
+    max_log_mib: Annotated[PositiveInt, Field(description="Maximum size of one log, MiB.")] = 256
     max_owner_mib: Annotated[
         PositiveInt,
-        Field(description="How much one owner's logs may take, MiB; the oldest go first."),
+        Field(
+            description="Maximum size of the logs of one owner, MiB. The oldest logs are removed "
+            "first."
+        ),
     ] = 10240
     retention_days: Annotated[
-        PositiveInt, Field(description="Days that a log is kept after its last line.")
+        PositiveInt,
+        Field(description="Time for which a log is retained after its last line, days."),
     ] = 30

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's file."""
+"""The settings of the meta-scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridstead.config.values import Endpoint
 
 
 class QueueView(Tls):
-    """Which jobs wait, and why, for customers."""
+    """The queue view. It shows customers which jobs are pending and why."""
 
     listen: Annotated[
         Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8447"])
@@ -20,13 +20,13 @@ class QueueView(Tls):
 
 
 class MetaSchedulerSettings(TickingService):
-    """gridstead meta-scheduler."""
+    """The settings of gridstead meta-scheduler."""
 
-    state_url: Annotated[str, Field(description="SQLAlchemy URL of its outbox.")] = (
-        "sqlite:////var/lib/gridstead/meta-scheduler/state.db"
-    )
+    state_url: Annotated[
+        str, Field(description="SQLAlchemy URL of the database with the outbox.")
+    ] = "sqlite:////var/lib/gridstead/meta-scheduler/state.db"
     chain: Chain
     wallet: Wallet
     queue_view: Annotated[
-        QueueView | None, Field(description="Absent: the queue view is not served.")
+        QueueView | None, Field(description="The queue view. It is not served if not set.")
     ] = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which services have a file."""
+"""The services that have a settings file."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ SERVICES: dict[str, type[Service]] = {
     "user-directories": UserDirectoriesSettings,
 }
 
-# Beside the services: what a command of root's reads.
+# All settings files: those of the services, and one of a command that root runs.
 FILES: dict[str, type[Service]] = {**SERVICES, "cvmfs-client": CvmfsClientSettings}

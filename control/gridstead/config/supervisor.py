@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor's file."""
+"""The settings of the supervisor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.config.values import Credits, Endpoint, NaturalInt, PositiveInt, 
 
 
 class PricesPerMinute(Settings):
-    """What a minute costs."""
+    """The provider's prices per minute."""
 
     gpu_credits: Annotated[
         Credits, Field(description="Credits per GPU and minute.", examples=["8.5"])
@@ -27,7 +27,7 @@ class PricesPerMinute(Settings):
 
 
 class AgentTransport(MutualTls):
-    """The way to Slurm through the cluster agent."""
+    """Access to Slurm through the cluster agent."""
 
     endpoint: Annotated[
         Endpoint, Field(description="host:port of the agent.", examples=["controller:6830"])
@@ -35,38 +35,40 @@ class AgentTransport(MutualTls):
 
 
 class SshTransport(Settings):
-    """The way to Slurm through ssh to the login node."""
+    """Access to Slurm through ssh to the login node."""
 
     endpoint: Annotated[
         Endpoint, Field(description="host:port of sshd on the login node.", examples=["login:22"])
     ]
-    user: Annotated[str, Field(description="Operator account that may sudo the one wrapper.")] = (
-        "gridstead-operator"
-    )
+    user: Annotated[
+        str, Field(description="Account on the login node that may run the wrapper with sudo.")
+    ] = "gridstead-operator"
     key_file: Annotated[Path, Field(description="OpenSSH private key.")]
     known_hosts_file: Annotated[
-        Path, Field(description="Pinned host key; an unknown one is refused.")
+        Path, Field(description="File with the host key of the login node. Others are refused.")
     ]
 
 
 class Slurm(Settings):
-    """The cluster."""
+    """Access to Slurm."""
 
     transport: Annotated[
-        Literal["agent", "ssh"], Field(description="Which of the two ways is taken.")
+        Literal["agent", "ssh"], Field(description="How the supervisor reaches Slurm.")
     ] = "agent"
-    agent: Annotated[AgentTransport | None, Field(description="Needed for transport agent.")] = None
-    ssh: Annotated[SshTransport | None, Field(description="Needed for transport ssh.")] = None
+    agent: Annotated[AgentTransport | None, Field(description="Required for transport agent.")] = (
+        None
+    )
+    ssh: Annotated[SshTransport | None, Field(description="Required for transport ssh.")] = None
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
         if getattr(self, self.transport) is None:
-            raise ValueError(f"transport {self.transport} needs a table slurm.{self.transport}")
+            raise ValueError(f"transport {self.transport} requires a table slurm.{self.transport}")
         return self
 
 
 class SshKeys(Tls):
-    """SshAPI: the supervisor's public key, for the login node."""
+    """The SshAPI server. It serves the supervisor's public key to the login node."""
 
     listen: Annotated[
         Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8446"])
@@ -75,29 +77,37 @@ class SshKeys(Tls):
 
 
 class SupervisorSettings(TickingService):
-    """gridstead supervisor."""
+    """The settings of gridstead supervisor."""
 
-    state_url: Annotated[str, Field(description="SQLAlchemy URL of the journal.")] = (
-        "sqlite:////var/lib/gridstead/supervisor/state.db"
-    )
+    state_url: Annotated[
+        str, Field(description="SQLAlchemy URL of the database with the journal.")
+    ] = "sqlite:////var/lib/gridstead/supervisor/state.db"
     chain: Chain
     wallet: Wallet
     job_definitions: Peer
     slurm: Slurm
     prices_per_minute: PricesPerMinute
-    labels: Annotated[dict[str, str], Field(description="What the provider says of itself.")] = {}  # noqa: RUF012 - pydantic copies it
+    labels: Annotated[dict[str, str], Field(description="Labels of the provider.")] = {}  # noqa: RUF012 - pydantic copies it
     logger_ca_file: Annotated[
         str | None,
         Field(
-            description="Path, on compute nodes, of the CA of the grid's logger; absent: well-known ones."
+            description="Path, on compute nodes, of the CA of the grid's logger. The CAs of the "
+            "system if not set."
         ),
     ] = None
-    ssh_keys: Annotated[SshKeys | None, Field(description="Absent: SshAPI is not served.")] = None
-    claim_limit: Annotated[PositiveInt, Field(le=200, description="Jobs in one claim.")] = 50
+    ssh_keys: Annotated[
+        SshKeys | None, Field(description="The SshAPI server. It is not started if not set.")
+    ] = None
+    claim_limit: Annotated[
+        PositiveInt, Field(le=200, description="Maximum number of jobs in one claim.")
+    ] = 50
     max_attempts: Annotated[
         PositiveInt,
         Field(
-            description="Submissions of one job that Slurm may lose, or refuse, before it is given up."
+            description="Number of submissions of one job that Slurm may lose or refuse before the "
+            "job is given up."
         ),
     ] = 3
-    clock_skew_s: Annotated[NaturalInt, Field(description="Seconds that clocks may differ.")] = 60
+    clock_skew_s: Annotated[
+        NaturalInt, Field(description="Maximum difference between clocks, seconds.")
+    ] = 60

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that several services have."""
+"""The tables that the settings of several services have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridstead.config.values import Address, Endpoint, NaturalInt, PositiveInt, 
 
 
 class Chain(Settings):
-    """The chain that holds the contracts."""
+    """The chain with the contracts."""
 
     rpc_url: Annotated[
         Url,
@@ -25,158 +25,166 @@ class Chain(Settings):
     chain_id: Annotated[
         PositiveInt,
         Field(
-            description="EIP-155 id; anything else at the endpoint is refused.", examples=[179188]
+            description="EIP-155 chain id. An endpoint of another chain is refused.",
+            examples=[179188],
         ),
     ]
     contract: Annotated[
-        Address, Field(description="Address of the MetaScheduler; the others are read from it.")
+        Address,
+        Field(description="Address of the MetaScheduler. The other addresses are read from it."),
     ]
     confirmations: Annotated[
         PositiveInt,
         Field(
-            le=64,  # nodes that prune keep the state of 128 blocks, and what is final is read there
-            description="Blocks on top of a block before it counts as final; at most 64.",
+            le=64,  # A node that prunes retains 128 blocks, and final values must be readable.
+            description="Number of blocks after which a block is final, at most 64.",
             examples=[6],
         ),
     ]
     first_block: Annotated[
         NaturalInt,
         Field(
-            description="Block of the contracts' deployment; events are not looked for before it."
+            description="Block of the contracts' deployment. Events are searched from this block."
         ),
     ] = 0
 
 
 class Wallet(Settings):
-    """The key that signs."""
+    """The wallet that signs transactions."""
 
     keystore_file: Annotated[
-        Path, Field(description="V3 keystore.", examples=["/etc/gridstead/supervisor.wallet"])
+        Path,
+        Field(description="Keystore file (V3).", examples=["/etc/gridstead/supervisor.wallet"]),
     ]
     password_file: Annotated[
         Path,
         Field(
-            description="File with its password.", examples=["/etc/gridstead/supervisor.password"]
+            description="File with the password of the keystore.",
+            examples=["/etc/gridstead/supervisor.password"],
         ),
     ]
 
 
 class Tls(Settings):
-    """A server's certificate."""
+    """The certificate of a server."""
 
     certificate_file: Annotated[
-        Path, Field(description="PEM.", examples=["/etc/gridstead/pki/agent.crt"])
+        Path, Field(description="Certificate, PEM.", examples=["/etc/gridstead/pki/agent.crt"])
     ]
-    key_file: Annotated[Path, Field(description="PEM.", examples=["/etc/gridstead/pki/agent.key"])]
+    key_file: Annotated[
+        Path, Field(description="Private key, PEM.", examples=["/etc/gridstead/pki/agent.key"])
+    ]
 
 
 class MutualTls(Tls):
-    """A certificate on both sides."""
+    """The certificate of one side of a mutual TLS connection, and the CA of the other side."""
 
     ca_file: Annotated[
         Path,
         Field(
-            description="PEM of the CA that the peer's certificate must come from.",
+            description="CA that must have signed the peer's certificate, PEM.",
             examples=["/etc/gridstead/pki/ca.crt"],
         ),
     ]
 
 
 class Peer(Settings):
-    """A TLS server of ours."""
+    """A TLS server of the grid."""
 
     endpoint: Annotated[
         Endpoint,
         Field(
-            description="host:port; the host stands in its certificate.", examples=["control:8444"]
+            description="host:port of the server. Its certificate must have this host.",
+            examples=["control:8444"],
         ),
     ]
     ca_file: Annotated[
         Path,
         Field(
-            description="PEM of the CA that signed its certificate.",
+            description="CA that signed the server's certificate, PEM.",
             examples=["/etc/gridstead/pki/ca.crt"],
         ),
     ]
 
 
 class Service(Settings):
-    """What every service has."""
+    """The settings that every service has."""
 
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        Field(description="Least severe event that is written."),
+        Field(description="Minimum severity of the events that are logged."),
     ] = "info"
 
 
 class TickingService(Service):
-    """What a service has that looks around all the time."""
+    """The settings of a service that works in ticks."""
 
-    tick_s: Annotated[
-        float, Field(gt=0, le=60, description="Seconds from one tick to the next.")
-    ] = 0.5
+    tick_s: Annotated[float, Field(gt=0, le=60, description="Interval between ticks, seconds.")] = (
+        0.5
+    )
 
 
 class WalletIds(Settings):
-    """Linux ids that belong to wallets."""
+    """The Linux ids of wallet users."""
 
-    first_uid: Annotated[PositiveInt, Field(description="Lowest.")] = 200_001
-    last_uid: Annotated[PositiveInt, Field(description="Highest.")] = 999_999
-    gid: Annotated[PositiveInt, Field(description="Primary group of all of them.")] = 100_000
+    first_uid: Annotated[PositiveInt, Field(description="Lowest user id.")] = 200_001
+    last_uid: Annotated[PositiveInt, Field(description="Highest user id.")] = 999_999
+    gid: Annotated[PositiveInt, Field(description="Primary group id of all wallet users.")] = (
+        100_000
+    )
 
 
 class Directory(Settings):
-    """389ds."""
+    """The LDAP directory (389ds)."""
 
     url: Annotated[
-        str, Field(pattern=r"^ldaps://", description="LDAPS address.", examples=["ldaps://infra"])
+        str,
+        Field(
+            pattern=r"^ldaps://",
+            description="LDAPS URL of the directory.",
+            examples=["ldaps://infra"],
+        ),
     ]
     suffix: Annotated[
-        str, Field(description="Base of the tree.", examples=["dc=gridstead,dc=internal"])
+        str, Field(description="Suffix of the directory.", examples=["dc=gridstead,dc=internal"])
     ]
-    bind_dn: Annotated[str, Field(description="Our service account.")]
-    password_file: Annotated[Path, Field(description="File with its password.")]
-    ca_file: Annotated[
-        Path, Field(description="PEM of the CA that signed the server's certificate.")
-    ]
-    home_prefix: Annotated[str, Field(description="Homes are <this>/<address>.")] = (
-        "/home/ldap-users"
-    )
+    bind_dn: Annotated[str, Field(description="Distinguished name of the service account.")]
+    password_file: Annotated[Path, Field(description="File with the password of this account.")]
+    ca_file: Annotated[Path, Field(description="CA that signed the server's certificate, PEM.")]
+    home_prefix: Annotated[
+        str, Field(description="Parent directory of the homes. A home is <prefix>/<address>.")
+    ] = "/home/ldap-users"
 
 
 class Storage(Settings):
-    """Parents of what is made for users, on the mounted shared storage."""
+    """The parent directories of users' directories, on the mounted shared storage."""
 
-    homes: Annotated[Path, Field(description="Homes, by address.")] = Path("/home/ldap-users")
-    shared_cache: Annotated[Path, Field(description="Caches of one job, by uid.")] = Path(
-        "/opt/cache/shared"
+    homes: Annotated[Path, Field(description="Parent of the home directories, by address.")] = Path(
+        "/home/ldap-users"
     )
-    persistent_cache: Annotated[Path, Field(description="Caches of one user, by user-<uid>.")] = (
-        Path("/opt/cache/persistent")
-    )
+    shared_cache: Annotated[
+        Path, Field(description="Parent of the cache directories of jobs, by uid.")
+    ] = Path("/opt/cache/shared")
+    persistent_cache: Annotated[
+        Path, Field(description="Parent of the cache directories of users, by user-<uid>.")
+    ] = Path("/opt/cache/persistent")
     quota_gib: Annotated[
         PositiveInt | None,
-        Field(
-            description="Most that each directory of a user may hold, in GiB; without it, no bound."
-        ),
+        Field(description="Quota of each directory of a user, GiB. No quota if not set."),
     ] = None
     quota_command: Annotated[
         tuple[str, ...],
         Field(
-            description="Program of the file system that bounds {directory} to {bytes}, and its arguments.",
+            description="Command that sets the quota of {directory} to {bytes}.",
             examples=[["mfssetquota", "-S", "{bytes}", "{directory}"]],
         ),
     ] = ()
 
     @model_validator(mode="after")
     def _check_quota(self) -> Self:
-        missing = [
-            name
-            for name in ("{directory}", "{bytes}")
-            if not any(name in word for word in self.quota_command[1:])
-        ]
+        arguments = " ".join(self.quota_command[1:])
+        missing = [name for name in ("{directory}", "{bytes}") if name not in arguments]
         if self.quota_gib is not None and missing:
-            raise ValueError(
-                f"with quota_gib, quota_command must be a program with arguments {' and '.join(missing)}"
-            )
+            names = " and ".join(missing)
+            raise ValueError(f"quota_gib requires a quota_command with the arguments {names}")
         return self

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the two services that make users: the LDAP connector, and the user directories."""
+"""The settings of the LDAP connector and of the service that creates user directories."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gridstead.config.tables import Chain, Directory, Storage, TickingService, W
 
 
 class LdapConnectorSettings(TickingService):
-    """gridstead ldap-connector."""
+    """The settings of gridstead ldap-connector."""
 
-    state_url: Annotated[str, Field(description="SQLAlchemy URL of its cursor.")] = (
-        "sqlite:////var/lib/gridstead/ldap-connector/state.db"
-    )
+    state_url: Annotated[
+        str, Field(description="SQLAlchemy URL of the database with the cursor.")
+    ] = "sqlite:////var/lib/gridstead/ldap-connector/state.db"
     chain: Chain
     directory: Directory
     wallet_ids: WalletIds = WalletIds()
 
 
 class UserDirectoriesSettings(TickingService):
-    """gridstead user-directories."""
+    """The settings of gridstead user-directories."""
 
     directory: Directory
     wallet_ids: WalletIds = WalletIds()

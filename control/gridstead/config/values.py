@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a value of the settings may be, and what every table of them is."""
+"""The types of the settings' values, and the base class of their tables."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ WEI_DIGITS = 80
 def _check_address(value: str) -> str:
     lowered = value.lower()
     if not is_address(lowered):
-        raise ValueError("an address is 0x and 40 hexadecimal digits")
+        raise ValueError("must be an address: 0x and 40 hexadecimal digits")
     return lowered
 
 
 def _check_endpoint(value: str) -> str:
     host, colon, port = value.rpartition(":")
     if not (host and colon and port.isdigit() and 0 < int(port) < 65536) or "/" in host:
-        raise ValueError("an endpoint is host:port")
+        raise ValueError("must be an endpoint: host:port")
     return value
 
 
 def _check_url(value: str) -> str:
+    message = "must be a URL: http(s)://host:port/path"
     try:
         parts = urlsplit(value)
-        good = parts.hostname and (parts.port is None or parts.port > 0)
+        is_valid = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError as error:
-        raise ValueError("a URL is http(s)://host:port/path") from error
-    if not good or any(c.isspace() or not c.isprintable() for c in value):
-        raise ValueError("a URL is http(s)://host:port/path")
+        raise ValueError(message) from error
+    if not is_valid or not value.isprintable() or " " in value:
+        raise ValueError(message)
     return value
 
 
@@ -48,7 +49,7 @@ def _check_origin(value: str) -> str:
         or parts.scheme not in {"http", "https"}
         or "@" in value
     ):
-        raise ValueError("an origin is http(s)://host:port in lower case, without a path")
+        raise ValueError("must be an origin: http(s)://host:port in lower case, without a path")
     return value
 
 
@@ -56,7 +57,7 @@ def _check_network(value: str) -> str:
     try:
         ip_network(value)
     except ValueError as error:
-        raise ValueError("a network is address/length, such as 192.0.2.0/24") from error
+        raise ValueError("must be a network: address/length, such as 192.0.2.0/24") from error
     return value
 
 
@@ -77,6 +78,6 @@ class Settings(BaseModel):
 
 
 def to_wei(amount: Decimal) -> int:
-    """Return credits as wei; the settings allow at most 18 decimals, so nothing is rounded."""
+    """Return credits as wei. Nothing is rounded: the settings allow at most 18 decimals."""
     with localcontext(prec=WEI_DIGITS):
         return int(amount * WEI_PER_CREDIT)

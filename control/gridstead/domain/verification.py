@@ -43,6 +43,30 @@ def to_verification(report: Mapping[str, Any]) -> Verification:
         raise UnexpectedOutput("playbooks/verify.yml", str(report)) from error
 
 
+def to_report(verification: Verification) -> dict[str, object]:
+    """Return a verification in the form of a report of playbooks/verify.yml.
+
+    Guarantee: ``to_verification`` returns the same verification again.
+    """
+    return {
+        "looked_at": verification.checked,
+        "hosts": verification.hosts,
+        "findings": [_to_finding(diagnostic) for diagnostic in verification.diagnostics],
+    }
+
+
+def _to_finding(diagnostic: Diagnostic) -> dict[str, str]:
+    host, role = diagnostic.where
+    return {
+        "host": host,
+        "role": role,
+        "what": diagnostic.what,
+        "seen": diagnostic.seen,
+        "who": diagnostic.who,
+        "hint": diagnostic.hint,
+    }
+
+
 def _to_diagnostic(
     *, host: str, role: str, what: str, seen: str, who: str, hint: str
 ) -> Diagnostic:

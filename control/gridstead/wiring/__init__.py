@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composition root: settings -> adapters -> services. Knows everything, decides nothing."""
+"""The composition root: creates adapters and services from the settings, and makes no decisions."""

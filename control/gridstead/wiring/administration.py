@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind `gridstead contracts`: a set of contracts, found, and who administers it."""
+"""Finds a set of contracts and changes it, for `gridstead contracts`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eth_utils.address import is_checksum_address, to_checksum_address
 
 from gridstead.adapters.chain.administrator import AdministrationResult, Administrator, Plan
 from gridstead.adapters.chain.contracts import Contracts, find_contracts
-from gridstead.adapters.chain.deployment_file import read
+from gridstead.adapters.chain.deployment_file import Record, read
 from gridstead.adapters.chain.inspection import Inspector, has_code
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import lazy_wallet
@@ -25,9 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractsLocation:
-    """Where a set of contracts is said to be: by its MetaScheduler's address, or by its deployment
-    file.
-    """
+    """The location of a set of contracts: the MetaScheduler's address, or the deployment file."""
 
     rpc_url: str
     chain_id: int | None = None
@@ -38,13 +36,13 @@ class ContractsLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridContracts:
-    """A set of contracts that was found.
+    """A set of contracts.
 
     Attributes:
-        node: The chain.
-        contracts: The set.
-        expected: Addresses by name, as the deployment file has them; empty without one.
-        first_block: Where it begins, if somebody said so.
+        node: The node of the chain.
+        contracts: The contracts.
+        first_block: The first block of the set. None if it is not known.
+        expected: The addresses in the deployment file, by name. Empty without such a file.
     """
 
     node: Node
@@ -53,7 +51,7 @@ class GridContracts:
     expected: Mapping[str, str] = field(default_factory=dict)
 
     def inspect(self, *, count_escrow: bool, tell: Tell) -> GridState:
-        """Return the set as it is now."""
+        """Return the current state of the set."""
         inspector = Inspector(self.node, self.contracts, tell=tell)
         return inspector.inspect(first_block=self.first_block, count_escrow=count_escrow)
 
@@ -66,7 +64,7 @@ class GridContracts:
         dry_run: bool,
         tell: Tell,
     ) -> AdministrationResult:
-        """Send what a plan says is missing, as a wallet."""
+        """Send the transactions of a plan, signed by a wallet."""
         inspector = Inspector(self.node, self.contracts, tell=tell)
         sender = lazy_wallet(*wallet)
         administrator = Administrator(
@@ -76,42 +74,28 @@ class GridContracts:
 
 
 def find_set(place: ContractsLocation) -> GridContracts:
-    """Return the set of contracts at a place.
+    """Return the set of contracts at a location.
 
     Raises:
-        ConfigError: The endpoint serves another chain, or the file is of another one or its
-            deployment not finished.
-        InvalidInput: No set is named, or there is none at the address.
+        ConfigError: If the endpoint serves another chain, if the deployment file does not exist, or
+            if the deployment is not complete.
+        InvalidInput: If no set is specified, or if there is no contract at the address.
     """
-    record = read(place.deployment) if place.deployment else None
-    if place.deployment is not None and record is None:
-        raise ConfigError(
-            f"cannot read the deployment {place.deployment}", detail="it does not exist"
-        )
-    chain_id = place.chain_id or (record.origin.chain_id if record else None)
+    record = _read_record(place.deployment)
+    chain_id, first_block = place.chain_id, place.first_block
+    expected: Mapping[str, str] = {}
+    if record is not None:
+        chain_id = chain_id or record.origin.chain_id
+        first_block = record.first_block if first_block is None else first_block
+        expected = record.contracts
     node = check_chain(place.rpc_url, chain_id)
-    expected = record.contracts if record else {}
     address = place.contract or expected.get("MetaScheduler")
     if address is None:
-        if place.deployment is None:
-            raise InvalidInput(
-                "no contracts are named", hint="Give --contract ADDRESS or --deployment FILE."
-            )
-        hint = "Run `gridstead contracts deploy` again with this file."
-        raise ConfigError(
-            f"the deployment {place.deployment} is not finished",
-            detail="no MetaScheduler",
-            hint=hint,
-        )
+        raise _no_address(place.deployment)
     if not has_code(node, address):
         detail = f"{place.rpc_url} serves chain {int(node.ask('eth_chainId'), 16)}"
-        hint = "Give the address of a MetaScheduler, and the endpoint of its chain."
+        hint = "Specify the address of a MetaScheduler, and the endpoint of its chain."
         raise InvalidInput(f"there is no contract at {address}", detail=detail, hint=hint)
-    first_block = (
-        place.first_block
-        if place.first_block is not None
-        else (record.first_block if record else None)
-    )
     return GridContracts(
         node=node,
         contracts=find_contracts(node, address),
@@ -120,15 +104,38 @@ def find_set(place: ContractsLocation) -> GridContracts:
     )
 
 
+def _read_record(deployment: Path | None) -> Record | None:
+    if deployment is None:
+        return None
+    record = read(deployment)
+    if record is None:
+        raise ConfigError(f"cannot read the deployment {deployment}", detail="it does not exist")
+    return record
+
+
+def _no_address(deployment: Path | None) -> ConfigError | InvalidInput:
+    """Return the error for a location without the address of a MetaScheduler."""
+    if deployment is None:
+        hint = "Specify --contract ADDRESS or --deployment FILE."
+        return InvalidInput("no contracts are specified", hint=hint)
+    return ConfigError(
+        f"the deployment {deployment} is not finished",
+        detail="it has no MetaScheduler",
+        hint="Run `gridstead contracts deploy` again with this file.",
+    )
+
+
 def parse_recipient(text: str) -> str:
-    """Return an address that will be given power, in lower case; one with capitals must have them
-    right.
+    """Return an address that will receive a right, in lower case.
 
     Raises:
-        InvalidInput: It is no address, or its capitals say that it was mistyped (EIP-55).
+        InvalidInput: If the text is not an address, or if the checksum in its capitals is wrong
+            (EIP-55).
     """
-    address, given = parse_address(text), text.strip()
-    if given not in {address, "0x" + given[2:].upper()} and not is_checksum_address(given):
-        hint = f"Its capitals do not fit its digits; if the digits are right it is {to_checksum_address(address)}."
-        raise InvalidInput(f"invalid address {given}", detail="it was mistyped", hint=hint)
+    address, typed = parse_address(text), text.strip()
+    has_checksum = typed not in {address, "0x" + typed[2:].upper()}
+    if has_checksum and not is_checksum_address(typed):
+        correct = to_checksum_address(address)
+        hint = f"Check the address. With correct capitals it is {correct}."
+        raise InvalidInput(f"invalid address {typed}", detail="its checksum is wrong", hint=hint)
     return address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead agent run."""
+"""Starts the cluster agent: `gridstead agent run`."""
 
 from __future__ import annotations
 
@@ -54,23 +54,25 @@ def run(settings: AgentSettings) -> None:
 
 
 def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
-    """Return the agent on this host's Slurm."""
+    """Return the agent of this host's Slurm."""
     runner, clock = LocalRunner(), SystemClock()
+
+    def new_token() -> str:
+        return text.parse_token(answer(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
+
+    paths, ids = settings.storage, settings.wallet_ids
     rest = Slurmrestd(
         socket=settings.slurmrestd_socket,
-        new_token=lambda: text.parse_token(
-            read_output(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S))
-        ),
+        new_token=new_token,
         clock=clock,
         partition=settings.partition,
         account=settings.account,
-        homes=settings.storage.homes,
+        homes=paths.homes,
     )
-    places, ids = settings.storage, settings.wallet_ids
     storage = UserStorage(
-        homes=places.homes,
-        shared_cache=places.shared_cache,
-        persistent_cache=places.persistent_cache,
+        homes=paths.homes,
+        shared_cache=paths.shared_cache,
+        persistent_cache=paths.persistent_cache,
     )
     return Agent(
         slurm=LocalSlurm(runner=runner, rest=rest, clock=clock),

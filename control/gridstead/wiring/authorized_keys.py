@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead authorized-keys fetch."""
+"""Runs `gridstead authorized-keys fetch`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from gridstead.adapters.channel import GrpcPeer
 
 
 def fetch(endpoint: str, ca: Path, output: Path) -> bool:
-    """Keep the supervisor's public keys in a file and return whether they were others before."""
-    return write_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)
+    """Write the supervisor's public keys to a file. Return whether the file changed."""
+    return keep_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)

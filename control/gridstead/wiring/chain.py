@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of a service: node, contracts, and what stands on them."""
+"""Opens the chain of a service: its node, its contracts and its ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridstead.errors import ChainUnavailable, ConfigError, GridsteadError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenChain:
-    """What reads the chain."""
+    """The node, the contracts and the ledger that reads them."""
 
     node: Node
     contracts: Contracts
@@ -24,11 +24,11 @@ class OpenChain:
 
 
 def open_chain(settings: config.Chain) -> OpenChain:
-    """Return the chain that the settings name.
+    """Return the chain of the settings.
 
     Raises:
-        ConfigError: The endpoint serves another chain.
-        ChainUnavailable: It does not answer, or is shorter than the settings say.
+        ConfigError: If the endpoint serves another chain.
+        ChainUnavailable: If the endpoint does not answer, or if the chain ends before first_block.
     """
     node = Node(settings.rpc_url)
     try:
@@ -44,18 +44,17 @@ def _open(node: Node, settings: config.Chain) -> OpenChain:
         raise ConfigError(
             f"chain.rpc_url serves chain {chain_id}",
             detail=f"chain.chain_id is {settings.chain_id}",
-            hint="Set chain.rpc_url to an endpoint of the chain that holds the contracts.",
+            hint="Set chain.rpc_url to an endpoint of the chain with the contracts.",
         )
     contracts = find_contracts(node, settings.contract)
     ledger = ChainLedger(node, contracts)
-    if settings.first_block > ledger.head().number:
-        detail = f"its newest block is {ledger.head().number}, chain.first_block is {settings.first_block}"
+    newest, first_block = ledger.head().number, settings.first_block
+    if first_block > newest:
+        detail = f"its newest block is {newest}, chain.first_block is {first_block}"
         raise ChainUnavailable("could not read the chain", detail=detail)
-    return OpenChain(
-        node=node, contracts=contracts, ledger=ledger, first_block=settings.first_block
-    )
+    return OpenChain(node=node, contracts=contracts, ledger=ledger, first_block=first_block)
 
 
 def open_wallet(settings: config.Wallet) -> Wallet:
-    """Return the wallet that the settings name."""
+    """Return the wallet of the settings."""
     return load_wallet(settings.keystore_file, settings.password_file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapters behind the command line of a grid user."""
+"""Creates the adapters of a grid user's command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridstead.wiring.chain import open_chain
 
 
 def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedger]:
-    """Return the user's wallet, what it can do on the contracts, and what anybody can read there."""
+    """Return the user's wallet, its calls to the contracts, and the reader of the contracts."""
     wallet = lazy_wallet(settings.wallet.keystore_file, settings.wallet.password_file)
     chain = open_chain(settings.chain)
     return (

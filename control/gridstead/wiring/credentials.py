@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates and keys, of the files that settings name."""
+"""Reads the certificates and keys of the settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from gridstead.rpc.tls import TlsFiles
 
 
 def to_files(settings: Tls) -> TlsFiles:
-    """Return where a server's certificate lies, and the CA of its callers if they must have one
-    too.
-    """
+    """Return the certificate files of a server, with the CA of its clients for mutual TLS."""
     client_ca = settings.ca_file if isinstance(settings, MutualTls) else None
     return TlsFiles(
         certificate=settings.certificate_file, key=settings.key_file, client_ca=client_ca
@@ -21,10 +19,10 @@ def to_files(settings: Tls) -> TlsFiles:
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key of a file, without the line end that an editor leaves.
+    """Return the key in a file, without the line end at its end.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: If the file cannot be read.
     """
     try:
         return path.read_bytes().rstrip(b"\r\n")
@@ -33,9 +31,9 @@ def read_key(path: Path) -> bytes:
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
-    """Return the keys of a file, one a line, in its order; empty lines are none.
+    """Return the keys in a file with one key per line, in order. Empty lines are ignored.
 
     Raises:
-        ConfigError: It cannot be read.
+        ConfigError: If the file cannot be read.
     """
     return tuple(line for line in read_key(path).splitlines() if line)

@@ -32,7 +32,7 @@ from gridstead.adapters.cvmfs.upstream import FetchLimits, HttpUpstream
 from gridstead.config import CvmfsClientSettings, MountedRepository
 from gridstead.errors import ConfigError
 from gridstead.services.cvmfs_client import CvmfsClient, CvmfsClientPorts
-from gridstead.wiring.loop import tell_systemd
+from gridstead.wiring.loop import notify_systemd
 
 MIB = 1024 * 1024
 DEVICE = "/dev/fuse"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind `gridstead contracts deploy` and `gridstead devnet`."""
+"""Runs `gridstead contracts deploy` and `gridstead devnet`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WalletFiles = tuple[Path, Path]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentRequest:
-    """What is to be deployed.
+    """The parameters of a deployment.
 
     Attributes:
-        admin: Key file and password file of the wallet that will own the contracts.
-        path: The deployment file, where each step is written.
-        operator: Wallet of the meta-scheduler service.
-        supply: Credits that the administrator gets, wei.
+        admin: Keystore file and password file of the wallet that will own the contracts.
+        path: The deployment file, which records each step.
+        operator: The wallet of the meta-scheduler service.
+        supply: The credits that the administrator receives, wei.
     """
 
     admin: WalletFiles
@@ -38,7 +38,7 @@ class DeploymentRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedContracts:
-    """What a deployment sent, and the contracts' addresses by name."""
+    """The steps that a deployment sent, and the addresses of the contracts by name."""
 
     steps: tuple[TransactionStep, ...]
     contracts: dict[str, str]
@@ -47,13 +47,14 @@ class DeployedContracts:
 def deploy(
     node: Node, order: DeploymentRequest, *, tell: Callable[[str], None], renew: bool = False
 ) -> DeployedContracts:
-    """Deploy and wire what is missing and return what was sent.
+    """Deploy and set up the contracts that are missing.
 
     Args:
-        node: The chain.
-        order: What is wanted.
-        tell: Called with a line per transaction and one per step.
-        renew: Deploy anew where the file is of another chain or admin, as on a development chain.
+        node: The node of the chain.
+        order: The parameters of the deployment.
+        tell: Called with one line per transaction and one per step.
+        renew: Whether to deploy again if the file is of another chain or admin, as on a development
+            chain.
     """
     deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=tell, renew=renew)
     steps = deployment.plan(operator=order.operator, supply=order.supply)
@@ -63,30 +64,38 @@ def deploy(
 
 
 def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
-    """Return what ``deploy`` would send; nothing is sent or written, and the wallet stays closed."""
+    """Return what ``deploy`` would send. Sends and writes nothing and does not open the wallet."""
     deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=lambda _: None)
     return deployment.estimated(deployment.plan(operator=order.operator, supply=order.supply))
 
 
 def check_chain(rpc_url: str, chain_id: int | None) -> Node:
-    """Return the node, if it serves this chain; None: any.
+    """Return the node at a URL.
+
+    Args:
+        rpc_url: The URL of the node.
+        chain_id: The id of the chain. None for any chain.
 
     Raises:
-        ConfigError: It serves another one.
+        ConfigError: If the node serves another chain.
     """
     node = Node(rpc_url)
-    found = int(node.ask("eth_chainId"), 16)
-    if chain_id not in {None, found}:
-        hint = "Give the endpoint of the chain that holds the contracts."
+    served = int(node.ask("eth_chainId"), 16)
+    if chain_id not in {None, served}:
+        hint = "Specify the endpoint of the chain with the contracts."
         raise ConfigError(
-            f"{rpc_url} serves chain {found}", detail=f"chain {chain_id} was asked for", hint=hint
+            f"{rpc_url} serves chain {served}", detail=f"the chain must be {chain_id}", hint=hint
         )
     return node
 
 
 def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool:
-    """Let a development chain set a wallet's coins if it has less than the least; return whether it
-    had. Unit: wei.
+    """Set the balance of a wallet on a development chain if it is below the minimum.
+
+    Units: wei.
+
+    Returns:
+        Whether the balance was set.
     """
     if int(node.ask("eth_getBalance", address, "latest"), 16) >= least:
         return False
@@ -97,16 +106,20 @@ def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool
 def fund(
     node: Node, admin: WalletFiles, addresses: Iterable[str], *, least: int, amount: int
 ) -> tuple[str, ...]:
-    """Send the administrator's coins to wallets that have less than the least, and return those.
-    Unit: wei.
+    """Send coins of the administrator to the wallets whose balance is below the minimum.
+
+    Units: wei.
+
+    Returns:
+        The addresses of the wallets that received coins.
     """
     sender = DirectSender(node, load_wallet(*admin))
-    poor = [a for a in addresses if int(node.ask("eth_getBalance", a, "latest"), 16) < least]
-    for address in poor:
+    funded = [a for a in addresses if int(node.ask("eth_getBalance", a, "latest"), 16) < least]
+    for address in funded:
         sender.transfer(address, amount)
-    return tuple(poor)
+    return tuple(funded)
 
 
 def mint(node: Node, admin: WalletFiles, contract: str, address: str, amount: int) -> None:
-    """Make new credits for a wallet. Unit: wei."""
+    """Mint credits for a wallet. Unit: wei."""
     Customer(node, find_contracts(node, contract), load_wallet(*admin)).mint(address, amount)

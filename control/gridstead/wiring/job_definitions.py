@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead job-definitions run."""
+"""Starts the Job Definition service: `gridstead job-definitions run`."""
 
 from __future__ import annotations
 
@@ -37,36 +37,14 @@ Check = Callable[[], None]
 
 def run(settings: JobDefinitionsSettings) -> None:
     """Run the Job Definition service until it is stopped."""
-    clock = SystemClock()
     keys = read_keys(settings.storage_key_file)
-    seal = ScriptSeal(keys)
     database = Database(settings.state_url, shared=True)
-    store = Scripts(database, seal)
+    store = Scripts(database, ScriptSeal(keys))
     chain = open_chain(settings.chain)
     cursor = SqlCursor(database, "job-definitions")
-    keeper = ScriptKeeper(
-        store=store,
-        ledger=chain.ledger,
-        follower=_follower(store, chain.ledger, cursor, start=chain.first_block),
-        clock=clock,
-        retention=Retention(
-            after_end_s=settings.keep_hours * HOUR_S,
-            unused_s=settings.unused_hours * HOUR_S,
-            unused_bytes=settings.limits.unused_mib * MIB,
-        ),
-    )
-    service = JobDefinitions(
-        keeper=keeper,
-        nonces=store,
-        challenge_keys=keys,
-        ledger=chain.ledger,
-        clock=clock,
-        recover=recover,
-        logger=LoggerAccess(
-            url=settings.logger_endpoint, key=read_key(settings.log_token_key_file)
-        ),
-        modules=GitModules(settings.module_hosts, clock=clock, ca_file=settings.module_ca_file),
-    )
+    follower = _follower(store, chain.ledger, cursor, start=chain.first_block)
+    keeper = _keeper(settings, store, chain.ledger, follower)
+    service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
     graphql, sbatch = _servers(
         settings, service, metrics, check=lambda: _check(store, chain.ledger)
@@ -80,9 +58,45 @@ def run(settings: JobDefinitionsSettings) -> None:
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
 
+def _keeper(
+    settings: JobDefinitionsSettings, store: Scripts, ledger: Ledger, follower: Follower
+) -> ScriptKeeper:
+    retention = Retention(
+        after_end_s=settings.keep_hours * HOUR_S,
+        unused_s=settings.unused_hours * HOUR_S,
+        unused_bytes=settings.limits.unused_mib * MIB,
+    )
+    return ScriptKeeper(
+        store=store, ledger=ledger, follower=follower, clock=SystemClock(), retention=retention
+    )
+
+
+def _service(
+    settings: JobDefinitionsSettings,
+    keeper: ScriptKeeper,
+    store: Scripts,
+    ledger: Ledger,
+    *,
+    challenge_keys: tuple[bytes, ...],
+) -> JobDefinitions:
+    clock = SystemClock()
+    log_token_key = read_key(settings.log_token_key_file)
+    return JobDefinitions(
+        keeper=keeper,
+        nonces=store,
+        challenge_keys=challenge_keys,
+        ledger=ledger,
+        clock=clock,
+        recover=recover,
+        logger=LoggerAccess(url=settings.logger_endpoint, key=log_token_key),
+        modules=GitModules(settings.module_hosts, clock=clock, ca_file=settings.module_ca_file),
+    )
+
+
 def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) -> Follower:
-    """Return what follows the chain from now on, if this is the first time: no script is older than
-    its store.
+    """Return the follower of the chain. A new store follows the chain from the newest block on.
+
+    No script is older than its store, so older blocks are not needed.
     """
     with store.exclusive():
         if cursor.load() is None:
@@ -143,20 +157,18 @@ def _check(store: Scripts, ledger: Ledger) -> None:
 
 def _metrics(store: Scripts, ledger: Ledger, cursor: SqlCursor) -> Metrics:
     def lag() -> int:
-        covered = cursor.load()
-        return ledger.head().number - (covered.number if covered else 0)
+        last_read = cursor.load()
+        return ledger.head().number - (last_read.number if last_read else 0)
 
     return Metrics(
         {
-            "gridstead_scripts": Gauge(
-                "Scripts that are stored.", lambda: store.holdings().scripts
-            ),
+            "gridstead_scripts": Gauge("Stored scripts.", lambda: store.holdings().scripts),
             "gridstead_scripts_unused": Gauge(
                 "Scripts that no hot job names.", lambda: store.holdings().unused
             ),
             "gridstead_scripts_unused_bytes": Gauge(
-                "Size of those.", lambda: store.holdings().unused_bytes
+                "Size of the scripts that no hot job names.", lambda: store.holdings().unused_bytes
             ),
-            "gridstead_cursor_lag_blocks": Gauge("Blocks that are not read yet.", lag),
+            "gridstead_cursor_lag_blocks": Gauge("Blocks that have not been read yet.", lag),
         }
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead ldap-connector run."""
+"""Starts the LDAP connector: `gridstead ldap-connector run`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(settings: config.LdapConnectorSettings) -> None:
 
 
 def open_directory(settings: config.Directory, *, gid: int) -> LdapDirectory:
-    """Return the directory that the settings name."""
+    """Return the LDAP directory of the settings."""
     access = DirectoryAccess(
         url=settings.url,
         suffix=settings.suffix,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead logger run."""
+"""Starts the logger: `gridstead logger run`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gridstead.wiring.loop import Tick
 MIB = 1024 * 1024
 DAY_S = 24 * 3600
 SWEEP_S = 600.0
-MAX_FILES = 8192  # streams of gRPC, connections of browsers, logs
+MAX_FILES = 8192  # gRPC streams, connections of browsers and log files
 
 
 def run(settings: LoggerSettings) -> None:
@@ -47,11 +47,9 @@ def run(settings: LoggerSettings) -> None:
 
 
 def _allow_connections() -> None:
-    """Let the process have as many files as it serves streams; systemd gives a service 1024 unless
-    it asks for more.
-    """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(MAX_FILES, most), most))
+    """Raise the limit of open files. systemd's default of 1024 is too low for all streams."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(MAX_FILES, hard_limit), hard_limit))
 
 
 def _web(settings: LoggerSettings) -> Web | None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ticks, over and over, until a signal comes.
+"""Runs the ticks of a service until a signal stops it.
 
-Rule 1: an expected failure (GridsteadError) ends one tick and is one line in the log. Rule 2:
-anything else is a bug and ends the process; systemd starts it again and the journal makes that
-safe. Rule 3: the scheduler only triggers, one instance at a time; nothing durable lives in it. Rule
-4: it goes by the wall clock, so when that is set back, all ticks are due at once; else they would
-rest for as long.
+Rule 1: an expected failure (GridsteadError) ends one tick and is logged as one event.
+Rule 2: any other exception is a bug and ends the process. systemd restarts it, which the journal
+makes safe.
+Rule 3: the scheduler only triggers ticks, one instance at a time. It has no durable state.
+Rule 4: the scheduler uses the wall clock. If the clock is set back, all ticks become due at once.
+Otherwise no tick would run for that time.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from gridstead.errors import GridsteadError
 log = structlog.get_logger()
 
 FAILPOINT = "GRIDSTEAD_FAILPOINT"
-# A library under eth-account raises the limit to 100,000 when it is imported; deeply nested input
-# would then overrun the process's stack instead of raising an error.
+# A dependency of eth-account raises the limit to 100,000 on import. Deeply nested input would then
+# overflow the stack of the process instead of raising an error.
 RECURSION_LIMIT = 1000
 CLOCK_CHECK_S = 1.0
-CLOCK_STEP_S = 0.5  # less than any tick would miss
+CLOCK_STEP_S = 0.5  # A smaller step delays a tick only a little.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Something to do every so many seconds."""
+    """A function to call at an interval."""
 
     name: str
     do: Callable[[], None]
@@ -52,93 +53,111 @@ def run(
     interrupt: Callable[[], object] = lambda: None,
     close: tuple[Callable[[], object], ...] = (),
 ) -> None:
-    """Run the ticks until SIGTERM or SIGINT, then close what was opened, last first.
+    """Run the ticks until SIGTERM or SIGINT, then call the close functions, the last one first.
 
     Args:
-        ticks: What is done.
-        interrupt: Asks a long tick to end soon; a tick that runs is waited for.
-        close: What is closed at the end.
+        ticks: The ticks.
+        interrupt: Called before the shutdown, to let a long tick end soon. The shutdown waits for
+            running ticks.
+        close: Functions that are called at the end.
 
     Raises:
-        Exception: Whatever a tick raised that is not a GridsteadError.
+        Exception: Any exception of a tick that is not a GridsteadError.
     """
     sys.setrecursionlimit(RECURSION_LIMIT)
-    # The handler interrupts the main thread anywhere, also while it waits: put() may then be
-    # called, Event.set() not.
-    stops: SimpleQueue[None] = SimpleQueue()
-    bugs: list[BaseException] = []
+    stopper = _Stopper()
+    scheduler = _scheduler_of(ticks)
+    scheduler.add_listener(stopper.on_bug, EVENT_JOB_ERROR)
+    clock = _ClockWatch(scheduler)
+    scheduler.start()
+    notify_systemd("READY=1")
+    log.info("service_started", ticks=[tick.name for tick in ticks])
+    while not stopper.wait():
+        clock.check()
+    notify_systemd("STOPPING=1")
+    interrupt()
+    scheduler.shutdown(wait=not stopper.bugs)
+    for close_function in reversed(close):
+        close_function()
+    log.info("service_stopped")
+    if stopper.bugs:
+        raise stopper.bugs[0]
 
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        stops.put(None)
 
-    def note_bug(event: JobExecutionEvent) -> None:
-        bugs.append(event.exception)
-        stops.put(None)
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+def _scheduler_of(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
+    """Return a scheduler that calls each tick now and then at its interval."""
     scheduler = BackgroundScheduler(
         timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1}
     )
-    scheduler.add_listener(note_bug, EVENT_JOB_ERROR)
     now = datetime.now(UTC)
     for tick in ticks:
         scheduler.add_job(
-            _guarded(tick),
+            _logging_failures(tick),
             "interval",
             seconds=tick.every_s,
             id=tick.name,
             misfire_grace_time=None,
             next_run_time=now,
         )
-    clock = _ClockWatch(scheduler)
-    scheduler.start()
-    tell_systemd("READY=1")
-    log.info("service_started", ticks=[tick.name for tick in ticks])
-    while not _is_told(stops):
-        clock.check()
-    tell_systemd("STOPPING=1")
-    interrupt()
-    scheduler.shutdown(wait=not bugs)
-    for closing in reversed(close):
-        closing()
-    log.info("service_stopped")
-    if bugs:
-        raise bugs[0]
+    return scheduler
+
+
+class _Stopper:
+    """Stops the service on SIGTERM, on SIGINT and on a bug.
+
+    A signal handler interrupts the main thread at any place, also while it waits. SimpleQueue.put()
+    is safe in a signal handler, Event.set() is not.
+    """
+
+    def __init__(self) -> None:
+        self._requests: SimpleQueue[None] = SimpleQueue()
+        self.bugs: list[BaseException] = []
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, _signal: int, _frame: FrameType | None) -> None:
+        self._requests.put(None)
+
+    def on_bug(self, event: JobExecutionEvent) -> None:
+        """Record the exception of a tick and request a stop."""
+        self.bugs.append(event.exception)
+        self._requests.put(None)
+
+    def wait(self) -> bool:
+        """Return whether a stop is requested, after at most CLOCK_CHECK_S seconds."""
+        try:
+            self._requests.get(timeout=CLOCK_CHECK_S)
+        except Empty:
+            return False
+        return True
 
 
 class _ClockWatch:
-    """Notices that the wall clock was set back, which the scheduler does not."""
+    """Detects that the wall clock was set back. The scheduler does not detect it."""
 
     def __init__(self, scheduler: BackgroundScheduler) -> None:
         self._scheduler = scheduler
-        self._ahead = self._of_uptime()
+        self._offset_s = self._clock_offset_s()
 
     def check(self) -> None:
-        """Make all ticks due if the clock was set back since the last time."""
-        before, self._ahead = self._ahead, self._of_uptime()
-        if self._ahead > before - CLOCK_STEP_S:
+        """Make all ticks due if the clock was set back since the last call."""
+        before, self._offset_s = self._offset_s, self._clock_offset_s()
+        if self._offset_s > before - CLOCK_STEP_S:
             return
-        log.warning("clock_set_back", seconds=round(before - self._ahead, 1))
+        log.warning("clock_set_back", seconds=round(before - self._offset_s, 1))
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=datetime.now(UTC))
 
     @staticmethod
-    def _of_uptime() -> float:
+    def _clock_offset_s() -> float:
+        """Return the difference between the wall clock and the monotonic clock."""
         return datetime.now(UTC).timestamp() - time.monotonic()
 
 
-def _is_told(stops: SimpleQueue[None]) -> bool:
-    """Return whether to stop, once that is told or it is time to look at the clock."""
-    try:
-        stops.get(timeout=CLOCK_CHECK_S)
-    except Empty:
-        return False
-    return True
+def _logging_failures(tick: Tick) -> Callable[[], None]:
+    """Return a function that calls a tick and logs its expected failures."""
 
-
-def _guarded(tick: Tick) -> Callable[[], None]:
-    def guarded() -> None:
+    def run_tick() -> None:
         try:
             tick.do()
         except GridsteadError as error:
@@ -146,11 +165,11 @@ def _guarded(tick: Tick) -> Callable[[], None]:
                 "tick_failed", tick=tick.name, code=error.code, reason=str(error), hint=error.hint
             )
 
-    return guarded
+    return run_tick
 
 
-def tell_systemd(state: str) -> None:
-    """Tell the service manager, if one listens. Source: sd_notify(3)."""
+def notify_systemd(state: str) -> None:
+    """Send a state to systemd, if systemd started the process. Source: sd_notify(3)."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -160,15 +179,15 @@ def tell_systemd(state: str) -> None:
 
 
 def failpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
-    """Return what services call at each boundary of a job's path.
+    """Return the function that services call at each failpoint.
 
-    It does nothing, unless the environment's GRIDSTEAD_FAILPOINT names the boundary: then the
-    process is killed there, as by a power cut. Crash tests set it; nothing else should.
+    The function kills the process (SIGKILL) at the failpoint that GRIDSTEAD_FAILPOINT names. It
+    simulates a power failure. Otherwise it does nothing. Only crash tests set this variable.
     """
-    wanted = environment.get(FAILPOINT)
+    enabled = environment.get(FAILPOINT)
 
     def failpoint(name: str) -> None:
-        if wanted is not None and name == wanted:
+        if enabled is not None and name == enabled:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return failpoint

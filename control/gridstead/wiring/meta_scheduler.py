@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead meta-scheduler run."""
+"""Starts the meta-scheduler: `gridstead meta-scheduler run`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     sending = open_sending(
         chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
     )
-    # Who asked and who refused is on chain; reading it anew at each start needs no second memory.
+    # The chain has all requests and refusals. They are read again at each start and not stored.
     follower = Follower(
         chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
     )
@@ -40,10 +40,13 @@ def run(settings: MetaSchedulerSettings) -> None:
     )
     close = [database.close]
     if settings.queue_view is not None:
-        asked = settings.queue_view
-        view = QueueViewServer(
-            asked.listen, to_files(asked), matched=service.matched, pending=service.pending
+        queue_view = settings.queue_view
+        server = QueueViewServer(
+            queue_view.listen,
+            to_files(queue_view),
+            matched=service.matched,
+            pending=service.pending,
         )
-        view.start()
-        close.append(view.stop)
+        server.start()
+        close.append(server.stop)
     loop.run(ticks, close=tuple(close))

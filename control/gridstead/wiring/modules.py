@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules for the command line."""
+"""Creates the fetcher of workflow modules for the command line."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from gridstead.workflow.schema import ModuleSource
 def open_modules(
     hosts: Iterable[str], ca_file: Path | None = None
 ) -> Callable[[ModuleSource], str]:
-    """Return what fetches modules from these hosts."""
+    """Return a function that returns the text of a module from one of these hosts."""
     return GitModules(tuple(hosts), clock=SystemClock(), ca_file=ca_file).text

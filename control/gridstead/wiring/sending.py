@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox of a service's wallet, and its one sender."""
+"""Creates the outbox of a service's wallet, and its sender."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """A wallet's outbox and the one sender of that wallet."""
+    """The outbox of a wallet and its only sender."""
 
     outbox: SqlOutbox
     sender: Sender
@@ -35,7 +35,7 @@ def open_sending(
     confirmations: int,
     failpoint: Callable[[str], None],
 ) -> Sending:
-    """Return the outbox of a wallet, in this database, and its sender."""
+    """Return the outbox of a wallet in a database, and its sender."""
     outbox = SqlOutbox(database, clock)
     ports = SenderPorts(
         clock=clock,

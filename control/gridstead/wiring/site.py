@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind `gridstead provider apply`, `verify`, `plan`, `drift` and `runs`."""
+"""Creates the site service of `gridstead provider apply`, `verify`, `plan`, `drift` and `runs`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from gridstead.services.site import APPLY, RunAuthor, SiteService
 
 
 def open_site(checkout: Path | None) -> SiteService:
-    """Return the site of a checkout; None: the one that the current folder is in."""
+    """Return the service of a site.
+
+    Args:
+        checkout: The folder with the playbooks. None for the checkout of the current folder.
+    """
     folder = find_checkout(checkout)
     caller = RunAuthor(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
     return SiteService(
@@ -28,54 +32,61 @@ def open_site(checkout: Path | None) -> SiteService:
 
 
 def open_drift_metrics(path: Path) -> DriftMetrics:
-    """Return the file that monitoring reads.
+    """Return the metrics file that monitoring reads.
 
     Raises:
-        InvalidInput: It cannot be one.
+        InvalidInput: If the path does not end in ``.prom``, or if its folder does not exist.
     """
     if path.suffix != ".prom" or not path.parent.is_dir():
         raise InvalidInput(
-            f"cannot write metrics to {path}", detail="a file NAME.prom in a folder that is there"
+            f"cannot write metrics to {path}",
+            detail="the file must be NAME.prom in an existing folder",
         )
     return DriftMetricsFile(path)
 
 
-def find_checkout(given: Path | None) -> Path:
+def find_checkout(checkout: Path | None) -> Path:
     """Return the folder with the playbooks.
 
+    Args:
+        checkout: The folder. None to search the current folder and its parents.
+
     Raises:
-        ConfigError: There is none.
+        ConfigError: If there are no playbooks.
     """
-    here = Path.cwd()
-    candidates = [given.resolve()] if given else [here, *here.parents]
+    current = Path.cwd()
+    candidates = [checkout.resolve()] if checkout else [current, *current.parents]
     for folder in candidates:
         if (folder / APPLY).is_file():
             return folder
-    raise ConfigError(
-        f"no playbooks in {candidates[0]}" + ("" if given else " or above"),
-        hint="Go to a checkout of Gridstead, or name it with --checkout.",
-    )
+    place = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
+    hint = "Run the command in a checkout of Gridstead, or specify it with --checkout."
+    raise ConfigError(f"no playbooks in {place}", hint=hint)
 
 
 def records_folder() -> Path:
-    """Return where this user's records are."""
+    """Return the folder with the run records of this user."""
     state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local/state") / "gridstead/runs"
+    state_folder = Path(state) if state else Path.home() / ".local/state"
+    return state_folder / "gridstead/runs"
 
 
 def commit_of(folder: Path) -> str:
-    """Return the commit of a checkout, with ``+`` behind it if files differ from it; empty where
-    git knows none.
+    """Return the commit of a checkout, followed by ``+`` if files differ from the commit.
+
+    Returns an empty text if the folder is not in a git repository.
     """
-    head = _git(folder, "rev-parse", "--short=12", "HEAD")
-    return head + ("+" if head and _git(folder, "status", "--porcelain") else "")
+    commit = _git(folder, "rev-parse", "--short=12", "HEAD")
+    is_changed = commit and _git(folder, "status", "--porcelain")
+    return f"{commit}+" if is_changed else commit
 
 
-def _git(folder: Path, *argv: str) -> str:
+def _git(folder: Path, *arguments: str) -> str:
+    """Return the output of a git command. Returns an empty text if it fails."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *argv], capture_output=True, text=True, check=False
+        result = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""

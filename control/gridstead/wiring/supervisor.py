@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead supervisor run."""
+"""Starts the supervisor: `gridstead supervisor run`."""
 
 from __future__ import annotations
 
@@ -38,9 +38,19 @@ SUBMISSIONS_AT_ONCE = 4
 
 def run(settings: SupervisorSettings) -> None:
     """Run the supervisor until it is stopped."""
+    database = Database(settings.state_url)
+    ticks = _ticks(settings, database)
+    close = [database.close]
+    if settings.ssh_keys is not None:
+        server = _serve_keys(settings.ssh_keys)
+        close.append(server.stop)
+    loop.run(ticks, close=tuple(close))
+
+
+def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick, ...]:
+    """Return the ticks of the sender, the supervisor and the registration."""
     clock = SystemClock()
     failpoint = loop.failpoint_from(os.environ)
-    database = Database(settings.state_url)
     chain = open_chain(settings.chain)
     wallet = open_wallet(settings.wallet)
     confirmations = settings.chain.confirmations
@@ -58,51 +68,33 @@ def run(settings: SupervisorSettings) -> None:
         reports=reports,
         scripts=_scripts(settings, wallet),
     )
+    rules = _rules(settings, chain, wallet)
     supervisor = Supervisor(
-        ports,
-        _rules(settings, chain, wallet),
-        submission_threads=SUBMISSIONS_AT_ONCE,
-        failpoint=failpoint,
+        ports, rules, submissions_at_once=SUBMISSIONS_AT_ONCE, failpoint=failpoint
     )
     registration = Registration(
         chain.ledger, sending.outbox, scheduler, provider=wallet.address, terms=_terms(settings)
     )
-    ticks = (
+    return (
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
         loop.Tick(name="supervisor", do=supervisor.tick, every_s=settings.tick_s),
         loop.Tick(name="registration", do=registration.tick, every_s=REGISTRATION_S),
     )
-    close = [database.close]
-    if settings.ssh_keys is not None:
-        server = _serve_keys(settings.ssh_keys)
-        close.append(server.stop)
-    loop.run(ticks, close=tuple(close))
 
 
 def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None]:
-    """Return the way into Slurm, and the reports if that way brings any.
+    """Return the access to Slurm, and the reports if the transport has reports.
 
     Raises:
-        ConfigError: The table of the chosen transport is missing.
+        ConfigError: If the table of the selected transport is missing.
     """
     if settings.transport == "agent":
-        if settings.agent is None:
-            raise ConfigError(
-                "slurm.agent is missing", hint="Transport agent needs a table slurm.agent."
-            )
-        agent = settings.agent
-        channel = open_channel(
-            GrpcPeer(
-                address=agent.endpoint,
-                ca=agent.ca_file,
-                certificate=agent.certificate_file,
-                key=agent.key_file,
-            )
-        )
-        client = AgentClient(channel)
+        client = _agent_client(settings)
         return client, client
     if settings.ssh is None:
-        raise ConfigError("slurm.ssh is missing", hint="Transport ssh needs a table slurm.ssh.")
+        raise ConfigError(
+            "slurm.ssh is missing", hint="Add a table slurm.ssh, which transport ssh requires."
+        )
     ssh = settings.ssh
     access = SshAccess(
         endpoint=ssh.endpoint,
@@ -113,10 +105,26 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
     return SshScheduler(access, clock), None
 
 
+def _agent_client(settings: Slurm) -> AgentClient:
+    if settings.agent is None:
+        raise ConfigError(
+            "slurm.agent is missing",
+            hint="Add a table slurm.agent, which transport agent requires.",
+        )
+    agent = settings.agent
+    peer = GrpcPeer(
+        address=agent.endpoint,
+        ca=agent.ca_file,
+        certificate=agent.certificate_file,
+        key=agent.key_file,
+    )
+    return AgentClient(open_channel(peer))
+
+
 def _follower(
     chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int
 ) -> Follower:
-    """Return what tells the supervisor of its claims, whatever else happens on the grid."""
+    """Return the follower of the supervisor's claims. It skips all other events of the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
     cursor = SqlCursor(database, "supervisor")
     return Follower(claims, cursor, start=chain.first_block, confirmations=confirmations)
@@ -150,11 +158,11 @@ def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Ru
 
 
 def _terms(settings: SupervisorSettings) -> Terms:
-    asked = settings.prices_per_minute
+    credits_ = settings.prices_per_minute
     prices = Prices(
-        gpu_per_min=to_wei(asked.gpu_credits),
-        cpu_per_min=to_wei(asked.cpu_credits),
-        memory_mb_per_min=to_wei(asked.memory_mb_credits),
+        gpu_per_min=to_wei(credits_.gpu_credits),
+        cpu_per_min=to_wei(credits_.cpu_credits),
+        memory_mb_per_min=to_wei(credits_.memory_mb_credits),
     )
     return Terms(prices=prices, labels=settings.labels)
 

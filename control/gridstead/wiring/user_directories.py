@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead user-directories run."""
+"""Starts the service that creates user directories: `gridstead user-directories run`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gridstead.wiring.ldap_connector import open_directory
 
 
 def run(settings: UserDirectoriesSettings) -> None:
-    """Run the maker of user directories until it is stopped."""
-    ids, places = settings.wallet_ids, settings.storage
+    """Run the service that creates user directories until it is stopped."""
+    ids, storage = settings.wallet_ids, settings.storage
     paths = StoragePaths(
-        homes=places.homes,
-        shared_cache=places.shared_cache,
-        persistent_cache=places.persistent_cache,
+        homes=storage.homes,
+        shared_cache=storage.shared_cache,
+        persistent_cache=storage.persistent_cache,
     )
     quota = None
-    if places.quota_gib is not None:
-        quota = Quota(command=places.quota_command, size_bytes=places.quota_gib << 30)
+    if storage.quota_gib is not None:
+        quota = Quota(command=storage.quota_command, size_bytes=storage.quota_gib << 30)
     service = UserDirectoryMaker(
         open_directory(settings.directory, gid=ids.gid),
         SharedStorage(paths, quota=quota),

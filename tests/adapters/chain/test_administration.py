@@ -256,7 +256,7 @@ def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, gov
 
     for options in (late, {"first-block": late["first-block"] + 100}):
         code, _, err = contracts_cli.run("take-over", by=NEW_OWNER, **options)
-        assert (code, "Give --first-block" in err, contracts_cli.sent(NEW_OWNER)) == (
+        assert (code, "--first-block" in err, contracts_cli.sent(NEW_OWNER)) == (
             REFUSED,
             True,
             before,
@@ -306,7 +306,7 @@ def bad(contracts_cli):
     good = wallet(NEW_OWNER).address
     nobody, credit = wallet(ADMIN).address, contracts_cli.chain.addresses["Credit"]
     return {
-        "another chain": (("close",), {"chain-id": 5}, CONFIG, "chain 5 was asked for"),
+        "another chain": (("close",), {"chain-id": 5}, CONFIG, "the chain must be 5"),
         "no contract": (
             ("close",),
             {"contract": NOWHERE},

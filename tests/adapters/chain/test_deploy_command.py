@@ -95,7 +95,7 @@ def test_a_dry_run_is_readable_too(deploy):
 @pytest.mark.parametrize(
     ("arguments", "options", "code", "words"),
     [
-        ((), {"chain-id": CHAIN_ID + 1}, CONFIG, f"chain {CHAIN_ID + 1} was asked for"),
+        ((), {"chain-id": CHAIN_ID + 1}, CONFIG, f"the chain must be {CHAIN_ID + 1}"),
         ((), {"meta-scheduler": "0x12"}, INPUT, "invalid address '0x12'"),
         ((), {"supply": "-1"}, INPUT, "invalid amount of credits '-1'"),
         ((), {"admin-keystore": "/nonexistent"}, CONFIG, "cannot read wallet /nonexistent"),

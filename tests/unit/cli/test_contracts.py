@@ -33,7 +33,7 @@ def test_a_role_that_there_is_not_is_refused(administer, role):
 
     assert (done.code, done.out) == (INPUT, "")
     assert done.err.startswith("error: invalid role")
-    assert "Give one of: admin, matcher." in done.err
+    assert "one of: admin, matcher." in done.err
     assert len(done.err) < 500
 
 
@@ -73,7 +73,7 @@ def test_a_constant_that_there_is_not_is_refused(administer, name):
     done = administer("set-constant", name, "1")
 
     assert done.code == INPUT
-    assert "Give one of: minimumAmount, deepsquareCut" in done.err
+    assert "one of: minimumAmount, deepsquareCut" in done.err
     assert len(done.err) < 700
 
 

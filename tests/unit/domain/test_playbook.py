@@ -24,7 +24,7 @@ from gridstead.domain.playbook import (
     tally,
 )
 from gridstead.domain.run_record import Circumstances, FailedTask, to_record
-from gridstead.domain.verification import to_verification
+from gridstead.domain.verification import to_report, to_verification
 from gridstead.errors import UnexpectedOutput
 
 
@@ -205,10 +205,11 @@ def test_verification_report_is_read():
         "hint": "",
     }
 
-    verification = to_verification(
-        {"looked_at": 3, "findings": [finding], "hosts": {"a": {"munge": []}}}
-    )
+    report = {"looked_at": 3, "findings": [finding], "hosts": {"a": {"munge": []}}}
 
+    verification = to_verification(report)
+
+    assert to_report(verification) == report
     (diagnostic,) = verification.diagnostics
     assert verification.checked == 3
     assert verification.hosts == {"a": {"munge": []}}
