@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job must cost: the oracle of all tests of money.
+"""The expected cost of a job: the oracle of all tests of billing.
 
-Written from docs/explanation/billing.md and not from the product, of which it imports nothing. All
-arithmetic is in exact fractions; each amount is rounded once, at its end. Units: wei and seconds.
+It is written from docs/explanation/billing.md, and imports nothing of the product. It calculates in
+exact fractions and rounds each amount once, at the end. Units: wei and seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-FEE_PERCENT = 20  # of the grids that tests deploy
+FEE_PERCENT = 20  # the fee of the grids that tests deploy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +25,11 @@ class Bill:
 
 
 def price(resources, prices) -> int:
-    """Return the price of a minute of the whole job.
+    """Return the price of one minute of the whole job.
 
     Args:
-        resources: With ``gpus``, ``tasks``, ``cpus_per_task`` and ``memory_per_cpu_mb``.
-        prices: With ``gpu_per_min``, ``cpu_per_min`` and ``memory_mb_per_min``.
+        resources: An object with ``gpus``, ``tasks``, ``cpus_per_task``, ``memory_per_cpu_mb``.
+        prices: An object with ``gpu_per_min``, ``cpu_per_min``, ``memory_mb_per_min``.
     """
     cpus = resources.tasks * resources.cpus_per_task
     memory_mb = cpus * resources.memory_per_cpu_mb
@@ -38,22 +38,22 @@ def price(resources, prices) -> int:
 
 
 def cost(seconds: int, price_per_min: int) -> int:
-    """Return what so many seconds cost, rounded down, however much is in escrow."""
+    """Return the cost of some seconds, rounded down. The escrow does not limit it."""
     return floor(Fraction(seconds, 60) * price_per_min)
 
 
 def fee(paid: int, fee_percent: int = FEE_PERCENT) -> int:
-    """Return the part of a cost that the grid keeps, rounded down."""
+    """Return the grid's fee of a cost, rounded down."""
     return floor(paid * Fraction(fee_percent, 100))
 
 
 def earned(paid: int, fee_percent: int = FEE_PERCENT) -> int:
-    """Return the part of a cost that the provider gets: all but the fee."""
+    """Return what the provider receives of a cost: the cost without the fee."""
     return paid - fee(paid, fee_percent)
 
 
 def bill(escrow: int, seconds: int, price_per_min: int, fee_percent: int = FEE_PERCENT) -> Bill:
-    """Return the bill of a job that ran for so many billed seconds."""
+    """Return the bill of a job with some billed seconds."""
     paid = min(escrow, cost(seconds, price_per_min))
     return Bill(
         cost=paid,
@@ -64,10 +64,10 @@ def bill(escrow: int, seconds: int, price_per_min: int, fee_percent: int = FEE_P
 
 
 def paid_seconds(escrow: int, price_per_min: int) -> int:
-    """Return how many whole seconds an escrow pays for. The price is not 0."""
+    """Return how many whole seconds an escrow pays for. The price must not be 0."""
     return floor(Fraction(escrow, price_per_min) * 60)
 
 
 def billed_seconds(paid: int, price_per_min: int) -> int:
-    """Return the fewest whole seconds that cost as much. The price is not 0."""
+    """Return the fewest whole seconds that have this cost. The price must not be 0."""
     return ceil(Fraction(paid, price_per_min) * 60)

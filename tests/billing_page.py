@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worked example of docs/explanation/billing.md, read from the page."""
+"""Reads the worked example from docs/explanation/billing.md."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ CUSTOMER = "0x" + "c1" * 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """What is given and the bill that follows from it, by the words of the page. Credits are in
-    wei.
+    """The given values and the bill of the example, by the names on the page.
+
+    Units: credits are in wei.
     """
 
     given: dict[str, int]
@@ -58,19 +59,19 @@ class Example:
 
 
 def read_example(text: str) -> Example:
-    """Return the example of the page's text."""
-    given, bill = (_rows(text, title) for title in ("given", "bill"))
-    return Example(given=given, bill=bill)
+    """Return the example in the text of the page."""
+    return Example(given=_rows(text, "given"), bill=_rows(text, "bill"))
 
 
 def _rows(text: str, title: str) -> dict[str, int]:
     table = re.search(rf"^\| {title} \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", text, re.MULTILINE)
     assert table, f"there is no table {title!r}"
-    rows = dict(
-        re.fullmatch(r"\| (.*) \| ([0-9.]+) \|", line).groups() for line in table[1].splitlines()
-    )
-    credits_ = {name for name in rows if "credits" in name} | {"fee", "provider", "refund"}
-    return {name: _whole(rows[name], CREDIT if name in credits_ else 1) for name in rows}
+    rows = {}
+    for line in table[1].splitlines():
+        name, number = re.fullmatch(r"\| (.*) \| ([0-9.]+) \|", line).groups()
+        is_credits = "credits" in name or name in {"fee", "provider", "refund"}
+        rows[name] = _whole(number, CREDIT if is_credits else 1)
+    return rows
 
 
 def _whole(text: str, unit: int) -> int:

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests have in common: their order, their random examples, and processes that may start
-others.
+"""The settings of all tests: their order, their hypothesis examples, and gRPC's fork support.
 
-Tests run in random order, except in the folders of WRITTEN_ORDER. The last lines of a run print the
-seed: ``--random-order-seed=SEED`` repeats its order, ``--random-order-bucket=none`` runs the tests
-as they are written.
+Tests run in random order, except in the folders of WRITTEN_ORDER. The seed is printed at the end of
+a run: ``--random-order-seed=SEED`` repeats its order, ``--random-order-bucket=none`` runs the tests
+in the order of the files.
 
-The examples are the same in every run, so what failed fails again; ``HYPOTHESIS_PROFILE=explore``
-makes new ones. None has a deadline: how long one takes is the machine's.
+The examples of hypothesis are the same in every run, so a failure can be repeated.
+``HYPOTHESIS_PROFILE=explore`` generates new ones. There are no deadlines, because the time of an
+example depends on the machine.
 
-A test process speaks gRPC to itself and starts servers. By default gRPC starts its poller again in
-each copy that a fork makes, and the poller may crash the copy before that becomes the program it
-was made for (grpc/grpc#43055). No copy of a test process uses gRPC, so it is told to leave them
-alone. The services need no such word: what they start they start with vfork, of which gRPC sees
-nothing.
+A test process uses gRPC and starts programs by fork. By default gRPC restarts its poller in the
+child process, and the poller may crash the child before exec (grpc/grpc#43055). No child of a test
+process uses gRPC, so its fork support is disabled. The services do not need this: they start
+programs with vfork, which gRPC does not notice.
 """
 
 import os
@@ -28,24 +27,22 @@ settings.register_profile("repeat", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
-# The hosts of a lab keep their state from test to test: a later test goes on where an earlier one
-# ended.
+# The hosts of a lab retain their state between tests: a test continues after the previous one.
 WRITTEN_ORDER = tuple(Path(__file__).parent / folder for folder in ("e2e", "lab"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Run the tests of WRITTEN_ORDER last, as they are written."""
+    """Run the tests of WRITTEN_ORDER last, in the order of the files."""
     written = [item for item in items if any(map(item.path.is_relative_to, WRITTEN_ORDER))]
-    places = {item: place for place, item in enumerate(written)}
+    positions = {item: i for i, item in enumerate(written)}
     result = yield
-    items.sort(
-        key=lambda item: places.get(item, -1)
-    )  # stable, so the others keep their random order
+    # The sort is stable, so the other tests retain their random order.
+    items.sort(key=lambda item: positions.get(item, -1))
     return result
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Print the seed, which pytest's header does not show in a quiet run."""
+    """Print the seed. A quiet run does not show pytest's header, which has it."""
     seed = config.getoption("random_order_seed").removeprefix("default:")
     terminalreporter.write_line(f"order of the tests: --random-order-seed={seed}")

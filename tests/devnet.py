@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real chain for a test session: anvil on a free port, with the grid's contracts on it."""
+"""A chain for a test session: anvil on a free port, with the grid's contracts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANVIL = Path(
 
 
 def wallet(number: int) -> Wallet:
-    """Return one of the tests' wallets; each number is a wallet of its own."""
+    """Return the test wallet of a number. Each number has another wallet."""
     return wallet_of(number.to_bytes(32))
 
 
@@ -40,34 +40,25 @@ def _free_port() -> int:
 
 
 class Anvil:
-    """A running anvil.
+    """A running anvil process.
 
     Args:
-        options: More of its command line.
+        options: Further command-line options.
+        port: The port to listen on. None for a free port.
     """
 
     def __init__(self, *options: str, port: int | None = None) -> None:
         self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [
-            ANVIL,
-            "--silent",
-            "--chain-id",
-            str(CHAIN_ID),
-            "--port",
-            str(self.port),
-            "--prune-history",
-            "10000",
-        ]
+        chain = ["--chain-id", str(CHAIN_ID), "--prune-history", "10000", "--accounts", "0"]
+        command = [ANVIL, "--silent", "--port", str(self.port), *chain, *options]
         self._process = subprocess.Popen(
-            [*command, "--accounts", "0", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         self._wait()
 
     def rpc(self, method: str, *params):
-        """Return the answer to a request."""
+        """Return the result of a JSON-RPC request."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=20) as response:
@@ -77,12 +68,12 @@ class Anvil:
         return answer["result"]
 
     def mine(self, blocks: int = 1) -> None:
-        """Mine blocks with what is in the pool."""
+        """Mine blocks with the transactions in the pool."""
         for _ in range(blocks):
             self.rpc("evm_mine")
 
     def reorg(self, depth: int) -> None:
-        """Replace the last blocks by empty ones; their transactions are gone."""
+        """Replace the last blocks by empty ones. Their transactions are lost."""
         self.rpc("anvil_reorg", depth, [])
 
     def fund(self, address: str, coins: int = 1000) -> None:
@@ -90,17 +81,18 @@ class Anvil:
         self.rpc("anvil_setBalance", address, hex(coins * COIN))
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
     def _wait(self) -> None:
-        end = time.monotonic() + 20
+        """Wait until anvil answers."""
+        deadline = time.monotonic() + 20
         while True:
             try:
                 self.rpc("eth_chainId")
             except OSError:
-                if self._process.poll() is not None or time.monotonic() > end:
+                if self._process.poll() is not None or time.monotonic() > deadline:
                     self.kill()
                     raise
                 time.sleep(0.02)
@@ -109,15 +101,14 @@ class Anvil:
 
 
 class Devnet:
-    """A chain with the grid's contracts, an administrator, a provider and a customer with credits."""
+    """A chain with the grid's contracts, and the wallets that use them."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.anvil = Anvil(*options)
-        self.admin, self.operator, self.provider, self.customer = (
-            wallet(number) for number in (1, 2, 3, 4)
-        )
-        for one in (self.admin, self.operator, self.provider, self.customer):
-            self.anvil.fund(one.address)
+        self.admin, self.operator = wallet(1), wallet(2)
+        self.provider, self.customer = wallet(3), wallet(4)
+        for owner in (self.admin, self.operator, self.provider, self.customer):
+            self.anvil.fund(owner.address)
         self.node = Node(self.anvil.url)
         self.addresses = self._deploy(directory)
         self.contracts = find_contracts(self.node, self.addresses["MetaScheduler"])
@@ -127,13 +118,13 @@ class Devnet:
         self.as_customer.allow(10**6 * COIN)
 
     def _deploy(self, directory: Path) -> dict[str, str]:
-        """Put a grid's contracts on the chain and return their addresses by name."""
+        """Deploy the contracts and return their addresses by name."""
         deployment = Deployment(
             self.node, self.admin, directory / "deployment.json", tell=lambda _: None
         )
         return deployment.run(operator=self.operator.address, supply=SUPPLY)
 
     def close(self) -> None:
-        """End the chain."""
+        """Stop the chain."""
         self.node.close()
         self.anvil.kill()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid of the first generation: the double of the DeepSquare contracts, line 1.2, on a real
-chain.
-"""
+"""A chain with test doubles of DeepSquare's contracts, version 1.2."""
 
 from __future__ import annotations
 
@@ -35,46 +33,55 @@ FILES = {
 
 @cache
 def compiled() -> dict[str, dict]:
-    """Return what forge makes of the double, by the name of the contract that each part doubles."""
-    found = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
-    forge = str(found[0]) if found else shutil.which("forge")
+    """Return forge's output for each double, by the name of the contract that it replaces."""
+    installed = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
+    forge = str(installed[0]) if installed else shutil.which("forge")
     assert forge is not None, "forge is not installed (make setup)"
     subprocess.run([forge, "build", "--quiet", SOURCES], cwd=CONTRACTS, check=True)
     out = CONTRACTS / os.environ.get("FOUNDRY_OUT", "out")
-    return {
-        name: json.loads((out / file / f"{name}1.json").read_text()) for name, file in FILES.items()
-    }
+    artifacts = {}
+    for name, file in FILES.items():
+        artifacts[name] = json.loads((out / file / f"{name}1.json").read_text())
+    return artifacts
 
 
 class PlainDevnet(Devnet):
-    """A chain with the contracts of the first generation and the same people as on one of ours."""
+    """A chain with the contracts of the first generation. The wallets are those of Devnet."""
 
     def _deploy(self, directory: Path) -> dict[str, str]:
-        admin = DirectSender(self.node, self.admin)
-        made: dict[str, Contract] = {}
+        deployed = _PlainContracts(DirectSender(self.node, self.admin))
+        credit = deployed.create("Credit", ("uint256",), SUPPLY)
+        constants = deployed.create("Constants")
+        providers = deployed.create("ProviderManager")
+        jobs = deployed.create("JobRepository")
+        queues = deployed.create("ProviderJobQueues", ("address",), jobs)
+        parts = (credit, constants, providers, queues, jobs)
+        grid = deployed.create("MetaScheduler", ("address",) * 5, *parts)
+        operator = self.operator.address
+        deployed.call("JobRepository", "grantRole", META_SCHEDULER_ROLE, grid)
+        deployed.call("ProviderManager", "grantRole", META_SCHEDULER_CONTRACT_ROLE, grid)
+        deployed.call("ProviderJobQueues", "transferOwnership", grid)
+        deployed.call("MetaScheduler", "grantRole", META_SCHEDULER_ROLE, operator)
+        deployed.call("ProviderManager", "grantRole", META_SCHEDULER_ROLE, operator)
+        return {name: contract.address for name, contract in deployed.contracts.items()}
 
-        def create(name: str, types: tuple[str, ...] = (), *arguments) -> str:
-            data = compiled()[name]["bytecode"]["object"] + encode(types, arguments).hex()
-            address = admin.transact("", data, name=f"creation of {name}")[
-                "contractAddress"
-            ].lower()
-            made[name] = Contract(name, address)
-            return address
 
-        def do(name: str, function: str, *arguments) -> None:
-            admin.transact(made[name].address, made[name].data(function, *arguments), name=function)
+class _PlainContracts:
+    """Creates and calls the doubles, as the administrator."""
 
-        parts = [
-            create("Credit", ("uint256",), SUPPLY),
-            create("Constants"),
-            create("ProviderManager"),
-        ]
-        jobs = create("JobRepository")
-        parts += [create("ProviderJobQueues", ("address",), jobs), jobs]
-        grid = create("MetaScheduler", ("address",) * 5, *parts)
-        do("JobRepository", "grantRole", META_SCHEDULER_ROLE, grid)
-        do("ProviderManager", "grantRole", META_SCHEDULER_CONTRACT_ROLE, grid)
-        do("ProviderJobQueues", "transferOwnership", grid)
-        do("MetaScheduler", "grantRole", META_SCHEDULER_ROLE, self.operator.address)
-        do("ProviderManager", "grantRole", META_SCHEDULER_ROLE, self.operator.address)
-        return {name: contract.address for name, contract in made.items()}
+    def __init__(self, admin: DirectSender) -> None:
+        self._admin = admin
+        self.contracts: dict[str, Contract] = {}
+
+    def create(self, name: str, types: tuple[str, ...] = (), *arguments) -> str:
+        """Create a contract and return its address."""
+        data = compiled()[name]["bytecode"]["object"] + encode(types, arguments).hex()
+        receipt = self._admin.transact("", data, name=f"creation of {name}")
+        address = receipt["contractAddress"].lower()
+        self.contracts[name] = Contract(name, address)
+        return address
+
+    def call(self, name: str, function: str, *arguments) -> None:
+        """Call a function of a contract."""
+        contract = self.contracts[name]
+        self._admin.transact(contract.address, contract.data(function, *arguments), name=function)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of Python that are in no package: plugins and modules of Ansible, scripts."""
+"""Loads Python files that are in no package: plugins and modules of Ansible, and scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 
 import ansible.module_utils
 
-# Where Ansible, too, finds what modules of several roles share.
+# Ansible finds the code that modules of several roles share in this folder too.
 SHARED = Path(__file__).resolve().parents[1] / "module_utils"
 ansible.module_utils.__path__.append(str(SHARED))
 
@@ -20,8 +20,8 @@ def load(path: Path, name: str | None = None) -> ModuleType:
 
     Args:
         path: The file.
-        name: The name under which others import it, such as ``ansible.module_utils.x``. Without one
-            nobody can.
+        name: The name under which other modules import it, such as ``ansible.module_utils.x``.
+            None if no module imports it.
     """
     specification = importlib.util.spec_from_file_location(name or path.stem, path)
     module = importlib.util.module_from_spec(specification)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests without a network: in this process, only connections to the loopback.
+"""Blocks the network in a test process. Only connections to the loopback are allowed.
 
-An audit hook of Python rather than pytest-socket: it also sees attempts in threads and attempts
-whose exception the code under test catches. Programs that a test starts and libraries that connect
-in C code (gRPC, libpq) are not seen.
+It uses an audit hook of Python instead of pytest-socket, because an audit hook also detects
+attempts in threads, and attempts whose exception the code under test suppresses. It does not detect
+programs that a test starts, and libraries that connect in C code (gRPC, libpq).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _watchers: list[list[str]] = []
 
 
 class NetworkUsed(OSError):
-    """A test tried to use the network. An OSError, so that the library closes its socket."""
+    """A test tried to use the network. It is an OSError, so that a library closes its socket."""
 
 
 @contextmanager
 def loopback_only() -> Iterator[list[str]]:
-    """Refuse connections to other hosts and queries of their names; yield the list of attempts."""
+    """Refuse connections to other hosts and queries of their names. Yields the list of attempts."""
     _install()
     attempts: list[str] = []
     _watchers.append(attempts)
@@ -50,7 +50,7 @@ def network_attempts():
 
 @cache
 def _install() -> None:
-    sys.addaudithook(_audit)  # for the rest of the process: an audit hook cannot be removed
+    sys.addaudithook(_audit)  # It remains until the process ends.
 
 
 def _audit(event: str, args: tuple) -> None:
@@ -63,14 +63,14 @@ def _audit(event: str, args: tuple) -> None:
 
 
 def _host_of(event: str, args: tuple) -> str | None:
-    """Return the host that an event is about; None if it is about none."""
+    """Return the host of an event. Returns None if the event has none."""
     if event in _CONNECTIONS:
         connection, address = args
         is_internet = connection.family in _INTERNET and address is not None
         return str(address[0]) if is_internet else None
     if event in _NAME_QUERIES:
         name = args[0].decode() if isinstance(args[0], bytes) else args[0]
-        return None if not name or _address(name) else name  # an address needs no query
+        return None if not name or _address(name) else name  # An address needs no query.
     return None
 
 
@@ -78,7 +78,8 @@ def _is_loopback(host: str) -> bool:
     address = _address(host)
     if address is None:
         return host == "localhost"
-    return address.is_loopback or address.is_unspecified  # Linux connects 0.0.0.0 to the loopback
+    # Linux connects 0.0.0.0 to the loopback.
+    return address.is_loopback or address.is_unspecified
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bill that docs/explanation/billing.md explains is the one that the services would make, to
-the last digit.
-"""
+"""The bill in docs/explanation/billing.md is exactly the one that the services compute."""
 
 from __future__ import annotations
 
@@ -27,29 +25,38 @@ JOB_KEY = JobKey(
 )
 
 
-def bill(example):
-    """Return the bill of what is given, by the domain."""
-    given, attempt = example.given, example.attempt(JOB_KEY)
-    end = NodeReport(
-        sequence=1,
-        event="end",
-        slurm_job_id=4711,
-        uid=2001,
-        occurred_at=given["end of the script by the node's clock"],
-    )
-    price = price_per_minute(example.resources, example.prices)
-    job = Job(
+def job_of(example, price_per_min):
+    """Return the job of the example."""
+    return Job(
         id=JOB_KEY.job_id,
         state=JobState.RUNNING,
         customer=CUSTOMER,
         provider="0x" + "a1" * 20,
         resources=example.resources,
         batch_location_hash=JOB_KEY.batch_location_hash,
-        escrow=given["escrow, credits"],
-        price_per_min=price,
+        escrow=example.given["lock, credits"],
+        price_per_min=price_per_min,
         submitted_at=1,
         state_block=1,
     )
+
+
+def end_report(example):
+    """Return the node's report of the end of the script."""
+    return NodeReport(
+        sequence=1,
+        event="end",
+        slurm_job_id=4711,
+        uid=2001,
+        occurred_at=example.given["end of the script by the node's clock"],
+    )
+
+
+def bill(example):
+    """Return the bill that the domain computes from the example's given values."""
+    given, attempt, end = example.given, example.attempt(JOB_KEY), end_report(example)
+    price = price_per_minute(example.resources, example.prices)
+    job = job_of(example, price)
     on_chain = given["time of the settling block"] - given["started, Unix seconds"]
     seconds = min(on_chain, billed_seconds(job, attempt, (end,)))
     divided = settle(
@@ -69,27 +76,27 @@ def bill(example):
     }
 
 
-def test_the_bill_follows_from_what_is_given():
+def test_bill_follows_from_the_given_values():
     example = read_example(TEXT)
 
     assert example.bill == bill(example)
 
 
-def numbers():
-    """Return where each number of the two tables stands in the example."""
-    return [match.span(1) for match in re.finditer(r"\| ([0-9.]+) \|$", EXAMPLE, re.MULTILINE)]
+def number_ends():
+    """Return the end position of each number in the two tables of the example."""
+    return [match.end(1) for match in re.finditer(r"\| ([0-9.]+) \|$", EXAMPLE, re.MULTILINE)]
 
 
-@pytest.mark.parametrize(("start", "end"), numbers(), ids=str)
-def test_a_changed_number_is_noticed(start, end):
-    last = EXAMPLE[end - 1]
-    changed = EXAMPLE[: end - 1] + str((int(last) + 1) % 10) + EXAMPLE[end:]
+@pytest.mark.parametrize("end", number_ends())
+def test_every_number_of_the_tables_affects_the_bill(end):
+    last_digit = int(EXAMPLE[end - 1])
+    changed = EXAMPLE[: end - 1] + str((last_digit + 1) % 10) + EXAMPLE[end:]
     example = read_example(changed)
 
     assert example.bill != bill(example)
 
 
-def test_the_words_below_the_tables_use_the_tables_numbers():
+def test_text_below_the_tables_uses_their_numbers():
     example = read_example(TEXT)
     (product, minute) = re.search(r"The cost is ([0-9.]+) / ([0-9]+),", EXAMPLE).groups()
 
@@ -98,16 +105,14 @@ def test_the_words_below_the_tables_use_the_tables_numbers():
     assert exact % 60 != 0
 
 
-def test_the_evidence_is_that_of_the_example_record():
+def test_evidence_hash_is_that_of_the_example_record():
     command, shown = re.search(
         r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n", TEXT
     ).groups()
     record = re.search(r"printf %s '(.*)'", command)[1]
 
-    answer = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, check=True
-    ).stdout
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
 
-    assert answer.split() == [shown, "-"]
+    assert result.stdout.split() == [shown, "-"]
     attempt = replace(read_example(TEXT).attempt(), job_key=parse_job_key(record.split("|")[0]))
     assert evidence_hash(attempt) == f"0x{shown}"

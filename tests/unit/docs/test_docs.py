@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation says is so."""
+"""The documentation agrees with the code."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -17,70 +18,73 @@ def reference():
     return load(CHECKOUT / "tools" / "reference.py")
 
 
-def test_generated_pages_are_fresh(reference):
-    stale = [
-        n for n, text in reference.pages().items() if (reference.REFERENCE / n).read_text() != text
-    ]
+def test_generated_pages_are_up_to_date(reference):
+    stale = []
+    for name, text in reference.pages().items():
+        if (reference.REFERENCE / name).read_text() != text:
+            stale.append(name)
 
     assert stale == [], "run tools/reference.py"
 
 
 def models(model):
+    """Yield a model of the settings and the models of its tables."""
     yield model
+    config = importlib.import_module("gridstead.config")
     for field in model.model_fields.values():
-        for found in re.findall(r"config\.(\w+)", str(field.annotation)):
-            inner = getattr(__import__("gridstead.config", fromlist=[found]), found)
+        for name in re.findall(r"config\.(\w+)", str(field.annotation)):
+            inner = getattr(config, name)
             if isinstance(inner, type) and issubclass(inner, Settings):
                 yield from models(inner)
 
 
+def unused_settings(file_model, source):
+    """Return the settings of a file that a source text does not use."""
+    unused = set()
+    for model in models(file_model):
+        unused |= {name for name in model.model_fields if not re.search(rf"\.{name}\b", source)}
+    return unused
+
+
+def source_of(*folders):
+    """Return the text of the Python files in some folders of the control plane."""
+    texts = []
+    for folder in folders:
+        files = (CHECKOUT / "control/gridstead" / folder).glob("*.py")
+        texts.extend(file.read_text() for file in files)
+    return "\n".join(texts)
+
+
 @pytest.mark.parametrize("service", sorted(FILES))
-def test_every_setting_of_a_service_is_used_in_wiring(service):
-    wiring = CHECKOUT / "control" / "gridstead" / "wiring"
-    text = "\n".join(file.read_text() for file in wiring.glob("*.py"))
-    text += (CHECKOUT / "control/gridstead/cli/service.py").read_text()
+def test_every_setting_of_a_service_is_used(service):
+    source = source_of("wiring") + (CHECKOUT / "control/gridstead/cli/service.py").read_text()
 
-    unused = {
-        f
-        for m in models(FILES[service])
-        for f in m.model_fields
-        if not re.search(rf"\.{f}\b", text)
-    }
-
-    assert unused == set()
+    assert unused_settings(FILES[service], source) == set()
 
 
 def test_every_setting_of_the_command_line_is_used():
-    folders = [CHECKOUT / "control/gridstead/cli", CHECKOUT / "control/gridstead/wiring"]
-    text = "\n".join(file.read_text() for folder in folders for file in folder.glob("*.py"))
-
-    assert {
-        f
-        for m in models(ClientSettings)
-        for f in m.model_fields
-        if not re.search(rf"\.{f}\b", text)
-    } == set()
+    assert unused_settings(ClientSettings, source_of("cli", "wiring")) == set()
 
 
-@pytest.mark.parametrize(
-    "page",
-    sorted(
-        p.relative_to(CHECKOUT)
-        for p in CHECKOUT.glob("**/*.md")
-        if ".venv" not in p.parts and "node_modules" not in p.parts
-    ),
-)
-def test_links_lead_somewhere(page):
+def pages():
+    """Return the paths of all Markdown pages, relative to the checkout."""
+    installed = {".venv", "node_modules"}
+    paths = [path.relative_to(CHECKOUT) for path in CHECKOUT.glob("**/*.md")]
+    return sorted(path for path in paths if installed.isdisjoint(path.parts))
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_have_existing_targets(page):
     text = (CHECKOUT / page).read_text()
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
 
-    assert [t for t in targets if not (CHECKOUT / page.parent / t).exists()] == []
+    missing = [target for target in targets if not (CHECKOUT / page.parent / target).exists()]
+    assert missing == []
 
 
-def test_the_readme_names_only_targets_that_exist():
+def test_make_targets_in_the_readme_exist():
     makefile = (CHECKOUT / "Makefile").read_text()
-    named = set(re.findall(r"`?make ([a-z]+)`?", (CHECKOUT / "README.md").read_text()))
+    targets = set(re.findall(r"`?make ([a-z]+)`?", (CHECKOUT / "README.md").read_text()))
+    existing = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
 
-    assert [
-        target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)
-    ] == []
+    assert targets - existing == set()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of questions, and what follows from an answer that does not come."""
+"""The order of Slurm's commands, and the handling of missing answers."""
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,27 +16,25 @@ USER = f"0x{1:040d}"
 
 
 class ScriptedRunner:
-    """Answers by program; keeps what was asked."""
+    """Returns prepared answers by program, and records the commands."""
 
     def __init__(self, **answers):
         self.answers = {"sdiag": recorded("sdiag"), "sacct": recorded("sacct")} | answers
-        self.asked = []
+        self.commands = []
 
     def run(self, command):
-        self.asked.append(command.argv)
+        self.commands.append(command.argv)
         name = "sacct_json" if "--json" in command.argv else command.argv[0]
         answer = self.answers[name]
         if isinstance(answer, list):
             answer = answer.pop(0)
-        return (
-            answer
-            if isinstance(answer, CommandResult)
-            else CommandResult(exit_status=0, stdout=answer, stderr="")
-        )
+        if isinstance(answer, CommandResult):
+            return answer
+        return CommandResult(exit_status=0, stdout=answer, stderr="")
 
     @property
     def programs(self):
-        return [argv[0] for argv in self.asked]
+        return [argv[0] for argv in self.commands]
 
 
 def recorded(situation):
@@ -50,23 +49,21 @@ def accounting(runner, names=("0x1",)):
     return read.accounting(runner, FakeClock(), names, since=0)
 
 
-def test_the_queue_is_looked_at_before_the_database():
-    """The other way round a record could slip from the queue into the database between the two
-    looks.
-    """
+def test_queue_to_slurmdbd_is_checked_before_the_database_is_read():
+    """In the other order a record could move from the queue to the database in between."""
     runner = ScriptedRunner(sacct_json=recorded("sacct-json"))
 
     assert accounting(runner).complete
     assert runner.programs == ["sdiag", "sacct", "sacct"]
 
 
-def test_a_queue_that_is_not_empty_makes_silence_worthless():
-    waiting = recorded("sdiag").replace("DBD Agent queue size: 0", "DBD Agent queue size: 3")
+def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty():
+    queued = recorded("sdiag").replace("DBD Agent queue size: 0", "DBD Agent queue size: 3")
 
-    assert not accounting(ScriptedRunner(sdiag=waiting, sacct="")).complete
+    assert not accounting(ScriptedRunner(sdiag=queued, sacct="")).complete
 
 
-def test_without_a_controller_records_are_still_true_but_silence_is_not():
+def test_sample_without_a_controller_has_records_but_is_incomplete():
     runner = ScriptedRunner(sdiag=failed(), sacct_json=recorded("sacct-json"))
 
     sample = accounting(runner)
@@ -75,73 +72,72 @@ def test_without_a_controller_records_are_still_true_but_silence_is_not():
     assert not sample.complete
 
 
-def test_without_a_database_there_is_no_answer():
+def test_missing_database_is_an_error():
     with pytest.raises(SchedulerUnavailable):
         accounting(ScriptedRunner(sacct=failed("sacct: error: Problem talking to the database")))
 
 
-def test_an_answer_with_a_complaint_is_none():
+def test_answer_with_an_error_message_is_an_error():
+    partial = CommandResult(exit_status=0, stdout="", stderr="sacct: error: half of it")
+
     with pytest.raises(SchedulerUnavailable):
-        accounting(
-            ScriptedRunner(
-                sacct=CommandResult(exit_status=0, stdout="", stderr="sacct: error: half of it")
-            )
-        )
+        accounting(ScriptedRunner(sacct=partial))
 
 
-def test_exit_codes_of_failures_are_mended():
+def test_exit_codes_of_failures_are_corrected():
     sample = accounting(ScriptedRunner(sacct_json=recorded("sacct-json")))
 
-    assert {3 << 8, 137 << 8, 9} == {
-        row.exit_code for row in sample.attempts if row.state == "FAILED"
-    }
+    failures = [attempt for attempt in sample.attempts if attempt.state == "FAILED"]
+    assert {attempt.exit_code for attempt in failures} == {3 << 8, 137 << 8, 9}
 
 
-def test_many_names_are_asked_for_in_several_commands():
+def test_many_names_are_split_into_several_commands():
     runner = ScriptedRunner(sacct="")
 
     accounting(runner, [f"0x{number:064x}" for number in range(2 * text.NAMES_PER_COMMAND + 1)])
 
     assert runner.programs.count("sacct") == 3
-    assert max(len(word) for argv in runner.asked for word in argv) < 128 * 1024
+    assert max(map(len, chain.from_iterable(runner.commands))) < 128 * 1024
 
 
-def test_a_job_is_found_by_its_id():
+def test_job_is_found_by_its_id():
     runner = ScriptedRunner(squeue=recorded("squeue-one"))
 
-    found = read.find(runner, 1)
+    job = read.find(runner, 1)
 
-    assert (found.slurm_job_id, found.user) == (1, USER)
+    assert (job.slurm_job_id, job.user) == (1, USER)
     assert read.find(runner, 2) is None
 
 
-def test_an_unknown_job_is_not_found_and_no_answer_is_no_finding():
-    assert (
-        read.find(
-            ScriptedRunner(squeue=failed("slurm_load_jobs error: Invalid job id specified")), 1
-        )
-        is None
-    )
+def test_unknown_job_is_not_found():
+    unknown = failed("slurm_load_jobs error: Invalid job id specified")
+
+    assert read.find(ScriptedRunner(squeue=unknown), 1) is None
+
+
+def test_missing_answer_of_squeue_is_an_error():
     with pytest.raises(SchedulerUnavailable):
         read.find(ScriptedRunner(squeue=failed()), 1)
 
 
-def test_an_association_is_made_only_if_it_is_missing():
+def test_existing_association_is_not_created_again():
     runner = ScriptedRunner(sacctmgr=[recorded("associations")])
 
     read.associate(runner, USER, account="grid")
 
-    assert len(runner.asked) == 1
+    assert len(runner.commands) == 1
 
 
-def test_an_association_that_somebody_else_makes_first_is_fine():
+def test_association_that_is_created_concurrently_is_accepted():
     runner = ScriptedRunner(sacctmgr=["", failed("already exists"), recorded("associations")])
 
     read.associate(runner, USER, account="grid")
 
+    assert len(runner.commands) == 3
 
-def test_an_association_that_cannot_be_made_is_told():
+
+def test_association_that_cannot_be_created_is_an_error():
+    runner = ScriptedRunner(sacctmgr=["", failed("no such account"), ""])
+
     with pytest.raises(SchedulerUnavailable):
-        read.associate(
-            ScriptedRunner(sacctmgr=["", failed("no such account"), ""]), USER, account="grid"
-        )
+        read.associate(runner, USER, account="grid")

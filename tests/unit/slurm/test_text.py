@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What real Slurm printed, read by our parsers, for every version that was recorded."""
+"""The parsers of Slurm's output, on recorded output of every supported version."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,46 +14,60 @@ RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
 USER = f"0x{1:040d}"
 
 
-@pytest.fixture(params=sorted(path.name for path in RECORDED.iterdir() if path.is_dir()))
+VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+
+STATES = {
+    1: "COMPLETED",
+    2: "FAILED",
+    3: "FAILED",
+    4: "FAILED",
+    5: "RUNNING",
+    6: "RUNNING",
+    7: "CANCELLED",
+    8: "CANCELLED",
+    9: "PENDING",
+    10: "RUNNING",
+    11: "SUSPENDED",
+    12: "OUT_OF_MEMORY",
+}
+
+
+@pytest.fixture(params=VERSIONS)
 def recorded(request):
-    return lambda situation: (RECORDED / request.param / f"{situation}.txt").read_text(
-        encoding="utf-8"
-    )
+    """Return a function that returns the recorded output of a situation."""
+    folder = RECORDED / request.param
+    return lambda situation: (folder / f"{situation}.txt").read_text(encoding="utf-8")
 
 
 def by_number(attempts):
-    """The recorder's jobs carry their number at the end of the job key."""
-    return {
-        a.job_key.job_id.number: a
-        for a in attempts
-        if a.job_key and a.job_key.batch_location_hash.startswith("rec")
-    }
+    """Return the jobs of the recorder by job number."""
+    jobs = {}
+    for attempt in attempts:
+        if attempt.job_key and attempt.job_key.batch_location_hash.startswith("rec"):
+            jobs[attempt.job_key.job_id.number] = attempt
+    return jobs
 
 
-def test_squeue_tells_every_job_while_they_run(recorded):
+def test_squeue_lists_every_job_with_its_state_and_user(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
 
-    assert set(range(1, 13)) == set(jobs)
-    assert {number: job.state for number, job in jobs.items()} == {
-        1: "COMPLETED", 2: "FAILED", 3: "FAILED", 4: "FAILED", 5: "RUNNING", 6: "RUNNING", 7: "CANCELLED",
-        8: "CANCELLED", 9: "PENDING", 10: "RUNNING", 11: "SUSPENDED", 12: "OUT_OF_MEMORY",
-    }  # fmt: skip
-    assert {USER} == {job.user for job in jobs.values()}
+    assert {number: job.state for number, job in jobs.items()} == STATES
+    assert {job.user for job in jobs.values()} == {USER}
 
 
-def test_squeue_tells_exit_codes_as_they_were(recorded):
+def test_squeue_lists_the_exit_codes(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-after-the-end")))
 
     assert [jobs[number].exit_code for number in (1, 2, 3, 4)] == [0, 3 << 8, 137 << 8, 9]
 
 
-def test_squeue_tells_limits_in_minutes(recorded):
+def test_squeue_lists_time_limits_in_minutes(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
 
     assert [jobs[number].time_limit_min for number in (1, 5, 6)] == [None, 1, 2 * 1440 + 184]
 
 
-def test_squeue_does_not_take_a_forecast_for_a_start_or_an_end(recorded):
+def test_estimated_start_and_end_of_squeue_are_ignored(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
 
     assert (jobs[9].started_at, jobs[9].ended_at) == (None, None)
@@ -61,7 +75,7 @@ def test_squeue_does_not_take_a_forecast_for_a_start_or_an_end(recorded):
     assert jobs[6].ended_at is None
 
 
-def test_squeue_tells_that_a_job_cancelled_in_the_queue_never_started(recorded):
+def test_job_that_was_cancelled_in_the_queue_has_not_started(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
 
     assert jobs[7].started
@@ -69,26 +83,23 @@ def test_squeue_tells_that_a_job_cancelled_in_the_queue_never_started(recorded):
     assert jobs[8].ended_at is not None
 
 
-def test_squeue_and_sacct_leave_suspension_out_of_the_elapsed_time(recorded):
-    queued = by_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
+def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(recorded):
+    listed = by_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
     accounted = by_number(text.parse_sacct(recorded("sacct")))[11]
 
-    assert queued.suspended_s > 0
-    assert (
-        queued.elapsed_s
-        == accounted.elapsed_s
-        == queued.ended_at - queued.started_at - queued.suspended_s
-    )
+    expected_s = listed.ended_at - listed.started_at - listed.suspended_s
+    assert listed.suspended_s > 0
+    assert (listed.elapsed_s, accounted.elapsed_s) == (expected_s, expected_s)
 
 
-def test_squeue_keeps_a_hostile_name_out_of_the_other_fields(recorded):
+def test_hostile_job_name_does_not_affect_the_other_fields_of_squeue(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
 
     assert jobs[10].name == "a|b\nc  200001 COMPLETED\t'\"$(id)é"
     assert jobs[10].state == "RUNNING"
 
 
-def test_squeue_does_not_take_lines_inside_a_name_for_jobs(recorded):
+def test_lines_in_a_job_name_are_not_parsed_as_jobs(recorded):
     listing = recorded("squeue-one")
     forged = listing.rstrip("\n").rstrip() + "\n" + "999  root  RUNNING".ljust(60) + "\n"
 
@@ -97,49 +108,51 @@ def test_squeue_does_not_take_lines_inside_a_name_for_jobs(recorded):
     assert text.parse_squeue(listing)[0].slurm_job_id == job.slurm_job_id
 
 
-def test_squeue_of_one_job_is_that_job(recorded):
+def test_squeue_of_one_job_lists_that_job(recorded):
     (job,) = text.parse_squeue(recorded("squeue-one"))
 
     assert job.job_key.job_id.number == 1
 
 
-def test_sacct_tells_ended_jobs_with_their_job_key_and_live_ones_without(recorded):
-    rows = text.parse_sacct(recorded("sacct"))
+def test_sacct_has_the_job_keys_of_ended_jobs_only(recorded):
+    attempts = text.parse_sacct(recorded("sacct"))
 
-    assert all((row.job_key is not None) == (row.state in END_STATES) for row in rows)
-    assert {"RUNNING", "PENDING"} == {row.state for row in rows if row.state in ALIVE_STATES}
+    with_key = [attempt.state for attempt in attempts if attempt.job_key is not None]
+    without_key = [attempt.state for attempt in attempts if attempt.job_key is None]
+    assert set(with_key) <= set(END_STATES)
+    assert set(without_key) == {"RUNNING", "PENDING"}
 
 
-def test_sacct_agrees_with_squeue_on_what_ended(recorded):
-    queued = by_number(text.parse_squeue(recorded("squeue-after-the-end")))
+def test_sacct_and_squeue_agree_on_ended_jobs(recorded):
+    listed = by_number(text.parse_squeue(recorded("squeue-after-the-end")))
     accounted = by_number(text.parse_sacct(recorded("sacct")))
 
-    for number, row in accounted.items():
-        same = replace(queued[number], exit_code=row.exit_code, time_limit_min=None)
-        assert same == row
+    for number, attempt in accounted.items():
+        expected = replace(listed[number], exit_code=attempt.exit_code, time_limit_min=None)
+        assert expected == attempt
 
 
-def test_sacct_json_mends_the_exit_codes_that_text_gets_wrong(recorded):
-    row = by_number(text.parse_sacct(recorded("sacct")))[3]
+def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(recorded):
+    attempt = by_number(text.parse_sacct(recorded("sacct")))[3]
     codes = text.parse_sacct_json(recorded("sacct-json"))
 
-    assert row.exit_code == 9 << 8
-    assert codes[row.slurm_job_id, row.submitted_at] == 137 << 8
+    assert attempt.exit_code == 9 << 8
+    assert codes[attempt.slurm_job_id, attempt.submitted_at] == 137 << 8
 
 
-def test_sdiag_tells_the_queue_to_slurmdbd(recorded):
+def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(recorded):
     assert text.parse_dbd_queue(recorded("sdiag")) == 0
 
 
-def test_nodes_are_what_jobs_can_get(recorded):
+def test_nodes_have_the_resources_that_jobs_can_use(recorded):
     hardware = text.parse_nodes(recorded("nodes"))
 
-    assert (
-        hardware.gpus_per_node, hardware.cpus_per_node, hardware.memory_per_node_mb,
-    ) == ((0,), (64,), (4000,))  # fmt: skip
+    assert hardware.gpus_per_node == (0,)
+    assert hardware.cpus_per_node == (64,)
+    assert hardware.memory_per_node_mb == (4000,)
 
 
-def test_nodes_count_gpus_and_sort_by_name(recorded):
+def test_nodes_are_sorted_by_name_with_their_gpus(recorded):
     line = recorded("nodes").strip()
     second = line.replace("compute1", "compute0").replace(
         "billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4"
@@ -148,7 +161,7 @@ def test_nodes_count_gpus_and_sort_by_name(recorded):
     assert text.parse_nodes(f"{line}\n{second}\n").gpus_per_node == (4, 0)
 
 
-def test_associations_are_matched_whole(recorded):
+def test_association_matches_only_the_whole_account_name(recorded):
     listing = recorded("associations")
 
     assert text.parse_associated(listing, USER, account="grid")
@@ -157,18 +170,18 @@ def test_associations_are_matched_whole(recorded):
 
 
 def test_every_state_of_squeue_is_in_a_table(recorded):
-    """Unknown is never success."""
+    """An unknown state must never count as a success."""
     states = {line.strip().upper() for line in recorded("helpstate").splitlines() if line.strip()}
 
     assert set() == states - ALIVE_STATES - set(END_STATES)
 
 
-def test_token_is_read(recorded):
+def test_token_is_parsed(recorded):
     assert text.parse_token(recorded("token")) == "header.claims.signature"
 
 
 @pytest.mark.parametrize(
-    ("parse", "broken"),
+    ("parse", "malformed"),
     [
         (text.parse_squeue, "slurm_load_jobs error: Invalid job id specified\n"),
         (text.parse_sacct, "1|a|COMPLETED\n"),
@@ -183,20 +196,18 @@ def test_token_is_read(recorded):
         (text.parse_token, "nonsense"),
     ],
 )
-def test_what_does_not_fit_is_an_error(parse, broken):
+def test_malformed_output_is_an_error(parse, malformed):
     with pytest.raises(UnexpectedOutput):
-        parse(broken)
+        parse(malformed)
 
 
-def test_squeue_with_a_strange_column_is_an_error(recorded):
+def test_squeue_with_an_unknown_state_is_an_error(recorded):
     with pytest.raises(UnexpectedOutput):
         text.parse_squeue(recorded("squeue-one").replace("COMPLETED", "ASLEEP   "))
 
 
 def with_field(row, field, value):
-    """Return a row of squeue with one field changed; AdminComment and the others stay where they
-    are.
-    """
+    """Return a row of squeue with one field changed. The positions of the others do not change."""
     widths = dict(text._SQUEUE_FIELDS)
     names = list(widths)
     start = sum(widths[name] for name in names[: names.index(field)])
@@ -211,38 +222,35 @@ def row_of(listing, slurm_job_id):
     ("field", "value"),
     [("TimeUsed", "INVALID"), ("State", "ASLEEP"), ("SubmitTime", "N/A"), ("exit_code", "?")],
 )
-def test_squeue_leaves_out_a_strangers_row_that_does_not_fit(recorded, field, value):
+def test_malformed_row_of_squeue_without_a_job_key_is_ignored(recorded, field, value):
     row = recorded("squeue-one").rstrip("\n")
-    impostor = with_field(with_field(row, "admin_comment", ""), field, value)
+    unrelated = with_field(with_field(row, "admin_comment", ""), field, value)
 
-    assert text.parse_squeue(f"{impostor}\n{row}\n") == text.parse_squeue(f"{row}\n")
+    assert text.parse_squeue(f"{unrelated}\n{row}\n") == text.parse_squeue(f"{row}\n")
 
 
 @pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])
-def test_squeue_with_a_row_of_ours_that_does_not_fit_is_an_error(recorded, field):
+def test_malformed_row_of_squeue_with_a_job_key_is_an_error(recorded, field):
     row = recorded("squeue-one").rstrip("\n")
 
     with pytest.raises(UnexpectedOutput):
         text.parse_squeue(with_field(row, field, "INVALID"))
 
 
-def test_squeue_needs_no_time_used_of_a_job_that_is_alive(recorded):
+def test_malformed_time_used_of_a_live_job_is_ignored(recorded):
     listing = recorded("squeue-while-running")
     running = by_number(text.parse_squeue(listing))[5]
+    row = with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID")
 
-    (job,) = text.parse_squeue(
-        with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID")
-    )
-
-    assert job == running
+    assert text.parse_squeue(row) == (running,)
 
 
-def test_nothing_listed_is_no_job():
+def test_empty_output_has_no_jobs():
     assert text.parse_squeue("") == ()
     assert text.parse_sacct("") == ()
 
 
-def test_lookups_name_the_jobs_and_bound_the_time():
+def test_sacct_is_limited_to_job_names_and_a_start_time():
     argv = text.sacct(["0xaa", "0xbb"], since=1700000000).argv
 
     assert "--name=0xaa,0xbb" in argv
@@ -250,10 +258,8 @@ def test_lookups_name_the_jobs_and_bound_the_time():
     assert "--duplicates" in argv
 
 
-def test_times_never_depend_on_the_zone_of_the_host():
+def test_times_do_not_depend_on_the_time_zone_of_the_host():
     environment = text.squeue().environment
 
-    assert {key: environment[key] for key in ("TZ", "SLURM_TIME_FORMAT")} == {
-        "TZ": "UTC",
-        "SLURM_TIME_FORMAT": "%s",
-    }
+    assert environment["TZ"] == "UTC"
+    assert environment["SLURM_TIME_FORMAT"] == "%s"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the login node is asked, and how its answers are read."""
+"""The commands to the wrapper on the login node, and the parsers of its answers."""
 
 import json
 import runpy
@@ -15,16 +15,8 @@ from gridstead.domain.ids import JobId, JobKey
 from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
 
-PROGRAM = (
-    Path(__file__).parents[3]
-    / "roles"
-    / "slurm"
-    / "files"
-    / "usr"
-    / "local"
-    / "sbin"
-    / "gridstead-submit"
-)
+CHECKOUT = Path(__file__).parents[3]
+PROGRAM = CHECKOUT / "roles/slurm/files/usr/local/sbin/gridstead-submit"
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 JOB_KEY = JobKey(
     job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
@@ -40,7 +32,7 @@ SUBMISSION = Submission(
 
 @pytest.fixture(scope="module")
 def program():
-    """The program that the role installs, as a module."""
+    """Return the program that the role installs, as a module."""
     return SimpleNamespace(**runpy.run_path(str(PROGRAM), run_name="gridstead_submit"))
 
 
@@ -53,30 +45,34 @@ def program():
         wrapper.associate(USER.address),
     ],
 )
-def test_the_installed_program_understands_what_we_ask(program, command):
+def test_installed_program_accepts_our_commands(program, command):
     assert command.argv[:3] == ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 
     assert program.parse(list(command.argv[3:]))[0] == command.argv[3]
 
 
-def test_the_installed_program_reads_our_script_and_environment(program):
+def test_installed_program_reads_our_script_and_environment(program):
     environment = {"TOKEN": "a b\nc=d'\"é", "HOME": "/home/x"}
 
-    assert program.read_job(wrapper.submit(SUBMISSION, environment).stdin) == (
-        "#!/bin/sh\n",
-        environment,
-    )
+    script, read_environment = program.read_job(wrapper.submit(SUBMISSION, environment).stdin)
+
+    assert script == "#!/bin/sh\n"
+    assert read_environment == environment
 
 
-def test_the_installed_program_refuses_an_option_of_another_shape(program):
-    words = list(wrapper.cancel(7, job_key=str(JOB_KEY)).argv[3:])
-
-    for broken in ([*words, "--uid", "0"], words[:-1], [*words[:-1], "x"], ["shell"], []):
-        with pytest.raises(program.Stop):
-            program.parse(broken)
+CANCEL = wrapper.cancel(7, job_key=str(JOB_KEY)).argv[3:]
 
 
-def test_secrets_travel_on_standard_input_only():
+@pytest.mark.parametrize(
+    "arguments",
+    [[*CANCEL, "--uid", "0"], CANCEL[:-1], [*CANCEL[:-1], "x"], ["shell"], []],
+)
+def test_installed_program_refuses_malformed_arguments(program, arguments):
+    with pytest.raises(program.Stop):
+        program.parse(list(arguments))
+
+
+def test_secrets_are_sent_only_on_standard_input():
     command = wrapper.submit(SUBMISSION, {"TOKEN": "secret"})
 
     assert "secret" not in " ".join(command.argv)
@@ -88,12 +84,12 @@ def outcome(exit_status=0, stdout="", stderr=""):
     return CommandResult(exit_status=exit_status, stdout=stdout, stderr=stderr)
 
 
-def test_a_job_id_is_a_job_id():
+def test_job_id_of_a_submission_is_parsed():
     assert wrapper.parse_submitted(outcome(stdout="42\n"), "could not submit") == 42
 
 
 @pytest.mark.parametrize("exit_status", [64, 69])
-def test_what_was_refused_or_not_understood_is_rejected(exit_status):
+def test_refused_submission_is_rejected(exit_status):
     with pytest.raises(SubmitRejected):
         wrapper.parse_submitted(outcome(exit_status), "could not submit")
 
@@ -110,21 +106,27 @@ def test_what_was_refused_or_not_understood_is_rejected(exit_status):
         outcome(stdout="1;2"),
     ],
 )
-def test_any_other_answer_to_a_submission_is_not_known(answer):
+def test_result_of_a_submission_is_unknown_after_any_other_answer(answer):
     with pytest.raises(SchedulerUnavailable):
         wrapper.parse_submitted(answer, "could not submit")
 
 
-def test_done_is_done_and_all_else_is_told():
+def test_successful_command_is_accepted():
     wrapper.check_done(outcome(), "could not cancel")
+
+
+def test_command_with_malformed_arguments_is_an_input_error():
     with pytest.raises(InvalidInput):
         wrapper.check_done(outcome(64), "could not cancel")
-    for exit_status in (69, 75, 1):
-        with pytest.raises(SchedulerUnavailable):
-            wrapper.check_done(outcome(exit_status), "could not cancel")
 
 
-def test_a_user_is_read_from_its_passwd_line():
+@pytest.mark.parametrize("exit_status", [69, 75, 1])
+def test_failed_command_is_an_error(exit_status):
+    with pytest.raises(SchedulerUnavailable):
+        wrapper.check_done(outcome(exit_status), "could not cancel")
+
+
+def test_user_is_parsed_from_its_passwd_line():
     line = f"{USER.address}:*:200001:100000:Wallet:/home/ldap-users/{USER.address}:/bin/bash\n"
 
     assert wrapper.parse_user(outcome(stdout=line), USER.address) == USER
@@ -135,15 +137,15 @@ def test_a_user_is_read_from_its_passwd_line():
     "answer",
     [outcome(1), outcome(stdout="x:y\n"), outcome(stdout="root:x:0:0:root:/root:/bin/sh\n")],
 )
-def test_a_strange_passwd_line_is_an_error(answer):
+def test_malformed_passwd_line_is_an_error(answer):
     with pytest.raises(UnexpectedOutput):
         wrapper.parse_user(answer, USER.address)
 
 
-def test_directories_must_be_there_and_the_users_own():
+def test_missing_directories_and_those_of_other_users_are_reported():
     paths = (Path("/home/a"), Path("/opt/b"), Path("/opt/c"), Path("/opt/d"))
     listing = "200001 directory /home/a\n200002 directory /opt/b\n200001 symbolic link /opt/c\n"
 
     missing = wrapper.parse_missing(outcome(1, listing), paths, uid=200001)
 
-    assert [word.split()[1] for word in missing] == ["/opt/b", "/opt/c", "/opt/d"]
+    assert [message.split()[1] for message in missing] == ["/opt/b", "/opt/c", "/opt/d"]
