@@ -33,8 +33,11 @@ class WalletRange:
 
 def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
     """Return the wallets that requested a job."""
-    requests = [event for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
-    return frozenset(event.customer for event in requests if is_address(event.customer))
+    wallets = set()
+    for event in events:
+        if event.kind is ChainEventKind.JOB_REQUESTED and is_address(event.customer):
+            wallets.add(event.customer)
+    return frozenset(wallets)
 
 
 def missing(addresses: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:

@@ -178,7 +178,9 @@ class GridState:
     @property
     def governed(self) -> tuple[str, ...]:
         """The contracts with roles that have an admin: all except a sealed JobRepository."""
-        return tuple(name for name in ROLE_CONTRACTS if name != SEALABLE or not self.is_sealed)
+        if not self.is_sealed:
+            return ROLE_CONTRACTS
+        return tuple(name for name in ROLE_CONTRACTS if name != SEALABLE)
 
     def accounts(self, contract: str, role: Role) -> tuple[str, ...]:
         """Return the accounts that hold a role in a contract."""

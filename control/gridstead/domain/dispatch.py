@@ -154,17 +154,14 @@ class _TransactionPlanner:
 
         next_nonce = self._next_nonce()
         pending = [t for t in live.values() if t.nonce >= self.view.first_free_nonce]
-        stuck = {t.nonce for t in pending[: self.policy.max_replacements] if self._is_stuck(t)}
-        sendable = [t for t in pending if self.view.are_cleared(t.entry_ids)]
+        stuck = set(filter(self._is_stuck, pending[: self.policy.max_replacements]))
+        gap_fillers = self._gap_fillers(live, next_nonce)
         return TransactionPlan(
-            changes=self._new_states(changes),
+            changes=tuple(self._new_states(changes)),
             withdrawn=withdrawn,
-            closed=tuple(nonce for nonce in sorted(self.by_nonce) if self._is_closed(nonce)),
-            replacements=(
-                *self._gap_fillers(live, next_nonce),
-                *(self._replacement(t) for t in sendable if t.nonce in stuck),
-            ),
-            resend=self._resend(t for t in sendable if t.nonce not in stuck),
+            closed=tuple(filter(self._is_closed, sorted(self.by_nonce))),
+            replacements=(*gap_fillers, *self._replacements(pending, stuck)),
+            resend=tuple(self._resend(pending, stuck)),
             batches=tuple(self._batches(changes, live.values(), next_nonce - self.view.nonce)),
             next_nonce=next_nonce,
         )
@@ -181,7 +178,7 @@ class _TransactionPlanner:
             if receipt.succeeded and number not in receipt.skipped:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
                 return EntryChange(entry_id=entry.id, state=state)
-        if any(self._is_pending(transaction) for transaction in transactions):
+        if any(map(self._is_pending, transactions)):
             return self._unless_objected(entry, SendState.SENT)
         if not receipts:
             return self._unsent_change(entry)
@@ -215,22 +212,23 @@ class _TransactionPlanner:
             if change.state is SendState.SENT and entry_id not in carried:
                 changes[entry_id] = EntryChange(entry_id=entry_id, state=SendState.QUEUED)
 
-    def _new_states(self, changes: Mapping[int, EntryChange]) -> tuple[EntryChange, ...]:
-        """Return the changes that differ from the stored states."""
-        entries = self.view.entries
-        return tuple(changes[e.id] for e in entries if changes[e.id].state is not e.state)
+    def _new_states(self, changes: Mapping[int, EntryChange]) -> Iterator[EntryChange]:
+        """Yield the changes that differ from the stored states."""
+        for entry in self.view.entries:
+            change = changes[entry.id]
+            if change.state is not entry.state:
+                yield change
 
     # The states of the nonces
 
     def _nonces_to_withdraw(self, changes: Iterable[EntryChange]) -> tuple[int, ...]:
         """Return the nonces with a pending transaction that carries a rejected call. Sorted."""
         rejected = {change.entry_id for change in changes if change.state is SendState.REJECTED}
-        nonces = []
-        for nonce in sorted(self.by_nonce):
-            pending = self._pending_transactions(nonce)
-            if any(not rejected.isdisjoint(transaction.entry_ids) for transaction in pending):
-                nonces.append(nonce)
-        return tuple(nonces)
+        nonces = set()
+        for transaction in filter(self._is_pending, self.view.transactions):
+            if not rejected.isdisjoint(transaction.entry_ids):
+                nonces.add(transaction.nonce)
+        return tuple(sorted(nonces))
 
     def _live_transactions(self, withdrawn: Collection[int]) -> dict[int, Transaction]:
         """Return the newest pending transaction of each nonce. It offers the highest fees.
@@ -246,11 +244,13 @@ class _TransactionPlanner:
 
     def _next_nonce(self) -> int:
         """Return the nonce after all that have a transaction."""
-        return max([self.view.first_free_nonce, *(nonce + 1 for nonce in self.by_nonce)])
+        if not self.by_nonce:
+            return self.view.first_free_nonce
+        return max(self.view.first_free_nonce, max(self.by_nonce) + 1)
 
     def _pending_transactions(self, nonce: int) -> list[Transaction]:
         """Return the transactions of a nonce that may still be mined, oldest first."""
-        return [t for t in self.by_nonce[nonce] if self._is_pending(t)]
+        return list(filter(self._is_pending, self.by_nonce[nonce]))
 
     def _is_pending(self, transaction: Transaction) -> bool:
         """Return whether a transaction should be mined and still can be."""
@@ -263,7 +263,7 @@ class _TransactionPlanner:
         """
         receipts = self._receipts_of(self.by_nonce[nonce])
         if receipts:
-            return all(self._is_final(receipt) for receipt in receipts)
+            return all(map(self._is_final, receipts))
         return nonce < self.view.nonce
 
     def _is_final(self, receipt: Receipt) -> bool:
@@ -285,14 +285,25 @@ class _TransactionPlanner:
             if nonce not in live:
                 yield Slot(nonce=nonce, entry_ids=(), fees=self._fees(nonce))
 
-    def _replacement(self, transaction: Transaction) -> Slot:
-        nonce = transaction.nonce
-        return Slot(nonce=nonce, entry_ids=transaction.entry_ids, fees=self._fees(nonce))
+    def _replacements(
+        self, pending: Iterable[Transaction], stuck: Collection[Transaction]
+    ) -> Iterator[Slot]:
+        """Yield a slot for each stuck transaction whose calls may be sent."""
+        for transaction in pending:
+            if transaction in stuck and self.view.are_cleared(transaction.entry_ids):
+                fees = self._fees(transaction.nonce)
+                yield Slot(nonce=transaction.nonce, entry_ids=transaction.entry_ids, fees=fees)
 
-    def _resend(self, transactions: Iterable[Transaction]) -> tuple[Transaction, ...]:
-        """Return the transactions that the node must receive (again) now."""
-        candidates = [self._sendable_version(transaction) for transaction in transactions]
-        return tuple(t for t in candidates if self._is_due(t))
+    def _resend(
+        self, pending: Iterable[Transaction], stuck: Collection[Transaction]
+    ) -> Iterator[Transaction]:
+        """Yield the transactions that the node must receive (again) now."""
+        for newest in pending:
+            if newest in stuck or not self.view.are_cleared(newest.entry_ids):
+                continue
+            transaction = self._sendable_version(newest)
+            if self._is_due(transaction):
+                yield transaction
 
     def _sendable_version(self, newest: Transaction) -> Transaction:
         """Return the newest transaction of a nonce that the node did not refuse.
@@ -323,11 +334,11 @@ class _TransactionPlanner:
 
     def _fees(self, nonce: int) -> Fees:
         """Return the fees that a further transaction of a nonce must offer."""
-        offers = [raised(transaction.fees) for transaction in self.by_nonce.get(nonce, [])]
-        offers.append(self.view.fees)
-        return Fees(
-            max_fee=max(offer.max_fee for offer in offers), tip=max(offer.tip for offer in offers)
-        )
+        max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
+        for transaction in self.by_nonce.get(nonce, []):
+            higher = raised(transaction.fees)
+            max_fee, tip = max(max_fee, higher.max_fee), max(tip, higher.tip)
+        return Fees(max_fee=max_fee, tip=tip)
 
     # New transactions
 

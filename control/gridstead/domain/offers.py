@@ -44,5 +44,7 @@ def offer(hardware: Hardware, terms: Terms) -> Register:
 def must_register(offered: Register, current: Provider | None, waiting: Provider | None) -> bool:
     """Return whether neither the active record nor the one that waits for approval is the offer."""
     terms = (offered.hardware, offered.prices, offered.labels)
-    records = [record for record in (current, waiting) if record is not None]
-    return terms not in [(record.hardware, record.prices, record.labels) for record in records]
+    for record in (current, waiting):
+        if record is not None and (record.hardware, record.prices, record.labels) == terms:
+            return False
+    return True

@@ -9,7 +9,6 @@ would happen.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -245,8 +244,7 @@ class SitePlan:
 
 def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
     """Return the tasks that changed something, in the order of the run, without handlers."""
-    changed = _changed(events)
-    return tuple(event for event in changed if not event.task.is_handler)
+    return tuple(event for event in _changed(events) if not event.task.is_handler)
 
 
 def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
@@ -254,9 +252,12 @@ def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
 
     Shape: by host, sorted by host.
     """
-    finished = _finished(events)
-    counts = Counter(change.host for change in changes(finished))
-    return {host: counts[host] for host in sorted({event.host for event in finished})}
+    counts: dict[str, int] = {}
+    for event in _finished(events):
+        counts.setdefault(event.host, 0)
+        if event.outcome is TaskOutcome.CHANGED and not event.task.is_handler:
+            counts[event.host] += 1
+    return dict(sorted(counts.items()))
 
 
 def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
@@ -294,7 +295,8 @@ def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None
     """
     all_events = tuple(events)
     all_effects = effects(all_events)
-    jobs_on = None if jobs is None else _jobs_on({effect.host for effect in all_effects}, jobs)
+    hosts = sorted({effect.host for effect in all_effects})
+    jobs_on = None if jobs is None else _jobs_on(hosts, tuple(jobs))
     drains = {effect.host for effect in all_effects if _drains(effect, jobs_on)}
     return SitePlan(
         changes=changes(all_events),
@@ -324,12 +326,13 @@ def _effects_of(event: HostFinished) -> list[Effect]:
     return [Effect(host=event.host, verb=verb, to=name) for name in objects]
 
 
-def _jobs_on(hosts: Iterable[str], jobs: Iterable[RunningJob]) -> dict[str, tuple[RunningJob, ...]]:
-    """Return the running jobs of each host, sorted by host."""
-    running = tuple(jobs)
+def _jobs_on(
+    hosts: Iterable[str], jobs: tuple[RunningJob, ...]
+) -> dict[str, tuple[RunningJob, ...]]:
+    """Return the running jobs of each host."""
     by_host = {}
-    for host in sorted(hosts):
-        by_host[host] = tuple(job for job in running if host in job.nodes)
+    for host in hosts:
+        by_host[host] = tuple(job for job in jobs if host in job.nodes)
     return by_host
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a wallet's outbox: calls, the signed transactions that carry them, and the answers
-of the node and the chain.
+"""The values of a wallet's outbox.
+
+They are the calls, the signed transactions that carry them, and the answers of node and chain.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from gridstead.domain.calls import CALL_NAMES, Call, ClaimCancelling, ClaimJobs,
         (ending(), "Settle"),
     ],
 )
-def test_a_call_is_stored_under_the_name_of_its_kind(call, name):
+def test_call_is_stored_under_the_name_of_its_kind(call, name):
     assert name_of(call) == name
 
 
-def test_each_kind_of_call_has_a_name_of_its_own():
+def test_each_kind_of_call_has_its_own_name():
     assert CALL_NAMES.keys() == set(get_args(Call))
     assert len(set(CALL_NAMES.values())) == len(CALL_NAMES)
