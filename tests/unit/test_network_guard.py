@@ -27,7 +27,7 @@ def test_thread():
 
 
 def test_connection_to_another_host_is_refused(request):
-    """The fixture is requested only after the attempt, so it is active without a request."""
+    """The fixture is requested only after the attempt. It is active without this request."""
     with pytest.raises(NetworkUsed):
         socket.create_connection(ELSEWHERE, timeout=1)
 

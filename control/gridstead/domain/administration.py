@@ -254,7 +254,7 @@ def seal(state: GridState, sender: str) -> tuple[Change, ...]:
         return ()
     writers = state.accounts(SEALABLE, Role.CONTRACT)
     if writers != (state.addresses["MetaScheduler"],):
-        accounts = ", ".join(writers) or "nobody"
+        accounts = ", ".join(writers) or "no account"
         detail = f"its writers are {accounts}, and sealing would make this permanent"
         hint = "Run `gridstead contracts status`: it reports what to do first."
         raise NotAllowed(f"cannot seal {SEALABLE}", detail=detail, hint=hint)

@@ -184,7 +184,7 @@ def _check_owner_of_queues(state: GridState, ownership: Ownership) -> Iterator[D
 def _check_owner(state: GridState, ownership: Ownership) -> Iterator[Diagnostic]:
     contract, owner = ownership.contract, ownership.owner
     if owner == NOBODY:
-        text = f"{contract} has no owner: nobody can call its owner functions"
+        text = f"{contract} has no owner: no account can call its owner functions"
         yield _note(where=(contract,), what=text)
     elif not state.holds("MetaScheduler", Role.ADMIN, owner):
         yield _note(where=(contract,), what=f"{contract} belongs to {owner}, who is not admin")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One finding of a check, in a form that tells who must do what about it.
+"""One finding of a check, with the person who must act and what they can do.
 
 The checks of contracts, of a site and of settings return diagnostics.
 """

@@ -132,12 +132,12 @@ def _has_labels(
         if values.get(use.key) != use.value:
             return False
     for condition in affinity:
-        if condition.key not in values or not holds(values[condition.key], condition):
+        if condition.key not in values or not satisfies(values[condition.key], condition):
             return False
     return True
 
 
-def holds(value: str, condition: Affinity) -> bool:
+def satisfies(value: str, condition: Affinity) -> bool:
     """Return whether the value of a label satisfies a condition.
 
     An unknown operator means equality, as in DeepSquare's clients.

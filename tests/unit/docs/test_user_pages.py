@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples on the pages for grid users are accepted by the program that they are written for."""
+"""The programs accept the examples on the pages for grid users."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def blocks(language):
 
 
 def commands():
-    lines = [line for text in blocks("sh") for line in text.splitlines()]
+    lines = "".join(blocks("sh")).splitlines()
     return [line for line in lines if line.startswith("gridstead ")]
 
 
-def test_the_page_has_blocks_of_each_kind():
+def test_page_has_blocks_of_each_kind():
     assert {name for name, _ in BLOCKS} == {"sh", "toml", "yaml"}
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
-def test_a_workflow_is_valid(text):
+def test_workflow_of_the_page_is_valid(text):
     checked = check_workflow(text, strict=True)
 
     assert checked.warnings == ()
 
 
 @pytest.mark.parametrize("text", blocks("toml"))
-def test_settings_are_valid(text):
+def test_settings_of_the_page_are_valid(text):
     ClientSettings.model_validate(tomllib.loads(text))
 
 
 @pytest.mark.parametrize("line", commands())
-def test_a_command_and_its_options_exist(line):
+def test_command_of_the_page_and_its_options_exist(line):
     command = typer.main.get_command(app)
     words = shlex.split(line)[1:]
     while words and words[0] in getattr(command, "commands", {}):

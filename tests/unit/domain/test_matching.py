@@ -9,7 +9,7 @@ from tests.unit.domain.builders import CREDIT, OTHER, US, job
 from gridstead.domain.billing import Prices, Resources
 from gridstead.domain.job import Affinity, Hardware, Label, Provider
 from gridstead.domain.lifecycle import JobState
-from gridstead.domain.matching import choose, fits, holds
+from gridstead.domain.matching import choose, fits, satisfies
 
 HARDWARE = Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 4), memory_per_node_mb=(1000, 1000))
 CHEAP = Prices(gpu_per_min=CREDIT, cpu_per_min=CREDIT, memory_mb_per_min=0)
@@ -128,7 +128,7 @@ def test_each_task_must_fit_on_one_node(resources, is_large_enough):
 
 
 @pytest.mark.parametrize(
-    ("label_value", "operator", "value", "holds_true"),
+    ("label_value", "operator", "value", "is_satisfied"),
     [
         ("10", ">", "9", True),
         ("10", "<", "9", False),
@@ -142,10 +142,10 @@ def test_each_task_must_fit_on_one_node(resources, is_large_enough):
         ("lab", "??", "lab", True),
     ],
 )
-def test_label_is_the_left_side_of_a_condition(label_value, operator, value, holds_true):
+def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_satisfied):
     condition = Affinity(key="k", operator=operator, value=value)
 
-    assert holds(label_value, condition) is holds_true
+    assert satisfies(label_value, condition) is is_satisfied
 
 
 @pytest.mark.parametrize(
