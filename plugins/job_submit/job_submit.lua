@@ -1,17 +1,18 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The guard of the queue: nothing runs that nobody pays for.
+-- The guard of the queue: refuse jobs that nobody pays for.
 --
--- Rule 1. root and SlurmUser alone submit and modify. A wallet's own processes
---         find sbatch and scontrol on their node and are refused here.
--- Rule 2. They submit for a wallet, in the wallets' group, with the job key of the
---         paid job; or for an account listed in extra_accounts (benchmarks).
--- Rule 3. root gives the job key in the comment, because sbatch has no option for
---         an AdminComment; it is moved there, where no user can change it.
--- Rule 4. Slurm takes a Lua error or a missing number for "accepted". Therefore
---         each entry is one protected call, and all but a clear yes is an error.
+-- Rule 1. Only root and SlurmUser may submit and modify jobs. A wallet's processes
+--         can run sbatch and scontrol on their node; the guard refuses their requests.
+-- Rule 2. root and SlurmUser may submit for a wallet, in the wallets' group, with the
+--         job key of the paid job; or for an account of extra_accounts (benchmarks).
+-- Rule 3. root passes the job key as the comment, because sbatch has no option for
+--         AdminComment. The guard moves the job key to AdminComment, which no user
+--         can change.
+-- Rule 4. Slurm reads a Lua error or a missing return value as "accepted". Therefore
+--         each entry point is one protected call, and only ACCEPTED is a success.
 --
--- The role writes the site's numbers in front of this text as gridstead_site.
+-- The role writes the site's numbers before this text as the table gridstead_site.
 
 local site = gridstead_site or {
    slurm_uid = 64030,
@@ -44,9 +45,9 @@ local function is_extra_account(uid, gid)
    return false
 end
 
--- <chain id>/0x<40 hex>/0x<64 hex>/<batch location hash>, hex in lower case: what the supervisor
--- can adopt.
-local function is_proof(text)
+-- Return whether the text is a job key that the supervisor accepts:
+-- <chain id>/0x<40 hex>/0x<64 hex>/<batch location hash>, hex digits in lower case.
+local function is_job_key(text)
    local chain_id, contract, job_id, hash =
       string.match(text or "", "^(%d+)/0x([0-9a-f]+)/0x([0-9a-f]+)/([A-Za-z0-9_-]+)$")
    return hash ~= nil
@@ -61,12 +62,12 @@ local function refuse(reason)
    return reason
 end
 
--- Return ACCEPTED if the request carries its job key, which then is the AdminComment.
-local function prove(request)
-   if is_proof(request.admin_comment) then
+-- Return ACCEPTED if the request carries a job key, and move the job key to AdminComment.
+local function require_job_key(request)
+   if is_job_key(request.admin_comment) then
       return ACCEPTED
    end
-   if request.admin_comment == nil and is_proof(request.comment) then
+   if request.admin_comment == nil and is_job_key(request.comment) then
       request.admin_comment = request.comment
       request.comment = ""
       return ACCEPTED
@@ -74,24 +75,24 @@ local function prove(request)
    return refuse("a wallet's job must carry the job key <chain id>/<contract>/<job id>/<hash>")
 end
 
-local function judge_submission(request, caller_uid)
+local function check_submission(request, caller_uid)
    local uid, gid = request.user_id, request.group_id
    if caller_uid ~= ROOT_UID and caller_uid ~= site.slurm_uid then
-      return refuse("jobs reach this cluster through the grid only; submit a workflow instead")
+      return refuse("this cluster accepts jobs through the grid only; submit a workflow instead")
    end
    if is_extra_account(uid, gid) then
       return ACCEPTED
    end
    if not is_wallet(uid) then
-      return refuse(string.format("cannot submit for uid %d: it is not a wallet's", uid))
+      return refuse(string.format("cannot submit for uid %d: not the uid of a wallet", uid))
    end
    if gid ~= site.wallet_gid then
-      return refuse(string.format("cannot submit for gid %d: it is not the wallets'", gid))
+      return refuse(string.format("cannot submit for gid %d: not the group of the wallets", gid))
    end
-   return prove(request)
+   return require_job_key(request)
 end
 
-local function judge_modification(caller_uid)
+local function check_modification(caller_uid)
    if caller_uid ~= ROOT_UID and caller_uid ~= site.slurm_uid then
       return refuse("jobs of the grid cannot be modified")
    end
@@ -99,25 +100,26 @@ local function judge_modification(caller_uid)
 end
 
 local function log_fault(fault)
-   slurm.log_error("%s", "gridstead: job_submit: couldn't judge a request: " .. tostring(fault))
-   slurm.log_user("gridstead: the request could not be judged and is refused")
+   slurm.log_error("%s", "gridstead: job_submit: couldn't check a request: " .. tostring(fault))
+   slurm.log_user("gridstead: could not check the request; the request is refused")
 end
 
-local function answer(judged, verdict)
-   if judged and verdict == ACCEPTED then
+-- Return Slurm's code for the result of a protected check.
+local function return_code(completed, result)
+   if completed and result == ACCEPTED then
       return SUCCESS
    end
    return ERROR
 end
 
 function slurm_job_submit(request, _, caller_uid)
-   return answer(xpcall(function()
-      return judge_submission(request, caller_uid)
+   return return_code(xpcall(function()
+      return check_submission(request, caller_uid)
    end, log_fault))
 end
 
 function slurm_job_modify(_, _, _, caller_uid)
-   return answer(xpcall(function()
-      return judge_modification(caller_uid)
+   return return_code(xpcall(function()
+      return check_modification(caller_uid)
    end, log_fault))
 end

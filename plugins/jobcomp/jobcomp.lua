@@ -1,25 +1,25 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Job completion: append one line of JSON per record to the spool, and return.
+-- Job completion: append one line of JSON per record to the spool and return.
 --
--- slurmctld calls slurm_jobcomp_log_record while it holds its job lock, so there
--- is one append and nothing else. Every job is written; whoever reads the spool
--- drops what is not its own. A record is a hint: it may come twice (a requeue, a
--- crash) or not at all, and accounting is the witness. The line is ASCII-safe
--- JSON of bounded length whatever a user has put into the names.
+-- slurmctld calls slurm_jobcomp_log_record while it holds its job lock, so the
+-- function makes one append and nothing else. The function writes a record for
+-- every job; the reader drops the jobs that are not its own. A record is a hint:
+-- it may occur twice (after a requeue or a crash) or be missing, and accounting
+-- decides. The line is ASCII JSON of bounded length, whatever names a user chose.
 
 local SPOOL = "/var/spool/gridstead/jobcomp.jsonl"
 local FORMAT_VERSION = 1
 
--- Lengths in bytes before escaping. An escaped byte takes six at most.
+-- Lengths in bytes before escaping. An escaped byte needs at most six bytes.
 local TEXT_MAX = 256
 local NODES_MAX = 1024
 
-local JOB_STATE_BASE = 0x100 -- below it is the state, above are flags
-local NO_VALUE = 0xfffffffe -- what Slurm says for "not set"
+local JOB_STATE_BASE = 0x100 -- lower bits: the state; higher bits: flags
+local NO_VALUE = 0xfffffffe -- Slurm's NO_VAL: the number is not set
 local ASCII_END = 0x80
 
--- After a torn append the next line begins on a line of its own.
+-- Whether the last append may be incomplete. If so, the next append starts with a newline.
 local torn = false
 
 local function json_number(value)
@@ -31,17 +31,21 @@ end
 
 local function escape_character(character)
    local code = string.byte(character)
-   return code < ASCII_END and string.format("\\u%04x", code) or "\\ufffd"
+   if code < ASCII_END then
+      return string.format("\\u%04x", code)
+   end
+   return "\\ufffd"
 end
 
--- What is ours is ASCII. Of anything else nobody needs more than that it was there.
+-- Return the text as JSON and whether it was cut. All texts of the grid are ASCII, so other
+-- bytes are replaced.
 local function json_text(value, length_max)
    if value == nil then
       return "null", false
    end
-   local kept = string.sub(value, 1, length_max)
-   kept = string.gsub(kept, '[\1-\31"\\\127-\255]', escape_character)
-   return '"' .. kept .. '"', #value > length_max
+   local text = string.sub(value, 1, length_max)
+   text = string.gsub(text, '[\1-\31"\\\127-\255]', escape_character)
+   return '"' .. text .. '"', #value > length_max
 end
 
 local function line_of(job)
@@ -73,11 +77,14 @@ local function line_of(job)
    return "{" .. table.concat(members, ",") .. "}\n"
 end
 
--- Without a buffer the whole line is one write.
+-- Append the line. Without a buffer the whole line is one write.
 local function append(line)
    local file = assert(io.open(SPOOL, "a"))
    file:setvbuf("no")
-   local written, write_fault = file:write(torn and "\n" .. line or line)
+   if torn then
+      line = "\n" .. line
+   end
+   local written, write_fault = file:write(line)
    local closed, close_fault = file:close()
    torn = not (written and closed)
    assert(written, write_fault)

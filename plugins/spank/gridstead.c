@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gridstead.so: tells the cluster agent when a job starts and ends on this node.
+ * gridstead.so: report the start and the end of a job on this node to the cluster agent.
  *
- * Rules: act in slurmstepd only, and there on the batch and extern steps only;
- * return success always; never wait, never print. A report is a hint: when each
- * one is lost, jobs are settled from accounting all the same.
+ * Rules: act in slurmstepd only, and only for the batch and extern steps; always
+ * return success; never wait, never print. A report is a hint: if all reports are
+ * lost, jobs are settled from accounting.
  */
 #include <limits.h>
 #include <string.h>
@@ -20,10 +20,10 @@
 
 SPANK_PLUGIN(gridstead, 1)
 
-/* Callbacks of one step share one slurmstepd, so this is the step's own start. */
+/* The start of the step: all callbacks of one step run in one slurmstepd. */
 static time_t stepd_start_s = 0;
 
-/* Fill in the host's name up to its first dot, which is the node's name to Slurm. */
+/* Write the host name up to the first dot, Slurm's name of the node. Return -1 on error. */
 static int node_name_get(char *node, size_t size)
 {
 	if (gethostname(node, size) != 0)
@@ -69,14 +69,14 @@ static void step_report(spank_t spank, enum report_event event, int ac, char **a
 	sender_dispatch(&options, &record);
 }
 
-/* Runs as root in slurmstepd before it takes the user's identity. */
+/* Slurm calls this as root in slurmstepd, before slurmstepd changes to the user's identity. */
 int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
 {
 	step_report(spank, REPORT_START, ac, av);
 	return ESPANK_SUCCESS;
 }
 
-/* Runs as root in slurmstepd when all tasks of the step have ended. */
+/* Slurm calls this as root in slurmstepd after all tasks of the step have ended. */
 int slurm_spank_exit(spank_t spank, int ac, char **av)
 {
 	step_report(spank, REPORT_END, ac, av);

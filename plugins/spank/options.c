@@ -13,7 +13,7 @@ enum {
 	PORT_BASE = 10
 };
 
-/* Return the port that the whole text names, or 0. */
+/* Return the port number, or 0 if the text is not a valid port number. */
 static in_port_t port_from_text(const char *text)
 {
 	char *rest = NULL;
@@ -50,7 +50,7 @@ static int agent_from_ipv6(const char *host, in_port_t port, struct options *opt
 	return 0;
 }
 
-/* agent=<IPv4>:<port> or agent=[<IPv6>]:<port>; never a name, so nothing is ever resolved. */
+/* Parse <IPv4>:<port> or [<IPv6>]:<port>. A host name is refused, so no name is resolved. */
 static int agent_parse(const char *value, struct options *options)
 {
 	char host[INET6_ADDRSTRLEN + 2];
@@ -82,7 +82,7 @@ static const struct {
 	{"agent", agent_parse},
 };
 
-/* Return 0 if the word is a known option with a usable value. */
+/* Parse one word into the options. Return 0 if the word is a known option with a valid value. */
 static int word_parse(const char *word, struct options *options)
 {
 	const char *equals = strchr(word, '=');
@@ -108,7 +108,7 @@ struct options options_parse(int count, char **words)
 	memset(&options, 0, sizeof(options));
 	for (i = 0; i < count; i++) {
 		if (word_parse(words[i], &options) != 0)
-			(void)snprintf(options.complaint, sizeof(options.complaint),
+			(void)snprintf(options.error, sizeof(options.error),
 				       "gridstead: options: couldn't use %.160s: "
 				       "not a known option with a valid value",
 				       words[i]);

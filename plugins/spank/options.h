@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words after the plugin's path in plugstack.conf, as "name=value".
+ * The plugin's options: the words after its path in plugstack.conf, as "name=value".
  *
- * What cannot be used is remembered as a complaint for the log and otherwise
- * ignored: a slip in plugstack.conf must not stop anybody's job.
+ * A word that cannot be used is recorded as an error for the log and is otherwise
+ * ignored: a mistake in plugstack.conf must not stop a job.
  */
 #ifndef GRIDSTEAD_OPTIONS_H
 #define GRIDSTEAD_OPTIONS_H
@@ -12,16 +12,16 @@
 #include <sys/socket.h>
 
 enum {
-	OPTIONS_COMPLAINT_SIZE = 256
+	OPTIONS_ERROR_SIZE = 256
 };
 
 struct options {
-	struct sockaddr_storage agent; /* where reports go */
-	socklen_t agent_length;        /* 0: no address, so nothing is sent */
-	char complaint[OPTIONS_COMPLAINT_SIZE]; /* the last word that could not be used; or empty */
+	struct sockaddr_storage agent;  /* the address that reports are sent to */
+	socklen_t agent_length;         /* 0 if no address is set: nothing is sent */
+	char error[OPTIONS_ERROR_SIZE]; /* why the last bad word could not be used, or empty */
 };
 
-/* Return the options that the words give; an IPv6 address stands in brackets. */
+/* Return the options that the words set. An IPv6 address is written in brackets. */
 struct options options_parse(int count, char **words);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of one report: what a compute node says about one step of one job.
+ * The text of one report of a compute node about one step of one job.
  *
  * A record is one line of eight words, separated by single spaces:
  *
  *   gridstead1 <start|end> <slurm_job_id> <uid> <batch|extern> <node> <stepd_start_s> <event_s>
  *
- * Nothing in it comes from the user: Slurm's own numbers, the host's name, the clock.
+ * No part of a record is under the user's control: the words come from Slurm, the
+ * host name and the clock.
  */
 #ifndef GRIDSTEAD_REPORT_H
 #define GRIDSTEAD_REPORT_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-	/* Room for every record: the longest host name and the longest numbers. */
+	/* Large enough for any record: the longest host name and the longest numbers. */
 	REPORT_SIZE = 320
 };
 
@@ -37,16 +38,16 @@ struct report_record {
 	uint32_t uid;
 	const char *node;      /* short host name */
 	int64_t stepd_start_s; /* Unix time at which slurmstepd loaded the plugin */
-	int64_t event_s;       /* Unix time of the event itself */
+	int64_t event_s;       /* Unix time of the event */
 };
 
-/* Return which reported step Slurm's step id names. */
+/* Return the kind of step that Slurm's step id denotes. */
 enum report_step report_step_from_id(uint32_t slurm_step_id);
 
 /*
- * Write the record as text, without a newline, and return its length; return -1
- * and leave an empty text if it does not fit, a time is negative or a word would
- * not be one word.
+ * Write the record as text without a newline and return the length of the text.
+ * Return -1 and write an empty text if the record does not fit, if a time is
+ * negative, or if a field is not a valid word.
  */
 int report_record_format(const struct report_record *record, char *text, size_t size);
 

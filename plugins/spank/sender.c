@@ -11,7 +11,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-/* Let the alarm end this process, whatever the caller had done about signals. */
+/* Limit this process's lifetime by SIGALRM, whatever signals the caller blocked or ignored. */
 static void life_limit(void)
 {
 	struct sigaction action;
@@ -26,7 +26,7 @@ static void life_limit(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Replace standard input, output and error by /dev/null and close everything else. */
+/* Redirect standard input, output and error to /dev/null and close all other descriptors. */
 static void descriptors_drop(void)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -41,7 +41,7 @@ static void descriptors_drop(void)
 		syslog(LOG_ERR, "gridstead: send: couldn't leave the working directory: %m");
 }
 
-/* Return the sealed text, to be freed, or NULL with the reason in the log. */
+/* Return the MUNGE credential, which the caller must free, or log the reason and return NULL. */
 static char *text_seal(const char *text, int length)
 {
 	char *rv = NULL;
@@ -55,7 +55,7 @@ static char *text_seal(const char *text, int length)
 	}
 	error = munge_ctx_set(context, MUNGE_OPT_TTL, SENDER_TTL_S);
 	if (error != EMUNGE_SUCCESS) {
-		syslog(LOG_ERR, "gridstead: send: couldn't set the credential's life: %s",
+		syslog(LOG_ERR, "gridstead: send: couldn't set the credential's TTL: %s",
 		       munge_strerror(error));
 		goto out;
 	}
@@ -75,7 +75,7 @@ out:
 	return rv;
 }
 
-/* Send one datagram, once. */
+/* Send one datagram without a retry. */
 static void datagram_send(const struct options *options, const char *payload)
 {
 	const struct sockaddr *agent = (const struct sockaddr *)&options->agent;
@@ -92,7 +92,7 @@ static void datagram_send(const struct options *options, const char *payload)
 	(void)close(fd);
 }
 
-/* All the work of the grandchild. */
+/* Seal and send one record. Runs in the grandchild. */
 static void record_send(const struct options *options, const struct report_record *record)
 {
 	char text[REPORT_SIZE];
@@ -101,8 +101,8 @@ static void record_send(const struct options *options, const struct report_recor
 
 	life_limit();
 	descriptors_drop();
-	if (options->complaint[0] != '\0')
-		syslog(LOG_ERR, "%s", options->complaint);
+	if (options->error[0] != '\0')
+		syslog(LOG_ERR, "%s", options->error);
 	if (options->agent_length == 0) {
 		syslog(LOG_ERR, "gridstead: send: couldn't send the report: no agent is set");
 		return;
@@ -125,7 +125,7 @@ void sender_dispatch(const struct options *options, const struct report_record *
 	pid_t child = fork();
 
 	if (child < 0)
-		return; /* a lost report costs nothing but time */
+		return; /* a lost report only delays the settlement */
 	if (child > 0) {
 		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 			;

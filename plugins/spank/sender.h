@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending a report without the caller noticing.
+ * Send a report without delaying the caller.
  *
- * The work is done by a grandchild of the caller, which has no descriptor of the
- * caller's, cannot be waited for and is ended by its own alarm after a second,
- * whatever munged or the network do. Its troubles go to syslog and nowhere else:
- * slurmstepd's own log functions would print them into the user's output.
+ * A grandchild of the caller does the work. The grandchild inherits no descriptor,
+ * the caller cannot wait for it, and its own alarm ends it after one second even if
+ * munged or the network hang. Errors are written to syslog only: slurmstepd's log
+ * functions would print them into the user's output.
  */
 #ifndef GRIDSTEAD_SENDER_H
 #define GRIDSTEAD_SENDER_H
@@ -14,11 +14,14 @@
 #include "report.h"
 
 enum {
-	SENDER_LIFE_S = 1, /* the grandchild's longest life */
-	SENDER_TTL_S = 60  /* how long the agent may take a report for fresh */
+	SENDER_LIFE_S = 1, /* maximum lifetime of the grandchild */
+	SENDER_TTL_S = 60  /* time to live of a credential: the agent refuses older reports */
 };
 
-/* Have the record sealed and sent once, and the options' complaint logged; return at once. */
+/*
+ * Start a process that logs the error of the options, seals the record and sends
+ * the record once. Return at once.
+ */
 void sender_dispatch(const struct options *options, const struct report_record *record);
 
 #endif

@@ -239,8 +239,8 @@ def test_request_that_cannot_be_read_is_an_error(judge, request_text, caller):
     verdict = judge(f"slurm_job_submit({request_text}, nil, {caller})")
 
     assert verdict.code == ERROR
-    assert "could not be judged" in verdict.user
-    assert "gridstead: job_submit: couldn't judge a request" in verdict.log
+    assert "could not check the request" in verdict.user
+    assert "gridstead: job_submit: couldn't check a request" in verdict.log
 
 
 def test_request_that_cannot_be_changed_is_an_error(judge):
@@ -287,8 +287,8 @@ def test_missing_log_is_an_error_too(judge, entry):
 def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
     broken = source
     for head in (
-        "local function judge_submission(request, caller_uid)",
-        "local function judge_modification(caller_uid)",
+        "local function check_submission(request, caller_uid)",
+        "local function check_modification(caller_uid)",
     ):
         assert head in broken
         broken = broken.replace(head, f"{head}\n   do {body} end")
@@ -308,7 +308,7 @@ def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
 
 
 def test_endless_recursion_is_an_error(judge, source):
-    head = "local function judge_modification(caller_uid)"
+    head = "local function check_modification(caller_uid)"
     deep = source.replace(
         head, f"{head}\n   local function deeper() return 1 + deeper() end\n   deeper()"
     )

@@ -16,7 +16,7 @@ static struct options parse_one(const char *text)
 	return options;
 }
 
-static void word_that_cannot_be_used_is_a_complaint_and_nothing_else(void)
+static void word_that_cannot_be_used_is_an_error_and_is_ignored(void)
 {
 	static const char *const words[] = {
 		"", "agent", "=", "agent=", "agent=10.0.0.1", "agent=10.0.0.1:",
@@ -34,11 +34,11 @@ static void word_that_cannot_be_used_is_a_complaint_and_nothing_else(void)
 		struct options options = parse_one(words[i]);
 
 		CHECK(options.agent_length == 0);
-		CHECK(strstr(options.complaint, "gridstead: options: couldn't use ") != NULL);
+		CHECK(strstr(options.error, "gridstead: options: couldn't use ") != NULL);
 	}
 }
 
-static void complaint_about_a_long_word_is_cut(void)
+static void error_text_of_a_long_word_is_cut(void)
 {
 	char word[4096];
 	struct options options;
@@ -46,8 +46,8 @@ static void complaint_about_a_long_word_is_cut(void)
 	memset(word, 'x', sizeof(word) - 1);
 	word[sizeof(word) - 1] = '\0';
 	options = parse_one(word);
-	CHECK(strlen(options.complaint) < OPTIONS_COMPLAINT_SIZE);
-	CHECK(strstr(options.complaint, "not a known option") != NULL);
+	CHECK(strlen(options.error) < OPTIONS_ERROR_SIZE);
+	CHECK(strstr(options.error, "not a known option") != NULL);
 }
 
 static void unknown_word_does_not_spoil_a_good_one(void)
@@ -58,15 +58,15 @@ static void unknown_word_does_not_spoil_a_good_one(void)
 	struct options options = options_parse(2, words);
 
 	CHECK(options.agent_length == sizeof(struct sockaddr_in));
-	CHECK(strstr(options.complaint, "colour=blue") != NULL);
+	CHECK(strstr(options.error, "colour=blue") != NULL);
 }
 
-static void no_words_mean_no_agent_and_no_complaint(void)
+static void no_words_mean_no_agent_and_no_error(void)
 {
 	struct options options = options_parse(0, NULL);
 
 	CHECK(options.agent_length == 0);
-	CHECK_TEXT("", options.complaint);
+	CHECK_TEXT("", options.error);
 }
 
 static void ipv4_agent_is_understood(void)
@@ -80,7 +80,7 @@ static void ipv4_agent_is_understood(void)
 	CHECK(address.sin_family == AF_INET);
 	CHECK(ntohs(address.sin_port) == 6831);
 	CHECK_TEXT("10.77.0.2", inet_ntop(AF_INET, &address.sin_addr, host, sizeof(host)));
-	CHECK_TEXT("", options.complaint);
+	CHECK_TEXT("", options.error);
 }
 
 static void ipv6_agent_is_understood(void)
@@ -98,10 +98,10 @@ static void ipv6_agent_is_understood(void)
 
 int main(void)
 {
-	word_that_cannot_be_used_is_a_complaint_and_nothing_else();
-	complaint_about_a_long_word_is_cut();
+	word_that_cannot_be_used_is_an_error_and_is_ignored();
+	error_text_of_a_long_word_is_cut();
 	unknown_word_does_not_spoil_a_good_one();
-	no_words_mean_no_agent_and_no_complaint();
+	no_words_mean_no_agent_and_no_error();
 	ipv4_agent_is_understood();
 	ipv6_agent_is_understood();
 	return check_failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
