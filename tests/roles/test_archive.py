@@ -40,18 +40,18 @@ def begun(tmp_path):
 @pytest.fixture
 def archive(begun):
     """A whole archive."""
-    manifest.written(begun, HEAD, PARTS, lambda: 1_007.9)
+    manifest.write_manifest(begun, HEAD, PARTS, lambda: 1_007.9)
     return begun.parent / HEAD["name"]
 
 
 def refused(folder, site="mysite"):
     with pytest.raises(manifest.Refusal) as caught:
-        manifest.checked(folder, site)
+        manifest.read_manifest(folder, site)
     return str(caught.value)
 
 
 def test_an_archive_has_its_name_once_it_is_whole(begun, archive):
-    found = manifest.checked(archive, "mysite")
+    found = manifest.read_manifest(archive, "mysite")
 
     assert not begun.exists()
     assert (found["format"], found["finished_at"], sorted(found["parts"])) == (
@@ -69,8 +69,8 @@ def test_only_its_owner_reads_an_archive(archive):
 def test_an_archive_that_lacks_a_part_is_not_finished(begun):
     (begun / "slurm.age").unlink()
 
-    with pytest.raises(manifest.Refusal, match="there should be"):
-        manifest.written(begun, HEAD, PARTS, lambda: 0)
+    with pytest.raises(manifest.Refusal, match="expected"):
+        manifest.write_manifest(begun, HEAD, PARTS, lambda: 0)
 
     assert begun.exists()
 
@@ -78,8 +78,8 @@ def test_an_archive_that_lacks_a_part_is_not_finished(begun):
 def test_an_archive_never_takes_the_place_of_another(begun):
     (begun.parent / HEAD["name"]).mkdir()
 
-    with pytest.raises(manifest.Refusal, match="is there already"):
-        manifest.written(begun, HEAD, PARTS, lambda: 0)
+    with pytest.raises(manifest.Refusal, match="exists already"):
+        manifest.write_manifest(begun, HEAD, PARTS, lambda: 0)
 
 
 def test_what_was_cut_off_is_no_archive_and_the_others_are_named(begun):
@@ -88,7 +88,7 @@ def test_what_was_cut_off_is_no_archive_and_the_others_are_named(begun):
     (whole / "manifest.json").write_text("{}")
 
     assert refused(begun.parent / HEAD["name"]).endswith(
-        "is no archive: it has no manifest.json. There are: 20260101T000000Z"
+        "is not an archive: it has no manifest.json. Existing archives: 20260101T000000Z"
     )
 
 
@@ -125,13 +125,13 @@ def test_a_missing_part_is_refused(archive):
 def test_a_part_with_one_other_byte_is_refused(archive):
     (archive / "slurm.age").write_text("sealed slurN")
 
-    assert refused(archive).endswith("is damaged: part slurm is not what was written")
+    assert refused(archive).endswith("is damaged: part slurm has another checksum")
 
 
 def test_a_part_that_was_cut_off_is_refused(archive):
     (archive / "slurm.age").write_text("sealed")
 
-    assert refused(archive).endswith("is damaged: part slurm has 6 bytes, 12 were written")
+    assert refused(archive).endswith("is damaged: part slurm has 6 bytes, expected 12")
 
 
 @pytest.fixture
@@ -155,12 +155,12 @@ def test_the_key_that_opens_no_part_is_refused_and_the_right_one_is_named(tmp_pa
     run(["age", "--recipient", recipient, "--output", tmp_path / "slurm.age", tmp_path / "slurm"])
     told = {"recipient": recipient, "parts": {"slurm": {}}}
 
-    manifest.opened(tmp_path, told, str(owners), run)
+    manifest.check_decryption(tmp_path, told, str(owners), run)
     with pytest.raises(manifest.Refusal) as caught:
-        manifest.opened(tmp_path, told, str(strangers), run)
+        manifest.check_decryption(tmp_path, told, str(strangers), run)
 
     assert str(caught.value).startswith(
-        f"archive_identity_file {strangers} does not open archive {tmp_path.name}, which is sealed for {recipient}: "
+        f"archive_identity_file {strangers} cannot decrypt archive {tmp_path.name}, which is encrypted for {recipient}: "
     )
 
 
@@ -267,7 +267,7 @@ def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, o
 
     assert done.returncode == status, done.stdout
     assert (
-        "Say -e archive_replace=true if that is meant" in " ".join(done.stdout.split())
+        "Set -e archive_replace=true" in " ".join(done.stdout.split())
     ) == bool(status)
 
 

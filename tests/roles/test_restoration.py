@@ -22,7 +22,7 @@ def archive(tmp_path):
     parts = [{"name": name, "host": "db", "packages": {}} for name in ("database", "slurm")]
     for part in parts:
         (begun / f"{part['name']}.age").write_text("sealed")
-    manifest.written(begun, HEAD, parts, lambda: 1_007.9)
+    manifest.write_manifest(begun, HEAD, parts, lambda: 1_007.9)
     return tmp_path / HEAD["name"]
 
 
@@ -53,7 +53,7 @@ def restoration(folder, **given):
 
 def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(tmp_path):
     """The machine that runs Ansible is in no inventory, and has the site's name all the same."""
-    assert "is no archive: it has no manifest.json" in restoration(tmp_path)
+    assert "is not an archive: it has no manifest.json" in restoration(tmp_path)
 
 
 def test_a_restoration_names_the_parts_that_the_archive_lacks_before_it_reaches_a_host(archive):
@@ -67,9 +67,9 @@ def test_a_restoration_names_the_parts_that_the_archive_lacks_before_it_reaches_
 
 
 def test_an_archive_with_every_part_that_hosts_ask_for_is_not_refused(archive):
-    read = manifest.checked(archive, "mysite")
+    read = manifest.read_manifest(archive, "mysite")
 
-    manifest.complete(archive, read, {"slurm": ["db"], "devnet": [], "control_plane-HOST": []})
+    manifest.check_parts(archive, read, {"slurm": ["db"], "devnet": [], "control_plane-HOST": []})
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_an_archive_with_every_part_that_hosts_ask_for_is_not_refused(archive):
     ],
 )
 def test_an_archive_that_lacks_a_part_that_hosts_ask_for_is_refused(archive, wanted, lacking):
-    read = manifest.checked(archive, "mysite")
+    read = manifest.read_manifest(archive, "mysite")
 
     with pytest.raises(
         manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"
     ):
-        manifest.complete(archive, read, wanted)
+        manifest.check_parts(archive, read, wanted)
 
 
 def test_the_archive_is_asked_for_what_the_plays_take():

@@ -14,8 +14,8 @@ LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEAD}|{CHANGED})")
 # them.
 INSTALLS = {
     "container_runtime : Ensure the programs are installed",
-    "database : Ensure MariaDB is installed",
-    "munge : Ensure munge is installed",
+    "database : Install MariaDB",
+    "munge : Install munge",
     "shared_storage : Ensure the programs of the file system are installed",
     "slurm : Ensure Slurm's packages are installed",
     "slurm_plugins : Ensure the packages that the plugins need are installed",
@@ -37,7 +37,7 @@ UNFORESEEN = {
     r"control_plane : Ensure the (timer runs|services run what is installed)": "the units are not there",
 }
 # Found done, in a run, because another role needs the same package.
-FORESEEN_TWICE = {"devnet : Ensure the packages are installed"}
+FORESEEN_TWICE = {"devnet : Install nftables"}
 
 
 def runs():

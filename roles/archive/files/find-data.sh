@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints which of some places are there and not empty.
+# Print the places that exist and are not empty.
 # Usage: find-data.sh [PLACE...]
 set -euo pipefail
 

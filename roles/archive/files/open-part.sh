@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-# Opens what was sealed into a folder. The key, an identity of age, comes by standard input: no file
-# and no process list has it.
-# Usage: open-part.sh SEALED FOLDER [OPTION OF TAR...] <IDENTITY
+# SPDX-License-Identifier: Apache-2.0 Decrypt a part and extract it to a directory. The age identity
+# is read from standard input, so that the identity is in no file and in no process list. Usage:
+# open-part.sh SEALED FOLDER [TAR OPTION...] <IDENTITY
 set -euo pipefail
 
 readonly sealed=$1 folder=$2
 shift 2
 
 umask 077
-age --decrypt --identity=- "$sealed" | tar --extract --gzip --preserve-permissions --directory="$folder" "$@"
+age --decrypt --identity=- "$sealed" \
+    | tar --extract --gzip --preserve-permissions --directory="$folder" "$@"

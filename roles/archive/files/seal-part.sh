@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Seals what is in a folder into one file that only the recipient's key opens. Nothing of it is
-# readable on the way.
-# Usage: seal-part.sh FOLDER RECIPIENT SEALED [OPTION OF TAR...]
+# Write the contents of a directory to one file, encrypted for an age recipient. No clear text is
+# written to the disk.
+# Usage: seal-part.sh FOLDER RECIPIENT SEALED [TAR OPTION...]
 set -euo pipefail
 
 readonly folder=$1 recipient=$2 sealed=$3

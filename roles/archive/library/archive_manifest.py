@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the manifest of an archive, which makes it one, or check an archive against it and the key
-that opens it.
-"""
+"""Write the manifest of an archive, or check an archive against its manifest and age identity."""
 
 from __future__ import annotations
 
@@ -18,20 +16,20 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: archive_manifest
-short_description: The manifest of an archive
+short_description: Write or check the manifest of an archive
 description:
-  - C(written) lists every part with its checksum in C(manifest.json) and gives the folder its name, in this order, so
-    that a folder with that name is whole.
-  - C(checked) reads the manifest, every part, and opens each, and fails at the first thing that is not as it should be.
-    Parts that hosts want and it lacks are told all at once.
+  - C(written) writes C(manifest.json) with the checksum of every part and then renames the
+    directory to its final name. A directory with its final name is therefore complete.
+  - C(checked) reads the manifest and decrypts every part, and fails at the first error. All missing
+    parts are reported in one error.
 options:
   state:
-    description: What is to be true.
+    description: The required state of the archive.
     type: str
     choices: [written, checked]
     required: true
   path:
-    description: Folder of the parts.
+    description: Directory of the parts.
     type: path
     required: true
   site:
@@ -39,30 +37,32 @@ options:
     type: str
     required: true
   name:
-    description: Name that the folder gets. Needed for C(written).
+    description: Final name of the directory. Required by C(written).
     type: str
   began_at:
-    description: When the first part was begun, in seconds. Needed for C(written).
+    description: Start of the backup, as Unix time in seconds. Required by C(written).
     type: int
   recipient:
-    description: For whom the parts are sealed. Needed for C(written).
+    description: age recipient for which the parts are encrypted. Required by C(written).
     type: str
   parts:
-    description: Name, host and versions of packages of each part. Needed for C(written).
+    description: Name, host and package versions of each part. Required by C(written).
     type: list
     elements: dict
   identity_file:
-    description: The key that opens the parts. Needed for C(checked).
+    description: age identity that decrypts the parts. Required by C(checked).
     type: path
   wanted:
-    description: Hosts that each part will be restored to, for C(checked). HOST in a part's name stands for the host's.
+    description:
+      - Hosts to which each part is restored, for C(checked). HOST in the name of a part is replaced
+        by the name of the host.
     type: dict
     default: {}
 author: Gridstead contributors
 """
 
 EXAMPLES = r"""
-- name: Ensure the archive can be restored
+- name: Check that the archive can be restored
   archive_manifest:
     state: checked
     path: /srv/backups/20260102T030405Z
@@ -76,15 +76,15 @@ manifest:
   type: dict
   returned: always
 began:
-  description: The time before which everything is in the archive, as people write it.
+  description: Start of the backup in ISO 8601. The archive contains no later data.
   type: str
   returned: always
 bytes:
-  description: Size of all parts.
+  description: Size of all parts, in bytes.
   type: int
   returned: always
 took_s:
-  description: Seconds that it took to make the archive.
+  description: Duration of the backup, in seconds.
   type: int
   returned: always
 """
@@ -96,19 +96,19 @@ Run = Callable[[list[str]], tuple[int, str, str]]
 
 
 class Refusal(Exception):
-    """An archive cannot be written or restored, and why."""
+    """An archive cannot be written or restored. The text is the reason."""
 
 
 def checksum(path: Path) -> str:
-    """Return a file's SHA-256, reading it in pieces."""
+    """Return the SHA-256 of a file as hex text."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(CHUNK):
-            digest.update(piece)
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
-def _flush(path: Path) -> None:
+def _fsync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -116,121 +116,149 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def written(
+def write_manifest(
     folder: Path, head: dict[str, Any], parts: list[dict[str, Any]], clock: Callable[[], float]
 ) -> dict[str, Any]:
-    """The folder has a manifest, is on the disk, and only then has its name; return the manifest.
+    """Write the manifest, flush all files to the disk and rename the directory.
 
     Args:
-        folder: Where the parts are, each as ``<name>.age``, and nothing else.
+        folder: Directory of the parts. It contains only one ``<name>.age`` for each part.
         head: ``name``, ``site``, ``began_at`` and ``recipient``.
-        parts: ``name``, ``host`` and ``packages`` of each.
-        clock: Returns the time, seconds.
+        parts: ``name``, ``host`` and ``packages`` of each part.
+        clock: Returns the Unix time in seconds.
+
+    Returns:
+        The manifest.
 
     Raises:
-        Refusal: If the folder has other parts than these, or its name is taken.
+        Refusal: If the directory contains other parts, or if the final name exists already.
     """
-    names = sorted(one["name"] for one in parts)
-    found = sorted(path.stem for path in folder.glob("*.age"))
-    if names != found:
-        raise Refusal(f"the parts in {folder} are {found}; there should be {names}")
-    listed = {}
-    for one in parts:
-        path = folder / f"{one['name']}.age"
-        path.chmod(0o600)
-        _flush(path)
-        size = path.stat().st_size
-        listed[one["name"]] = {
-            "host": one["host"], "packages": one["packages"], "bytes": size, "sha256": checksum(path),
-        }  # fmt: skip
+    expected_names = sorted(part["name"] for part in parts)
+    names = sorted(path.stem for path in folder.glob("*.age"))
+    if names != expected_names:
+        raise Refusal(f"the parts in {folder} are {names}; expected {expected_names}")
+    listed = {part["name"]: _described(folder, part) for part in parts}
     manifest = {"format": FORMAT, **head, "finished_at": int(clock()), "parts": listed}
     file = folder / FILE
     file.touch(mode=0o600)
     file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    _flush(file)
-    _flush(folder)
+    _fsync(file)
+    _fsync(folder)
     target = folder.parent / head["name"]
     if target.exists():
-        raise Refusal(f"{target} is there already")
+        raise Refusal(f"archive {target} exists already")
     folder.rename(target)
-    _flush(folder.parent)
+    _fsync(folder.parent)
     return manifest
 
 
-def checked(folder: Path, site: str) -> dict[str, Any]:
-    """Return the manifest of an archive that is whole, of this site, and of a format that is known
-    here.
+def _described(folder: Path, part: dict[str, Any]) -> dict[str, Any]:
+    """Flush a part to the disk and return its entry of the manifest."""
+    path = folder / f"{part['name']}.age"
+    path.chmod(0o600)
+    _fsync(path)
+    return {
+        "host": part["host"],
+        "packages": part["packages"],
+        "bytes": path.stat().st_size,
+        "sha256": checksum(path),
+    }
+
+
+def read_manifest(folder: Path, site: str) -> dict[str, Any]:
+    """Return the manifest of a complete archive of this site in a known format.
 
     Raises:
-        Refusal: If it is not; the text says what is wrong with it.
+        Refusal: If the archive is incomplete, damaged, of another site or of another format.
     """
+    manifest, checksums = _parsed(folder)
+    if manifest["format"] != FORMAT:
+        raise Refusal(
+            f"archive {folder.name} has format {manifest['format']};"
+            f" this version of Gridstead reads {FORMAT}"
+        )
+    archived_site = manifest["site"]
+    if archived_site != site:
+        raise Refusal(
+            f"archive {folder.name} is of site {archived_site}, not of {site}; set"
+            f" -e archive_site={archived_site} if both names denote the same site"
+        )
+    for name, (size, digest) in checksums.items():
+        _check_part(folder, name, size, digest)
+    return manifest
+
+
+def _parsed(folder: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
+    """Return the manifest, and the size in bytes and the SHA-256 of each part by name."""
     try:
         manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        format_, of, parts = manifest["format"], manifest["site"], manifest["parts"]
-        expected = {name: (part["bytes"], part["sha256"]) for name, part in parts.items()}
-        _ = manifest["recipient"], manifest["began_at"], manifest["finished_at"]
+        _ = manifest["format"], manifest["site"], manifest["recipient"]
+        _ = manifest["began_at"], manifest["finished_at"]
+        checksums = {
+            name: (part["bytes"], part["sha256"]) for name, part in manifest["parts"].items()
+        }
     except FileNotFoundError:
+        archives = ", ".join(other_archives(folder)) or "none"
         raise Refusal(
-            f"{folder} is no archive: it has no {FILE}. There are: {', '.join(others(folder)) or 'none'}"
+            f"{folder} is not an archive: it has no {FILE}. Existing archives: {archives}"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refusal(
             f"archive {folder.name} is damaged: its {FILE} cannot be read: {error!r}"
         ) from error
-    if format_ != FORMAT:
-        raise Refusal(
-            f"archive {folder.name} has format {format_}; this version of Gridstead reads {FORMAT}"
-        )
-    if of != site:
-        raise Refusal(
-            f"archive {folder.name} is of site {of}, not of {site}; -e archive_site={of} if both are one"
-        )
-    for name, (size, digest) in expected.items():
-        path = folder / f"{name}.age"
-        if not path.is_file():
-            raise Refusal(f"archive {folder.name} is damaged: part {name} is missing")
-        if path.stat().st_size != size:
-            raise Refusal(
-                f"archive {folder.name} is damaged: part {name} has {path.stat().st_size} bytes, {size} were written"
-            )
-        if checksum(path) != digest:
-            raise Refusal(f"archive {folder.name} is damaged: part {name} is not what was written")
-    return manifest
+    return manifest, checksums
 
 
-def complete(folder: Path, manifest: dict[str, Any], wanted: dict[str, list[str]]) -> None:
-    """Nothing happens if an archive has every part that hosts want.
+def _check_part(folder: Path, name: str, size: int, digest: str) -> None:
+    path = folder / f"{name}.age"
+    if not path.is_file():
+        raise Refusal(f"archive {folder.name} is damaged: part {name} is missing")
+    if path.stat().st_size != size:
+        raise Refusal(
+            f"archive {folder.name} is damaged: part {name} has {path.stat().st_size} bytes,"
+            f" expected {size}"
+        )
+    if checksum(path) != digest:
+        raise Refusal(f"archive {folder.name} is damaged: part {name} has another checksum")
+
+
+def check_parts(folder: Path, manifest: dict[str, Any], hosts: dict[str, list[str]]) -> None:
+    """Check that an archive has every part that the hosts need.
 
     Args:
-        folder: Where the parts are.
-        manifest: Of an archive that is whole.
-        wanted: Hosts by part. ``HOST`` in a part's name stands for the host's.
+        folder: Directory of the archive.
+        manifest: Manifest of the archive.
+        hosts: Hosts by name of a part. ``HOST`` in a name is replaced by the name of the host.
 
     Raises:
-        Refusal: If it lacks some; the text names all of them, and their hosts.
+        Refusal: If parts are missing. The text lists all of them with their hosts.
     """
-    asked = {(name.replace("HOST", host), host) for name, hosts in wanted.items() for host in hosts}
-    lacking = [
-        f"{part} of host {host}" for part, host in sorted(asked) if part not in manifest["parts"]
+    needed = set()
+    for name, hosts_of_part in hosts.items():
+        for host in hosts_of_part:
+            needed.add((name.replace("HOST", host), host))
+    missing = [
+        f"{part} of host {host}" for part, host in sorted(needed) if part not in manifest["parts"]
     ]
-    if lacking:
+    if missing:
         raise Refusal(
-            f"archive {folder.name} lacks {', '.join(lacking)}; it has {', '.join(sorted(manifest['parts']))}."
-            " Restore with the inventory that the site had when the archive was made"
+            f"archive {folder.name} lacks {', '.join(missing)}; it has"
+            f" {', '.join(sorted(manifest['parts']))}."
+            " Restore with the inventory that the site had at the time of the backup"
         )
 
 
-def opened(folder: Path, manifest: dict[str, Any], identity_file: str, run: Run) -> None:
-    """Nothing happens if the key opens every part.
+def check_decryption(folder: Path, manifest: dict[str, Any], identity_file: str, run: Run) -> None:
+    """Check that the age identity decrypts every part.
 
     Args:
-        folder: Where the parts are.
-        manifest: Of an archive that is whole.
-        identity_file: The key.
-        run: Runs a command; returns its exit code, its output and its errors.
+        folder: Directory of the archive.
+        manifest: Manifest of the archive.
+        identity_file: Path of the age identity.
+        run: Runs a command; returns its exit code, its stdout and its stderr.
 
     Raises:
-        Refusal: If it does not.
+        Refusal: If a part cannot be decrypted.
     """
     for name in manifest["parts"]:
         part = str(folder / f"{name}.age")
@@ -238,19 +266,33 @@ def opened(folder: Path, manifest: dict[str, Any], identity_file: str, run: Run)
             ["age", "--decrypt", f"--identity={identity_file}", "--output=/dev/null", part]
         )
         if code != 0:
+            reason = errors.splitlines()[0] if errors else code
             raise Refusal(
-                f"archive_identity_file {identity_file} does not open archive {folder.name}, which is sealed for"
-                f" {manifest['recipient']}: {errors.splitlines()[0] if errors else code}"
+                f"archive_identity_file {identity_file} cannot decrypt archive {folder.name}, which"
+                f" is encrypted for {manifest['recipient']}: {reason}"
             )
 
 
-def others(folder: Path) -> list[str]:
-    """Return the names of the whole archives beside a folder, the newest last."""
+def other_archives(folder: Path) -> list[str]:
+    """Return the names of the complete archives in the same parent directory, oldest first."""
     return sorted(path.parent.name for path in folder.parent.glob(f"[!.]*/{FILE}"))
 
 
+def _run(module: AnsibleModule) -> dict[str, Any]:
+    """Write or check the archive as the parameters require and return the manifest."""
+    params = module.params
+    folder = Path(params["path"])
+    if params["state"] == "written":
+        head = {key: params[key] for key in ("name", "site", "began_at", "recipient")}
+        return write_manifest(folder, head, params["parts"], time.time)
+    manifest = read_manifest(folder, params["site"])
+    check_parts(folder, manifest, params["wanted"])
+    check_decryption(folder, manifest, params["identity_file"], module.run_command)
+    return manifest
+
+
 def main() -> None:
-    """Entry point of the module."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["written", "checked"], "required": True},
@@ -268,27 +310,20 @@ def main() -> None:
             ("state", "checked", ("identity_file",)),
         ],
     )
-    params = module.params
-    folder = Path(params["path"])
-    is_written = params["state"] == "written"
     try:
-        if is_written:
-            head = {key: params[key] for key in ("name", "site", "began_at", "recipient")}
-            manifest = written(folder, head, params["parts"], time.time)
-        else:
-            manifest = checked(folder, params["site"])
-            complete(folder, manifest, params["wanted"])
-            opened(folder, manifest, params["identity_file"], module.run_command)
+        manifest = _run(module)
     except Refusal as refusal:
         module.fail_json(msg=str(refusal))
     except OSError as error:
         module.fail_json(msg=f"could not use {error.filename}: {error.strerror}")
     began = dt.datetime.fromtimestamp(manifest["began_at"], tz=dt.UTC)
     module.exit_json(
-        changed=is_written, manifest=manifest, began=began.isoformat(timespec="seconds"),
+        changed=module.params["state"] == "written",
+        manifest=manifest,
+        began=began.isoformat(timespec="seconds"),
         bytes=sum(part["bytes"] for part in manifest["parts"].values()),
         took_s=manifest["finished_at"] - manifest["began_at"],
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":
