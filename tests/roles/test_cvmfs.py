@@ -148,6 +148,6 @@ def test_cern_s_packages_come_from_cern_and_are_checked_with_its_key(written):
 def test_a_mount_is_looked_for_at_its_place(site):
     templar = site.templar(ROLE, "compute1")
 
-    look = templar.template(templar.available_variables["__cvmfs_mounts_are_there"])
+    look = templar.template(templar.available_variables["__cvmfs_mount_check"])
 
     assert look["expect"] == [f"^/cvmfs/{NAME}$"]

@@ -18,7 +18,7 @@ INSTALLS = {
     "munge : Install munge",
     "shared_storage : Ensure the programs of the file system are installed",
     "slurm : Ensure Slurm's packages are installed",
-    "slurm_plugins : Ensure the packages that the plugins need are installed",
+    "slurm_plugins : Install the packages that the plugins require",
     "sssd : Ensure SSSD is installed",
     "traefik : Ensure the program is copied",
 }

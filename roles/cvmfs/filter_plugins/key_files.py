@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``cvmfs_key_files``: where public keys lie.
+"""Filter ``cvmfs_key_files``: the paths of public key files.
 
 Example: ``{{ ['-----BEGIN PUBLIC KEY-----…'] | cvmfs_key_files('/etc/gridstead/cvmfs') }}`` is
 ``['/etc/gridstead/cvmfs/5d41402abc4b.pub']``.
@@ -14,15 +14,17 @@ DIGITS = 12
 
 
 def cvmfs_key_files(keys: Iterable[str], folder: str) -> list[str]:
-    """Return a file for each key, named by its content, whatever white space is around it."""
-    return [
-        f"{folder}/{hashlib.sha256(key.strip().encode()).hexdigest()[:DIGITS]}.pub" for key in keys
-    ]
+    """Return the path of each key. The file name is a hash of the key without surrounding space."""
+    return [f"{folder}/{_digest(key)}.pub" for key in keys]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.strip().encode()).hexdigest()[:DIGITS]
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filters that Ansible loads."""
 
     def filters(self) -> dict[str, object]:
-        """Return the filters of this file by name."""
+        """Return the filters by name."""
         return {"cvmfs_key_files": cvmfs_key_files}
