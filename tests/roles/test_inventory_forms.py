@@ -46,12 +46,12 @@ WRONG = [
     (
         "gridstead_labels",
         {"os": {1: 2}},
-        "gridstead_labels: cannot be computed: to_toml cannot write 1 as a name",
+        "gridstead_labels: cannot be computed: to_toml cannot write the key 1",
     ),
     (
         "gridstead_labels",
         {"os": [{"a": 1}]},
-        "gridstead_labels: cannot be computed: to_toml cannot write a dict",
+        "gridstead_labels: cannot be computed: to_toml cannot write a value of type dict",
     ),
 ]
 

@@ -89,7 +89,7 @@ def test_a_host_without_the_wallet_that_is_noted_is_refused(here, tasks_from, ho
 
     told = " ".join(done.stdout.split())
     assert done.returncode == 2, done.stdout
-    assert f"localhost does not have the wallet that it had, supervisor {OWN}, and" in told
+    assert f"localhost has lost the recorded wallet supervisor {OWN}." in told
     assert "docs/howto/backup.md" in told
     assert "-e control_plane_new_wallets=true" in told
     assert host.files() == before
@@ -134,8 +134,8 @@ def test_a_wallet_whose_site_has_lost_its_secrets_is_left_as_it_is(host):
     told = " ".join(done.stdout.split())
     assert done.returncode == 2, done.stdout
     assert (
-        f"localhost has the wallets supervisor, and there is nothing in {host.note.parent}, where"
-        in told
+        "localhost has the wallets supervisor, but the directory of the site's secrets,"
+        f" {host.note.parent}, is empty or missing." in told
     )
     assert host.files().keys() == {"supervisor.json"}
 
@@ -196,7 +196,7 @@ def test_a_key_file_without_an_address_is_named(text, tmp_path):
     done = look(tmp_path, "supervisor")
 
     assert done["failed"]
-    assert f"{tmp_path}/supervisor.json is no wallet" in done["msg"]
+    assert f"{tmp_path}/supervisor.json is not a wallet" in done["msg"]
 
 
 def look(folder, *names):

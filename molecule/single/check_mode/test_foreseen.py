@@ -31,10 +31,10 @@ UNFORESEEN = {
     r"directory : (Ensure the (server has its settings|tree), .*|Restart the directory server)": "the same",
     r"directory : Ensure the server knows which numbers it gives": "the same",
     r"directory : Ensure the host backs the directory up every day": "the unit is not there",
-    r"control_plane : Ensure the ((new )?release (that|is in|has a copy) .*|ssh keys exist)": (
-        "a program must run to know"
-    ),
-    r"control_plane : Ensure the (timer runs|services run what is installed)": "the units are not there",
+    r"control_plane : (Install|Switch to) the new release.*": "a program must run to know",
+    r"control_plane : Save the working settings and units of the release": "the same",
+    r"control_plane : Create missing ssh keys": "the same",
+    r"control_plane : Start the (timer of .*|services of the new release)": "the units are missing",
 }
 # Found done, in a run, because another role needs the same package.
 FORESEEN_TWICE = {"devnet : Install nftables"}

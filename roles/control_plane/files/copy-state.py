@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Copy folders of running services: ``copy-state.py TARGET FOLDER...``; each FOLDER keeps its path
-below TARGET.
+"""Copy directories of running services: ``copy-state.py TARGET FOLDER...``.
 
-A SQLite database is copied as one moment of it, with what its log beside it has, while its service
-writes on. Other files are copied as they are. A file that goes meanwhile was not needed; folders
-that are not there are left out.
+Each FOLDER keeps its path below TARGET. The copy of a SQLite database is a consistent snapshot that
+includes its write-ahead log, while the service continues to write. Other files are copied
+unchanged. Files that are deleted during the copy and directories that do not exist are skipped.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ import sys
 from pathlib import Path
 
 MAGIC = b"SQLite format 3\0"
-BESIDE = ("-wal", "-shm", "-journal")
+LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 def is_database(path: Path) -> bool:
@@ -26,7 +25,7 @@ def is_database(path: Path) -> bool:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """The target is the database as it was at one moment."""
+    """Write a consistent snapshot of a database to the target, with the source's owner and mode."""
     with (
         contextlib.closing(sqlite3.connect(f"{source.as_uri()}?mode=ro", uri=True)) as old,
         contextlib.closing(sqlite3.connect(target)) as new,
@@ -36,15 +35,18 @@ def copy_database(source: Path, target: Path) -> None:
     os.chown(target, source.stat().st_uid, source.stat().st_gid)
 
 
-def is_part_of_a_database(path: Path) -> bool:
-    """Return whether a file is what SQLite keeps beside a database."""
-    database = [Path(str(path).removesuffix(end)) for end in BESIDE if path.name.endswith(end)]
-    return bool(database) and database[0].is_file() and is_database(database[0])
+def is_database_log(path: Path) -> bool:
+    """Return whether a file is the log or the shared memory of a SQLite database."""
+    for suffix in LOG_SUFFIXES:
+        if path.name.endswith(suffix):
+            database = path.with_name(path.name.removesuffix(suffix))
+            return database.is_file() and is_database(database)
+    return False
 
 
 def copy_file(path: Path, target: Path) -> None:
-    """The target is what the file was, with its rights."""
-    if path.is_symlink() or not path.is_file() or is_part_of_a_database(path):
+    """Copy a regular file with its owner and mode. Skip symbolic links and logs of databases."""
+    if path.is_symlink() or not path.is_file() or is_database_log(path):
         return
     if is_database(path):
         copy_database(path, target)
@@ -54,7 +56,7 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def copy_folder(folder: Path, target: Path) -> None:
-    """The target has all files and folders of the folder, with their rights."""
+    """Copy all files and subdirectories into the target, with their owners and modes."""
     shutil.copystat(folder, target)
     os.chown(target, folder.stat().st_uid, folder.stat().st_gid)
     for path in sorted(folder.iterdir()):
@@ -67,11 +69,11 @@ def copy_folder(folder: Path, target: Path) -> None:
 
 
 def main() -> int:
-    """Copy what the command line says."""
+    """Copy the directories of the command line."""
     root = Path(sys.argv[1])
     for folder in map(Path, sys.argv[2:]):
         if folder.is_dir():
-            # systemd shows a service's private folder under a name of its own.
+            # A state directory may be a link to /var/lib/private. Keep the path of the link.
             target = root / folder.relative_to("/")
             target.mkdir(parents=True)
             copy_folder(folder, target)

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-# Makes a release of the control plane beside the one in use: ROOT/next. It is an environment with a
-# wheel, and sees another with what the lock file names, which releases share. Without a wheel that
-# other one is all it makes. Prints "changed" if ROOT/next is not in use, or not noted to work.
-# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]]; an empty WHEELHOUSE means the
-# package index. With "name" it makes nothing, and prints where the release is or would be.
+# SPDX-License-Identifier: Apache-2.0 Install a release of the control plane next to the release in
+# use, and link it as ROOT/next. A release is a virtual environment with the wheel. It uses a second
+# environment with the dependencies of the lock file, which releases share. Without a wheel, create
+# only the second environment. Print "changed" if ROOT/next is not in use or is not recorded as
+# working. Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]] An empty WHEELHOUSE
+# means the package index. With "name", only print the path of the release.
 set -euo pipefail
 shopt -s nullglob
 
 readonly root=$1 lock=$2 wheelhouse=$3 wheel=${4:-} what=${5:-environment}
 
-# An environment is named after what is in it, and whole when it says so: one that was cut off is
-# made anew.
+# The name of an environment contains a hash of its input files. A complete environment contains the
+# file .whole. An incomplete environment is created again.
 place() {
     local -r kind=$1
     shift
@@ -19,7 +19,7 @@ place() {
 }
 
 note_whole() {
-    # uv leaves a lock that everybody may write to.
+    # uv leaves a lock file that is writable for all users.
     rm -f "$1/.lock"
     touch "$1/.whole"
 }
@@ -39,10 +39,11 @@ if [[ ! -e $locked/.whole ]]; then
         pip_options=()
     fi
     python3 -m venv --clear "$locked"
-    # uv installs in seconds what takes pip a minute. It is the one that the lock file names.
-    "$locked/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" --require-hashes \
-        --requirement <(sed --quiet '/^uv==/,/[^\]$/p' "$lock")
-    "${install[@]}" --python "$locked/bin/python" "${source_options[@]}" --require-hashes --requirement "$lock"
+    # Install the uv of the lock file with pip, and everything else with uv, which is much faster.
+    "$locked/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" \
+        --require-hashes --requirement <(sed --quiet '/^uv==/,/[^\]$/p' "$lock")
+    "${install[@]}" --python "$locked/bin/python" "${source_options[@]}" --require-hashes \
+        --requirement "$lock"
     note_whole "$locked"
 fi
 if [[ -z $wheel ]]; then

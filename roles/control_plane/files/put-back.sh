@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts folders out of a stage in the place of whatever is there; those that the stage has not are
-# gone. What is above them is not ours to change.
+# Replace directories by their copies in a staging directory. A directory without a copy is deleted.
+# Parent directories are not changed.
 # Usage: put-back.sh STAGE FOLDER...
 set -euo pipefail
 

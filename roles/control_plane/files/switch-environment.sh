@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Takes another release of the control plane into use, which is ROOT/venv, or notes that it works.
-# Prints "changed" if there is something new.
-#   next     ROOT/next is in use. If the one before worked, ROOT/former is that one.
-#   works    The release in use works, and has a copy of the settings and units with which its services do.
-#   former   ROOT/former is in use again, with these settings and units; prints its services, others are gone.
-# Each may be cut off anywhere: the next run starts a release again that is not noted to work.
+# Change the release of the control plane in use, ROOT/venv, or record that it works.
+# Print "changed" if something has changed.
+#   next     Use ROOT/next. If the previous release worked, set ROOT/former to this release.
+#   works    Record that the release in use works: save the settings and units of its services.
+#   former   Use ROOT/former again and restore its saved settings and units. Print its services and
+#            remove the other services.
+# Each command may be interrupted at any point: the next run starts a release again that is not
+# recorded as working.
 # Usage: switch-environment.sh ROOT next|works|former [SERVICE...]
 set -euo pipefail
 shopt -s nullglob
 
 readonly root=$1 way=$2 services=("${@:3}") note=works.tar
 
-# Prints which release a link is, and nothing where there is none yet.
+# Print the target of a link, or nothing if the link does not exist.
 environment::of() {
     if [[ -L $root/$1 ]]; then
         readlink "$root/$1"
@@ -20,7 +22,7 @@ environment::of() {
 }
 
 environment::use() {
-    # Of a time when it was an environment itself.
+    # In old releases of Gridstead venv was a directory.
     if [[ -d $root/venv && ! -L $root/venv ]]; then
         rm -r "$root/venv"
     fi
@@ -29,7 +31,8 @@ environment::use() {
 }
 
 environment::forget_others() {
-    local -r kept=$(readlink --canonicalize "$root"/{next,venv,former} "$root"/{next,venv,former}/locked)
+    local -r links=("$root"/{next,venv,former} "$root"/{next,venv,former}/locked)
+    local -r kept=$(readlink --canonicalize "${links[@]}")
     local place
     for place in "$root"/{release,lock}-*; do
         if ! grep --quiet --line-regexp --fixed-strings "$place" <<<"$kept"; then
@@ -43,7 +46,7 @@ environment::files_of() {
     echo "/etc/systemd/system/gridstead-$1.service"
 }
 
-# The same settings and units make the same note.
+# Write the settings and units to an archive. The same files make the same archive.
 environment::note() {
     local service
     umask 077
@@ -87,7 +90,7 @@ elif [[ $way == next ]]; then
     if [[ -n $before && -e $before/$note ]]; then
         ln -sfn "$before" "$root/former"
     fi
-    # Also one that worked once has to show it again.
+    # A release that worked earlier must prove again that it works.
     rm -f "$target/$note"
     environment::use "$target"
     environment::forget_others

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filter ``files_read``: the files that a service of the control plane reads when it starts.
 
-Example: ``{{ {'tls': {'ca_file': '/etc/ca.crt'}} | files_read({'tls.key': '/etc/a.key'}) }}`` is both paths.
+Example: ``{{ {'tls': {'ca_file': '/etc/ca.crt'}} | files_read({'tls.key': '/etc/a.key'}) }}`` is
+``['/etc/a.key', '/etc/ca.crt']``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-# Where systemd puts credentials, which are named by their sources, and where services write by
-# themselves.
-ELSEWHERE = ("/run/", "/var/")
+# /run contains copies of credentials, whose sources are listed. Services themselves write to /var.
+EXCLUDED = ("/run/", "/var/")
 
 
 def files_read(settings: Mapping[str, object], credentials: Mapping[str, str]) -> list[str]:
-    """Return the sources of credentials and the files that settings name as ``*_file``: sorted,
-    each once.
+    """Return the sources of the credentials and the files of all ``*_file`` settings.
+
+    The paths are sorted and unique.
     """
     return sorted({*credentials.values(), *_named(settings)})
 
@@ -24,7 +25,7 @@ def _named(settings: Mapping[str, object]) -> Iterator[str]:
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _named(value)
-        elif key.endswith("_file") and isinstance(value, str) and not value.startswith(ELSEWHERE):
+        elif key.endswith("_file") and isinstance(value, str) and not value.startswith(EXCLUDED):
             yield value
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``holds_secret``: whether an address among a service's settings may hold a key or a
-password.
+"""Filter ``holds_secret``: whether a URL in a service's settings may contain a key or a password.
 
-Example: ``{{ {'state_url': 'postgresql+psycopg://grid:password@db/scripts'} | holds_secret }}`` is true.
+Example: ``{{ {'state_url': 'postgresql+psycopg://grid:password@db/scripts'} | holds_secret }}`` is
+true.
 """
 
 from __future__ import annotations
@@ -10,30 +10,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-# Whoever runs a node for others tells them apart by a key in its path.
+# A hosted Ethereum node often has the customer's API key in the path of its URL.
 NODE = "rpc_url"
 
 
 def holds_secret(settings: Mapping[str, object]) -> bool:
-    """Return whether an address has a user or a query, is a node's and has a path, or cannot be
-    read.
+    """Return whether a URL in the settings may contain a secret.
+
+    This is the case if a URL has user information or a query, if the URL of a node has a path, or
+    if a URL cannot be parsed.
     """
     return _holds("", settings)
 
 
 def _holds(key: str, value: object) -> bool:
     if isinstance(value, Mapping):
-        return any(_holds(name, one) for name, one in value.items())
+        return any(_holds(name, item) for name, item in value.items())
     if isinstance(value, list | tuple):
-        return any(_holds(key, one) for one in value)
+        return any(_holds(key, item) for item in value)
     if not isinstance(value, str) or "://" not in value:
         return False
     try:
         parts = urlsplit(value)
     except ValueError:
         return True
-    # Passwords may have slashes, so the user need not be where a URL has one.
-    return "@" in value or bool(parts.query) or (key == NODE and parts.path not in {"", "/"})
+    # A password may contain a slash, so urlsplit may not find the user information.
+    has_user = "@" in value
+    is_node_with_path = key == NODE and parts.path not in {"", "/"}
+    return has_user or bool(parts.query) or is_node_with_path
 
 
 class FilterModule:

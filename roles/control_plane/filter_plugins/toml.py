@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filter ``to_toml``: a dictionary as a TOML document.
 
-Example: ``{{ {'a': 1, 'b': {'c': ['x']}} | to_toml }}`` is ``a = 1``, an empty line, ``[b]``, ``c = ["x"]``.
+Example: ``{{ {'a': 1, 'b': {'c': ['x']}} | to_toml }}`` is ``a = 1``, an empty line, ``[b]``,
+``c = ["x"]``.
 """
 
 from __future__ import annotations
@@ -16,28 +17,34 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(document: Mapping[str, object]) -> str:
-    """Return a TOML document: plain values first, tables after them, keys sorted; a null value is
-    left out.
+    """Return a TOML document with sorted keys, plain values before tables, and without null values.
 
     Raises:
-        AnsibleFilterError: If a name is no text, or a value is none that TOML knows, or a table in
-            a list.
+        AnsibleFilterError: If a key is not a string, if a value has a type that TOML does not have,
+            or if a list contains a table.
     """
     return "\n".join(_table(document, ())) + "\n"
 
 
 def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
-    unnamed = [k for k in table if not isinstance(k, str)]
-    if unnamed:
-        raise AnsibleFilterError(f"to_toml cannot write {unnamed[0]!r} as a name: names are text")
-    plain = {k: v for k, v in table.items() if not isinstance(v, Mapping) and v is not None}
+    plain: dict[str, object] = {}
+    tables: dict[str, Mapping[str, object]] = {}
+    for key, value in table.items():
+        if not isinstance(key, str):
+            raise AnsibleFilterError(
+                f"to_toml cannot write the key {key!r}: a key must be a string"
+            )
+        if isinstance(value, Mapping):
+            tables[key] = value
+        elif value is not None:
+            plain[key] = value
     if path:
         yield ""
         yield f"[{'.'.join(map(_key, path))}]"
     for key in sorted(plain):
         yield f"{_key(key)} = {_value(plain[key])}"
-    for key in sorted(k for k, v in table.items() if isinstance(v, Mapping)):
-        yield from _table(table[key], (*path, key))  # type: ignore[arg-type]  # it is a Mapping: the line above
+    for key in sorted(tables):
+        yield from _table(tables[key], (*path, key))
 
 
 def _key(key: str) -> str:
@@ -45,8 +52,10 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string: JSON's escapes are TOML's, but pairs of surrogates are not, and DEL
-    must be escaped.
+    """Return a TOML basic string.
+
+    TOML has JSON's escapes, except surrogate pairs; therefore other characters than ASCII are not
+    escaped. TOML also requires an escape for DEL.
     """
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -60,7 +69,9 @@ def _value(value: object) -> str:
         return _text(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
-    raise AnsibleFilterError(f"to_toml cannot write a {type(value).__name__}: {value!r}")
+    raise AnsibleFilterError(
+        f"to_toml cannot write a value of type {type(value).__name__}: {value!r}"
+    )
 
 
 class FilterModule:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that compare a host's wallets with what is noted of them, a file each where Ansible runs.
+"""Filters that compare the wallets of a host with the addresses recorded on the Ansible controller.
 
-Example: ``{{ {'supervisor': '/safe/supervisor.address'} | lost_wallets({}) }}`` is ``{'supervisor': '0x2b5a…'}`` where
-that file says so, and nothing where there is no such file.
+The address of each wallet is recorded in a file.
+
+Example: ``{{ {'supervisor': '/safe/supervisor.address'} | lost_wallets({}) }}`` is
+``{'supervisor': '0x2b5a…'}`` if the file contains this address, and ``{}`` if there is no file.
 """
 
 from __future__ import annotations
@@ -12,39 +14,42 @@ from pathlib import Path
 
 
 def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
-    """Return the addresses that are noted, by wallet, where the host has another wallet or none.
+    """Return the recorded addresses, by wallet, of the wallets that the host does not have.
 
     Args:
-        notes: Where the addresses are noted, by wallet.
-        addresses: Those of the wallets that the host has.
+        notes: Paths of the files that record the addresses, by wallet.
+        addresses: Addresses of the host's wallets, by wallet.
     """
-    return {name: noted for name, noted in _noted(notes).items() if noted != addresses.get(name)}
+    recorded = _recorded(notes)
+    return {name: recorded[name] for name in recorded if recorded[name] != addresses.get(name)}
 
 
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the wallets of which nothing or another address is noted, those that are still to be
-    made too.
-    """
-    noted = _noted(notes)
-    return [name for name in notes if name not in noted or noted[name] != addresses.get(name)]
+    """Return the wallets whose present address is not recorded, also wallets that do not exist."""
+    recorded = _recorded(notes)
+    return [name for name in notes if name not in recorded or recorded[name] != addresses.get(name)]
 
 
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the wallets that the host has while nothing is where they are noted, and so no
-    password of theirs.
+    """Return the host's wallets whose directory of recorded addresses is empty or missing.
+
+    This directory also contains the passwords of the wallets.
     """
-    folders = {name: Path(path).parent for name, path in notes.items() if name in addresses}
-    return [
-        name for name, folder in folders.items() if not folder.is_dir() or not any(folder.iterdir())
-    ]
+    locked = []
+    for name, path in notes.items():
+        folder = Path(path).parent
+        is_empty = not folder.is_dir() or not any(folder.iterdir())
+        if name in addresses and is_empty:
+            locked.append(name)
+    return locked
 
 
-def _noted(notes: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: Path(path).read_text(encoding="utf-8").strip()
-        for name, path in notes.items()
-        if Path(path).exists()
-    }
+def _recorded(notes: Mapping[str, str]) -> dict[str, str]:
+    recorded = {}
+    for name, path in notes.items():
+        if Path(path).exists():
+            recorded[name] = Path(path).read_text(encoding="utf-8").strip()
+    return recorded
 
 
 class FilterModule:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose the wallets on a host are, without their passwords and before the command is installed."""
+"""Read the addresses of the wallets on a host, without passwords and without the command."""
 
 from __future__ import annotations
 
@@ -11,45 +11,55 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: wallet_addresses
-short_description: The addresses of the wallets that a host has
+short_description: Read the addresses of the wallets on a host
 description:
-  - Reads key files and changes nothing. It tells their addresses and nothing else of them.
+  - Reads key files and returns only their addresses. Changes nothing.
 options:
-  folder: {type: path, required: true, description: Where the key files are.}
-  names: {type: list, elements: str, required: true, description: Names of the wallets; their files end with C(.json).}
+  folder:
+    description: Directory of the key files.
+    type: path
+    required: true
+  names:
+    description: Names of the wallets. The file of a wallet is its name with the suffix C(.json).
+    type: list
+    elements: str
+    required: true
 """
 EXAMPLES = """
-- name: Learn whose wallet is here
+- name: Read the address of the supervisor's wallet
   wallet_addresses: {folder: /etc/gridstead/wallets, names: [supervisor]}
 """
 RETURN = """
-addresses: {type: dict, returned: always, description: "By name, for each that is there, 0x and 40 small digits."}
+addresses:
+  description: Address of each existing wallet by name, as 0x and 40 hex digits in lower case.
+  type: dict
+  returned: always
 """
 
 _ADDRESS = re.compile(r"(0x)?[0-9a-f]{40}")
 
 
 class NoWallet(Exception):
-    """A file that is there names no address."""
+    """A file contains no address."""
 
 
 def address_of(keystore: Path) -> str:
-    """Return the address that a V3 key file names, in lower case.
+    """Return the address of a V3 key file in lower case.
 
     Raises:
-        NoWallet: It names none.
+        NoWallet: If the file contains no address.
     """
     try:
-        said = str(json.loads(keystore.read_bytes())["address"]).lower()
+        address = str(json.loads(keystore.read_bytes())["address"]).lower()
     except (ValueError, KeyError, TypeError) as err:
-        raise NoWallet(f"{keystore} is no wallet") from err
-    if not _ADDRESS.fullmatch(said):
-        raise NoWallet(f"{keystore} is no wallet")
-    return "0x" + said.removeprefix("0x")
+        raise NoWallet(f"{keystore} is not a wallet") from err
+    if not _ADDRESS.fullmatch(address):
+        raise NoWallet(f"{keystore} is not a wallet")
+    return "0x" + address.removeprefix("0x")
 
 
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     module = AnsibleModule(
         supports_check_mode=True,
         argument_spec={
@@ -62,7 +72,8 @@ def main() -> None:
         addresses = {name: address_of(file) for name, file in files.items() if file.exists()}
     except NoWallet as err:
         module.fail_json(
-            msg=f"{err}: it names no address. Put back the one that was there: docs/howto/backup.md."
+            msg=f"{err}: it contains no address. Restore the wallet from a backup:"
+            " docs/howto/backup.md."
         )
     module.exit_json(changed=False, addresses=addresses)
 
