@@ -101,7 +101,7 @@ end
 
 local function log_fault(fault)
    slurm.log_error("%s", "gridstead: job_submit: couldn't check a request: " .. tostring(fault))
-   slurm.log_user("gridstead: could not check the request; the request is refused")
+   slurm.log_user("gridstead: could not check the request, which is therefore refused")
 end
 
 -- Return Slurm's code for the result of a protected check.

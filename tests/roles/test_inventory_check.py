@@ -202,7 +202,7 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "partition-time": (
         lambda i: None,
-        ("slurm_partitions.cpu.MaxTime: 43200, as YAML reads 12:00:00", "in quotes"),
+        ("slurm_partitions.cpu.MaxTime: 43200, which is how YAML reads 12:00:00", "in quotes"),
     ),
     "partition-node": (
         lambda i: None,

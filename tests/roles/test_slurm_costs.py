@@ -59,7 +59,7 @@ FILES = {
 def test_a_change_costs_what_it_must(file, old, new, cost, differences):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
-    verdict = costs.judge(FILES, changed)
+    verdict = costs.compute_cost(FILES, changed)
 
     assert (verdict.cost, verdict.differences) == (cost, differences)
 
@@ -90,7 +90,7 @@ def test_a_change_costs_what_it_must(file, old, new, cost, differences):
 def test_a_change_that_ends_jobs_says_whose(file, old, new, ends):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
-    assert costs.judge(FILES, changed).ends == ends
+    assert costs.compute_cost(FILES, changed).ends == ends
 
 
 def test_the_dearest_change_counts():
@@ -98,11 +98,11 @@ def test_the_dearest_change_counts():
         "slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")
     }
 
-    assert costs.judge(FILES, changed).cost == "restart"
+    assert costs.compute_cost(FILES, changed).cost == "restart"
 
 
 def test_the_first_configuration_starts_slurmctld():
-    assert costs.judge({}, FILES).cost == "restart"
+    assert costs.compute_cost({}, FILES).cost == "restart"
 
 
 def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
@@ -112,7 +112,9 @@ def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
     }
     files = {name: render(ROLE, place, "controller") for name, place in places.items()}
 
-    assert costs.judge(files, files) == costs.Verdict(cost="nothing", differences=(), ends=())
+    assert costs.compute_cost(files, files) == costs.ChangeCost(
+        cost="nothing", differences=(), ends=()
+    )
     assert {("NodeName", "compute1"), ("PartitionName", "main")} <= costs.settings(
         "slurm.conf", files["slurm.conf"]
     ).keys()

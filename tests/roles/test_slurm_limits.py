@@ -62,9 +62,9 @@ class Sacctmgr:
         """Bring it about and return what it was told for that."""
         self.told = []
         kept = accounting.Accounting(self)
-        kept.has_qos(qos or {})
+        kept.set_qos(qos or {})
         filled = [{"description": None, "settings": None} | one for one in accounts]
-        kept.has_accounts(filled, "gridstead")
+        kept.set_accounts(filled, "gridstead")
         return SimpleNamespace(told=self.told, changes=kept.changes)
 
 
@@ -139,8 +139,8 @@ def test_qos_get_their_limits_once_slurmctld_has_told_slurmdbd_of_the_gpus(site)
     tasks = trusted(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
     names = [task["name"] for task in tasks]
     starts = (
-        names.index("Ensure changed daemons are restarted now"),
-        names.index("Ensure the controller's daemons run"),
+        names.index("Restart the daemons whose configuration has changed"),
+        names.index("Start slurmctld and slurmrestd"),
     )
 
     said = {
@@ -253,7 +253,7 @@ OTHER = [
 @pytest.mark.parametrize(("name", "asked", "shown"), OTHER)
 def test_two_values_are_a_difference(name, asked, shown):
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {
-        name: limits.written(asked)
+        name: limits.to_text(asked)
     }
 
 
@@ -271,7 +271,7 @@ WRONG = [
     (
         {"MaxWall": 43200},
         "MaxWall",
-        "43200, as YAML reads 12:00:00 too",
+        "43200, which is how YAML reads 12:00:00",
         "[D-]HH:MM:SS in quotes, or minutes in quotes",
     ),
     ("MaxWall=04:00:00", "", '"MaxWall=04:00:00"', "settings by name"),

@@ -55,8 +55,8 @@ def test_a_state_that_slurmctld_had_and_that_is_not_there_is_missed(place, tmp_p
 
     assert code != 0
     assert f"localhost does not see slurmctld's state in {state}" in told
-    assert "Mount what holds it" in told
-    assert f"touch {NOTE} beside them" in told
+    assert "Mount its file system" in told
+    assert f"create {state}/{NOTE}" in told
     assert not state.parent.exists()
 
 

@@ -17,7 +17,7 @@ INSTALLS = {
     "database : Install MariaDB",
     "munge : Install munge",
     "shared_storage : Ensure the programs of the file system are installed",
-    "slurm : Ensure Slurm's packages are installed",
+    "slurm : Install the packages of Slurm",
     "slurm_plugins : Install the packages that the plugins require",
     "sssd : Ensure SSSD is installed",
     "traefik : Ensure the program is copied",

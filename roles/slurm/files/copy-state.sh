@@ -1,18 +1,16 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-# Copies slurmctld's state while it works, without what jobs brought with them. Takes the place of
-# an earlier copy.
-# Usage: copy-state.sh STATE_DIRECTORY COPY
+# SPDX-License-Identifier: Apache-2.0 Copy the state of a running slurmctld, without the
+# environments of the jobs. Replace an older copy. Usage: copy-state.sh STATE_DIRECTORY COPY
 set -euo pipefail
 
 readonly state=$1 copy=$2
-# Jobs come and go meanwhile. slurmctld replaces its files whole, so one that is being read is
-# whole.
-readonly changed_meanwhile=1
+# Jobs start and end during the copy. slurmctld replaces its files by a rename, so each file that
+# tar reads is complete.
+readonly tar_files_changed=1
 
 rm -rf "$copy"
 mkdir "$copy"
 {
-    tar --directory="$state" --create --exclude='./hash.*/job.*/environment' --exclude=./stopped_cleanly . ||
-        (($? == changed_meanwhile))
+    tar --directory="$state" --create --exclude='./hash.*/job.*/environment' \
+        --exclude=./stopped_cleanly . || (($? == tar_files_changed))
 } | tar --directory="$copy" --extract --preserve-permissions

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts a copy of slurmctld's state in the place of whatever is there, with a note for its next
-# start.
+# Replace the state of slurmctld by a copy, and create the marker "restored" for its next start.
 # Usage: put-state-back.sh COPY STATE_DIRECTORY
 set -euo pipefail
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Puts these versions of packages in place of others. Configuration files stay as they are, and no
-# package starts or restarts a daemon: whoever calls this does, in an order that the packages do not
-# know.
-# Usage: upgrade-packages.sh [NAME=VERSION...]; first it finishes what another run left half done.
+# Upgrade packages to the given versions. Configuration files are not changed. No package starts or
+# restarts a daemon: the caller restarts the daemons in the right order.
+# Finish an interrupted upgrade of an earlier run first.
+# Usage: upgrade-packages.sh [NAME=VERSION...]
 set -euo pipefail
 
 readonly policy=/usr/sbin/policy-rc.d mark='# gridstead: an upgrade is under way'
@@ -19,10 +19,10 @@ allow_daemons() {
     fi
 }
 
-# Of a run that was killed.
+# Remove the policy of a run that was killed.
 allow_daemons
 trap allow_daemons EXIT
-# A policy of the site stays in force.
+# A policy of the site is not replaced.
 if [[ ! -e $policy ]]; then
     printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy.new"
     chmod 0755 "$policy.new"
@@ -32,9 +32,10 @@ dpkg --configure --pending
 if (($# == 0)); then
     exit
 fi
-# apt takes what is named for wanted; what came as somebody's need must go with that one.
-mapfile -t needed < <(apt-mark showauto "${@%%=*}")
+# apt marks named packages as manually installed. Mark the dependencies as automatically installed
+# again, so that apt removes them together with the packages that need them.
+mapfile -t dependencies < <(apt-mark showauto "${@%%=*}")
 apt-get "${options[@]}" install "$@"
-if ((${#needed[@]})); then
-    apt-mark auto "${needed[@]}"
+if ((${#dependencies[@]})); then
+    apt-mark auto "${dependencies[@]}"
 fi

@@ -1,141 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep QOS and accounts with their limits in Slurm's accounting.
+"""Create QOS and accounts in Slurm's accounting and set their limits.
 
-What is there is asked once, and only what differs is told. slurmdbd passes it on to slurmctld at
-once: nothing has to be reconfigured, and jobs that run go on.
+The module reads the present settings once and changes only the settings that differ. slurmdbd
+forwards each change to slurmctld at once: no reconfigure is needed, and running jobs continue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_limits import ACCOUNT, QOS, faults, settings
+from ansible.module_utils.slurm_limits import ACCOUNT, QOS, Kind, faults, settings
 
 DOCUMENTATION = """
 module: slurm_accounting
-short_description: Keep QOS and accounts with their limits
+short_description: Create QOS and accounts and set their limits
 description:
-  - Each QOS and each account that has settings is as it is asked here; a setting that is not asked is taken back.
-  - One without settings is there, and has those that it had.
-  - No QOS and no account is removed.
-  - The settings and their forms are in C(module_utils/slurm_limits.py).
+  - Sets the listed settings of each QOS and of each account that has settings, and resets the
+    settings that are not listed.
+  - Creates a QOS or an account without settings, but does not change its settings.
+  - Removes no QOS and no account.
+  - C(module_utils/slurm_limits.py) contains the settings and their types.
 options:
-  cluster: {type: str, required: true, description: The cluster that the accounts are for.}
-  qos: {type: dict, default: {}, description: Settings of each QOS by name.}
-  accounts: {type: list, elements: dict, default: [], description: Name, description and settings of each.}
+  cluster:
+    description: The cluster of the accounts.
+    type: str
+    required: true
+  qos:
+    description: Settings of each QOS by name.
+    type: dict
+    default: {}
+  accounts:
+    description: Name, description and settings of each account.
+    type: list
+    elements: dict
+    default: []
 """
 EXAMPLES = """
-- name: Have a QOS for long jobs, and an account that may use it
+- name: Create a QOS for long jobs and an account that may use it
   slurm_accounting:
     cluster: gridstead
     qos: {long: {MaxWall: 7-00:00:00}}
     accounts: [{name: physics, settings: {GrpTRES: cpu=64, QOS: "normal,long"}}]
 """
 RETURN = """
-changes: {type: list, returned: always, description: "What became otherwise, such as C(qos long: MaxWall=90)."}
+changes:
+  description: The changes, for example C(qos long: MaxWall=90).
+  type: list
+  returned: always
 """
 
-ROOT = "root"  # the account above all others
+ROOT = "root"  # the parent of all other accounts
+Rows = dict[str, dict[str, str]]
 
 
 class Accounting:
-    """Slurm's accounting, as sacctmgr knows it. It has all names in lower case."""
+    """Slurm's accounting, accessed with sacctmgr, which has all names in lower case."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self._module = module
         self.changes: list[str] = []
 
-    def show(self, *words: str, fields: list[str]) -> dict[str, dict[str, str]]:
-        """Return the rows of a listing by their first field, and each by field."""
-        argv = [
-            "sacctmgr",
-            "--noheader",
-            "--parsable2",
-            "show",
-            *words,
-            f"format={','.join(fields)}",
-        ]
-        # In a check run on a new host there is no accounting yet: all would be new.
+    def show(self, *words: str, fields: list[str]) -> Rows:
+        """Return the rows of a listing by their first field. A row is a dictionary by field."""
+        options = ["--noheader", "--parsable2"]
+        argv = ["sacctmgr", *options, "show", *words, f"format={','.join(fields)}"]
+        # In check mode on a new host there is no accounting yet, so everything is new.
         _, out, _ = self._module.run_command(argv, check_rc=not self._module.check_mode)
         rows = [line.split("|") for line in out.splitlines()]
         return {row[0]: dict(zip(fields, row, strict=True)) for row in rows}
 
-    def tell(self, what: str, *words: str) -> None:
-        """Tell sacctmgr, unless this is a check run, and note it."""
-        self.changes.append(what)
+    def change(self, description: str, *words: str) -> None:
+        """Record a change, and make it with sacctmgr except in check mode."""
+        self.changes.append(description)
         if not self._module.check_mode:
             self._module.run_command(["sacctmgr", "--immediate", *words], check_rc=True)
 
-    def has_qos(self, asked: Mapping[str, Mapping[str, object] | None]) -> None:
-        """Each QOS is there, and as asked if anything is asked of it."""
+    def set_qos(self, requested: Mapping[str, Mapping[str, object] | None]) -> None:
+        """Create missing QOS, and set the settings of each QOS that has settings."""
         fields = ["Name", *QOS]
-        asked = {name.lower(): wanted for name, wanted in asked.items()}
-        shown = self.show("qos", fields=fields)
-        missing = sorted(asked.keys() - shown.keys())
+        requested = {name.lower(): values for name, values in requested.items()}
+        rows = self.show("qos", fields=fields)
+        missing = sorted(requested.keys() - rows.keys())
         for name in missing:
-            self.tell(f"qos {name}", "add", "qos", name)
+            self.change(f"qos {name}", "add", "qos", name)
         if missing and not self._module.check_mode:
-            shown = self.show("qos", fields=fields)
-        for name, wanted in asked.items():
-            if wanted is None:
+            rows = self.show("qos", fields=fields)
+        for name, values in requested.items():
+            if values is None:
                 continue
-            told = _words(settings(QOS, wanted, shown.get(name, dict.fromkeys(QOS, ""))))
-            if told:
-                self.tell(
-                    f"qos {name}: {' '.join(told)}",
-                    "modify",
-                    "qos",
-                    "where",
-                    f"name={name}",
-                    "set",
-                    *told,
-                )
+            present = rows.get(name, dict.fromkeys(QOS, ""))
+            words = _words(settings(QOS, values, present))
+            if words:
+                where = ("where", f"name={name}")
+                description = f"qos {name}: {' '.join(words)}"
+                self.change(description, "modify", "qos", *where, "set", *words)
 
-    def has_accounts(self, asked: list[dict[str, Any]], cluster: str) -> None:
-        """Each account is there, and as asked if anything is asked of it."""
+    def set_accounts(self, requested: list[dict[str, Any]], cluster: str) -> None:
+        """Create missing accounts, and set the settings of each account that has settings."""
         filters, fields = ("association", f"cluster={cluster}", "user="), ["Account", *ACCOUNT]
-        shown = self.show(*filters, fields=fields)
-        asked = [{**account, "name": str(account["name"]).lower()} for account in asked]
-        missing = [account for account in asked if account["name"] not in shown]
+        rows = self.show(*filters, fields=fields)
+        accounts = [{**account, "name": str(account["name"]).lower()} for account in requested]
+        missing = [account for account in accounts if account["name"] not in rows]
         for account in missing:
-            described = f"Description={account['description'] or account['name']}"
-            self.tell(
-                f"account {account['name']}",
-                "add",
-                "account",
-                account["name"],
-                f"Cluster={cluster}",
-                described,
-            )
+            self._add_account(account, cluster)
         if missing and not self._module.check_mode:
-            shown = self.show(*filters, fields=fields)
-        for account in asked:
+            rows = self.show(*filters, fields=fields)
+        for account in accounts:
             if account["settings"] is not None:
-                self._has_limits(account, shown, f"cluster={cluster}")
+                self._set_limits(account, rows, f"cluster={cluster}")
 
-    def _has_limits(
-        self, account: dict[str, Any], shown: Mapping[str, dict[str, str]], cluster: str
-    ) -> None:
+    def _add_account(self, account: dict[str, Any], cluster: str) -> None:
         name = account["name"]
-        # An account that is not asked for its QOS has those of the account above.
-        above = {"QOS": shown.get(ROOT, {}).get("QOS", "")}
-        is_now = shown.get(name, {**dict.fromkeys(ACCOUNT, ""), **above})
-        told = _words(settings(ACCOUNT, {**above, **account["settings"]}, is_now))
-        if told:
+        description = f"Description={account['description'] or name}"
+        self.change(f"account {name}", "add", "account", name, f"Cluster={cluster}", description)
+
+    def _set_limits(self, account: dict[str, Any], rows: Rows, cluster: str) -> None:
+        name = account["name"]
+        # An account without QOS of its own inherits the QOS of its parent.
+        inherited = {"QOS": rows.get(ROOT, {}).get("QOS", "")}
+        present = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited})
+        words = _words(settings(ACCOUNT, {**inherited, **account["settings"]}, present))
+        if words:
             where = ("where", f"name={name}", cluster)
-            self.tell(
-                f"account {name}: {' '.join(told)}", "modify", "account", *where, "set", *told
-            )
+            description = f"account {name}: {' '.join(words)}"
+            self.change(description, "modify", "account", *where, "set", *words)
 
 
-def _words(told: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in told.items()]
+def _words(values: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in values.items()]
+
+
+def _errors(qos: Mapping[str, object], accounts: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each invalid setting."""
+    for name, values in qos.items():
+        yield from _errors_of(QOS, f"qos {name}", values)
+    for account in accounts:
+        yield from _errors_of(ACCOUNT, f"account {account['name']}", account["settings"])
+
+
+def _errors_of(kinds: Mapping[str, Kind], place: str, values: object) -> Iterator[str]:
+    for name, error, allowed in faults(kinds, values):
+        yield f"{', '.join(filter(None, (place, name)))}: {error}; {allowed}"
 
 
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     account = {
         "name": {"type": "str", "required": True},
         "description": {"type": "str"},
@@ -149,25 +160,18 @@ def main() -> None:
             "accounts": {"type": "list", "elements": "dict", "default": [], "options": account},
         },
     )
-    asked = [(QOS, f"qos {name}", one) for name, one in module.params["qos"].items()]
-    asked += [
-        (ACCOUNT, f"account {one['name']}", one["settings"]) for one in module.params["accounts"]
-    ]
-    wrong = [
-        f"{', '.join(filter(None, (where, name)))}: {found}; {allowed}"
-        for known, where, one in asked
-        for name, found, allowed in faults(known, one)
-    ]
-    if wrong:
-        module.fail_json(msg="\n".join(wrong))
+    qos, accounts = module.params["qos"], module.params["accounts"]
+    errors = list(_errors(qos, accounts))
+    if errors:
+        module.fail_json(msg="\n".join(errors))
     accounting = Accounting(module)
-    if module.params["qos"]:
-        accounting.has_qos(module.params["qos"])
-    if module.params["accounts"]:
-        accounting.has_accounts(module.params["accounts"], module.params["cluster"])
-    told = "".join(f"{change}\n" for change in accounting.changes)
+    if qos:
+        accounting.set_qos(qos)
+    if accounts:
+        accounting.set_accounts(accounts, module.params["cluster"])
+    after = "".join(f"{change}\n" for change in accounting.changes)
     module.exit_json(
-        changed=bool(told), changes=accounting.changes, diff={"before": "", "after": told}
+        changed=bool(after), changes=accounting.changes, diff={"before": "", "after": after}
     )
 
 

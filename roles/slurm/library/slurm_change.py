@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell what it costs to put Slurm's configuration in force.
+"""Compute the cost of a change of Slurm's configuration.
 
-What is compared is what the daemons were last told, not what stands on disk: a run that ended
-between the files and the daemons, or whose reconfigure Slurm refused, is made good by the next one.
+The module compares the new files with the configuration that the daemons last loaded, not with the
+files on disk. Therefore a run repairs an earlier run that was interrupted before the daemons loaded
+the files, or whose reconfigure Slurm refused.
 """
 
 from __future__ import annotations
@@ -11,33 +12,51 @@ import json
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_costs import MAIN, judge, settings
+from ansible.module_utils.slurm_costs import MAIN, compute_cost, settings
 
 DOCUMENTATION = """
 module: slurm_change
-short_description: Tell what it costs to put Slurm's configuration in force
-description: Changes nothing. The rules are in C(module_utils/slurm_costs.py).
+short_description: Compute the cost of a change of Slurm's configuration
+description: Changes nothing. C(module_utils/slurm_costs.py) contains the rules.
 options:
-  files: {type: dict, required: true, description: The new texts, by file name.}
-  in_force: {type: path, required: true, description: JSON file with the texts that the daemons were last told.}
+  files:
+    description: The new texts by file name.
+    type: dict
+    required: true
+  in_force:
+    description: JSON file with the texts that the daemons last loaded.
+    type: path
+    required: true
 """
 EXAMPLES = """
-- name: Learn what the new settings cost
+- name: Compute the cost of the new settings
   slurm_change:
     files: {slurm.conf: "KillWait=30"}
     in_force: /etc/slurm/gridstead-in-force.json
   register: __slurm_change_result
 """
 RETURN = """
-cost: {description: nothing, reconfigure or restart., type: str, returned: always}
-differences: {description: What is not as it was., type: list, returned: always}
-ends: {description: Whose jobs it would end, as lists of options for squeue., type: list, returned: always}
-state_was: {description: Where slurmctld has its state; empty if it was told nothing yet., type: str, returned: always}
+cost:
+  description: C(nothing), C(reconfigure) or C(restart).
+  type: str
+  returned: always
+differences:
+  description: Settings that differ.
+  type: list
+  returned: always
+ends:
+  description: Jobs that the change would end, as lists of options of squeue.
+  type: list
+  returned: always
+state_was:
+  description: Present state directory of slurmctld. Empty if no configuration is in force.
+  type: str
+  returned: always
 """
 
 
 def main() -> None:
-    """Read what is in force and answer."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "dict", "required": True},
@@ -45,15 +64,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    told = Path(module.params["in_force"])
-    old = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
-    verdict = judge(old, module.params["files"])
+    file = Path(module.params["in_force"])
+    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    change = compute_cost(old, module.params["files"])
     state_was = settings(MAIN, old.get(MAIN, "")).get(("StateSaveLocation", ""), "")
     module.exit_json(
         changed=False,
-        cost=verdict.cost,
-        differences=verdict.differences,
-        ends=verdict.ends,
+        cost=change.cost,
+        differences=change.differences,
+        ends=change.ends,
         state_was=state_was,
     )
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell which Slurm a host has, which its apt would put in its place, and which daemons still run
-one that is gone.
+"""Read the installed Slurm, the version after an upgrade, and the daemons with a replaced program.
 
-What apt would do is asked of apt itself. A daemon that runs a replaced program is known by its
-file, which the package removed under it; so a run that ended between the packages and the daemons
-is made good by the next one.
+apt itself simulates the upgrade. A daemon runs a replaced program if the file of its program was
+deleted, so a run also finds the daemons that an interrupted run has not restarted.
 """
 
 from __future__ import annotations
@@ -19,44 +17,75 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: slurm_release
-short_description: Tell what an upgrade of Slurm would change on a host
-description: Changes nothing but apt's lists of packages, and those only if asked to.
+short_description: Compute the changes of an upgrade of Slurm on a host
+description: Updates apt's package lists if C(refresh) is set. Changes nothing else.
 options:
-  source: {type: str, required: true, description: The source package that Slurm's packages are built from.}
-  units: {type: list, elements: str, required: true, description: The units of Slurm's daemons. Some may not exist.}
-  refresh: {type: bool, default: false, description: Whether apt fetches its lists first.}
+  source:
+    description: The source package of Slurm's packages.
+    type: str
+    required: true
+  units:
+    description: The units of Slurm's daemons. Some may not exist.
+    type: list
+    elements: str
+    required: true
+  refresh:
+    description: Whether to update apt's package lists first.
+    type: bool
+    default: false
 """
 EXAMPLES = """
-- name: Look which Slurm is here
+- name: Read the installed and the available version of Slurm
   slurm_release: {source: slurm-wlm, units: [slurmd], refresh: true}
 """
 RETURN = """
-version: {description: Version of the installed packages; the lowest if they differ., type: str, returned: always}
-target: {description: The same after an upgrade., type: str, returned: always}
-newer: {description: Packages that would change; from is empty for one that is new., type: list, returned: always}
-removed: {description: Packages that would go., type: list, returned: always}
-unfinished: {description: Packages that are not configured yet., type: list, returned: always}
-stale: {description: Units that run a program that is gone., type: list, returned: always}
-problem: {description: Why apt cannot upgrade; empty if it can., type: str, returned: always}
+version:
+  description: Version of the installed packages. The lowest version if they differ.
+  type: str
+  returned: always
+target:
+  description: Version after an upgrade. The lowest version if they differ.
+  type: str
+  returned: always
+newer:
+  description: Packages that would be installed. C(from) is empty for a new package.
+  type: list
+  returned: always
+removed:
+  description: Packages that would be removed.
+  type: list
+  returned: always
+unfinished:
+  description: Packages that are not configured yet.
+  type: list
+  returned: always
+stale:
+  description: Units that run a replaced program.
+  type: list
+  returned: always
+problem:
+  description: Why apt cannot upgrade the packages. Empty if it can.
+  type: str
+  returned: always
 """
 
 SIMULATED = re.compile(
     r"^Inst (?P<name>\S+)(?: \[(?P<old>[^\]]+)\])? \((?P<new>\S+) ", re.MULTILINE
 )
 REMOVED = re.compile(r"^Remv (\S+)", re.MULTILINE)
-GONE = " (deleted)"
-GONE_STATES = "nc"  # of dpkg: not installed, and configuration files only
+DELETED = " (deleted)"
+REMOVED_STATES = "nc"  # states of dpkg: not installed, and only configuration files
 INSTALLED_FORM = "${db:Status-Abbrev}|${source:Package}|${Package}|${Version}\\n"
-SAID_MAX = 500
+PROBLEM_MAX = 500
 
 
 class Package(NamedTuple):
-    """A package that would change.
+    """A package that an upgrade would install.
 
     Attributes:
-        name: Its name.
-        old: The version that is installed; empty if none is.
-        new: The version that would be.
+        name: Name of the package.
+        old: The installed version. Empty if the package is not installed.
+        new: The version after the upgrade.
     """
 
     name: str
@@ -65,17 +94,17 @@ class Package(NamedTuple):
 
 
 def changes(text: str) -> tuple[list[Package], list[str]]:
-    """Return what a simulation of apt-get would install and what it would remove, both sorted."""
-    steps = (match.groupdict(default="") for match in SIMULATED.finditer(text))
-    found = {
-        Package(name=step["name"].partition(":")[0], old=step["old"], new=step["new"])
-        for step in steps
-    }
-    return sorted(found), sorted(set(REMOVED.findall(text)))
+    """Return the packages that a simulation of apt-get installs and removes. Both are sorted."""
+    packages = set()
+    for match in SIMULATED.finditer(text):
+        step = match.groupdict(default="")
+        name, _, _ = step["name"].partition(":")
+        packages.add(Package(name=name, old=step["old"], new=step["new"]))
+    return sorted(packages), sorted(set(REMOVED.findall(text)))
 
 
 def lowest(versions: list[str]) -> str:
-    """Return the lowest of Debian's versions; empty if there is none."""
+    """Return the lowest of some Debian versions, or an empty text if there is no version."""
     least = ""
     for version in versions:
         if not least or run(["dpkg", "--compare-versions", version, "lt", least])[0] == 0:
@@ -84,47 +113,45 @@ def lowest(versions: list[str]) -> str:
 
 
 class Installed(NamedTuple):
-    """A package of Slurm that is here.
+    """An installed package of Slurm.
 
     Attributes:
-        version: Its version.
-        whole: Whether it is configured, too.
+        version: Version of the package.
+        configured: Whether dpkg has configured the package.
     """
 
     version: str
-    whole: bool
+    configured: bool
 
 
 def installed(text: str, source: str) -> dict[str, Installed]:
-    """Return the packages of a source that are not merely configuration files, by name, from what
-    dpkg-query prints.
-    """
-    lines = (line.split("|") for line in text.splitlines())
-    return {
-        name: Installed(version=version, whole=state[1] == "i")
-        for state, origin, name, version in lines
-        if origin == source and state[1] not in GONE_STATES
-    }
+    """Return the installed packages of a source package, by name, from the output of dpkg-query."""
+    packages = {}
+    for line in text.splitlines():
+        state, origin, name, version = line.split("|")
+        if origin == source and state[1] not in REMOVED_STATES:
+            packages[name] = Installed(version=version, configured=state[1] == "i")
+    return packages
 
 
 def stale(units: list[str]) -> list[str]:
-    """Return the units whose program is not the one on disk, in the same order."""
-    return [unit for unit in units if program(unit).endswith(GONE)]
+    """Return the units that run a replaced program, in the same order."""
+    return [unit for unit in units if program(unit).endswith(DELETED)]
 
 
 def program(unit: str) -> str:
-    """Return the file that a unit's main process runs, as the kernel names it; empty if it runs
-    none.
-    """
+    """Return the program of a unit's main process, as in /proc/PID/exe, or an empty text."""
     pid = run(["systemctl", "show", "--property=MainPID", "--value", unit])[1].strip()
+    if pid in {"", "0"}:
+        return ""
     try:
-        return str(Path(f"/proc/{pid}/exe").readlink()) if pid not in {"", "0"} else ""
-    except FileNotFoundError:  # it ended meanwhile
+        return str(Path(f"/proc/{pid}/exe").readlink())
+    except FileNotFoundError:  # the process has ended
         return ""
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    """Return a command's exit code and what it prints."""
+    """Return the exit code and the stdout of a command. If it fails, also return its stderr."""
     done = subprocess.run(
         argv,
         capture_output=True,
@@ -133,19 +160,22 @@ def run(argv: list[str]) -> tuple[int, str]:
         stdin=subprocess.DEVNULL,
         env={**os.environ, "LC_ALL": "C"},
     )
-    return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
+    text = done.stdout
+    if done.returncode != 0:
+        text += done.stderr
+    return done.returncode, text
 
 
-def refreshed() -> str:
-    """Have apt fetch its lists and return why it could not; empty if it could."""
+def refresh() -> str:
+    """Update apt's package lists. Return the error, or an empty text on success."""
     code, text = run(
         ["apt-get", "--quiet", "--option=DPkg::Lock::Timeout=60", "--error-on=any", "update"]
     )
-    return text.strip()[-SAID_MAX:] if code else ""
+    return text.strip()[-PROBLEM_MAX:] if code else ""
 
 
 def main() -> None:
-    """Run as an Ansible module."""
+    """Run the module."""
     names = {"type": "list", "elements": "str", "required": True}
     module = AnsibleModule(
         argument_spec={
@@ -155,14 +185,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    asked = module.params
-    problem = refreshed() if asked["refresh"] else ""
-    packages = installed(
-        run(["dpkg-query", "--show", f"--showformat={INSTALLED_FORM}"])[1], asked["source"]
-    )
+    params = module.params
+    problem = refresh() if params["refresh"] else ""
+    listing = run(["dpkg-query", "--show", f"--showformat={INSTALLED_FORM}"])[1]
+    packages = installed(listing, params["source"])
     code, text = run(["apt-get", "--simulate", "--only-upgrade", "install", *packages])
     if code != 0:
-        problem = problem or text.strip()[-SAID_MAX:]
+        problem = problem or text.strip()[-PROBLEM_MAX:]
     newer, removed = changes(text) if packages and code == 0 else ([], [])
     before = {name: package.version for name, package in packages.items()}
     after = before | {package.name: package.new for package in newer if package.name in packages}
@@ -172,8 +201,8 @@ def main() -> None:
         target=lowest(list(after.values())),
         newer=[{"name": package.name, "from": package.old, "to": package.new} for package in newer],
         removed=removed,
-        unfinished=sorted(name for name, package in packages.items() if not package.whole),
-        stale=stale(asked["units"]),
+        unfinished=sorted(name for name, package in packages.items() if not package.configured),
+        stale=stale(params["units"]),
         problem=problem,
     )
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to put a changed configuration of Slurm in force: nothing, a reconfigure, a restart
-of slurmctld.
+"""The cost of a changed configuration of Slurm: nothing, a reconfigure or a restart of slurmctld.
 
-Since 23.11 ``scontrol reconfigure`` starts every daemon anew beside the old one, which goes on if
-that fails. So it is enough for all but what a daemon gets only once: its ports, its account, its
-kind of authentication. ``RULES`` has the exceptions, and some changes end jobs, whatever is
-restarted. Source: slurm.conf(5), job_container.conf(5) and scontrol(1) of 24.11.5, and the lab
-(tests/e2e/test_day2.py). Pure: reads and writes nothing.
+Since 23.11 ``scontrol reconfigure`` starts a new process of every daemon. The old process continues
+if the new process fails. Therefore a reconfigure loads all settings except those that a daemon
+reads only at its start: ports, user and type of authentication. ``RULES`` lists the exceptions.
+Some changes end jobs even without a restart. Source: slurm.conf(5), job_container.conf(5) and
+scontrol(1) of 24.11.5, and the lab (tests/e2e/test_day2.py). Pure: reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 NOTHING, RECONFIGURE, RESTART = "nothing", "reconfigure", "restart"
-COSTS = (NOTHING, RECONFIGURE, RESTART)  # the cheapest first
+COSTS = (NOTHING, RECONFIGURE, RESTART)  # in ascending order
 MAIN = "slurm.conf"
 NAMED = {"nodename": "NodeName", "partitionname": "PartitionName"}
-# slurmctld aborts the jobs of a node whose sockets or cores are others than when it gave them.
+# slurmctld ends the jobs of a node if the number of its sockets or cores has changed.
 CORES = (
     "Boards",
     "CoresPerSocket",
@@ -32,15 +31,14 @@ CORES = (
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting that is not as it was.
+    """A setting that differs between the old and the new configuration.
 
     Attributes:
-        file: Name of its file.
-        key: Its name as Slurm's manual has it; empty in files whose lines have no names of their
-            own.
-        name: Which node or partition; empty for others.
-        parameters: Which of its parameters differ, in lower case; none of what is new or gone.
-        gone: Whether it is not there any more.
+        file: Name of the file.
+        key: Name of the setting as in Slurm's manual. Empty for files whose lines have no keys.
+        name: Name of the node or of the partition. Empty for other settings.
+        parameters: Parameters that differ, in lower case. Empty if the setting is new or removed.
+        gone: Whether the setting was removed.
     """
 
     file: str
@@ -50,26 +48,25 @@ class Difference:
     gone: bool = False
 
     def __str__(self) -> str:
-        what = {"NodeName": f"node {self.name}", "PartitionName": f"partition {self.name}"}.get(
-            self.key, self.key
-        )
-        return (what or self.file) + (" goes" if self.gone and self.name else "")
+        kinds = {"NodeName": f"node {self.name}", "PartitionName": f"partition {self.name}"}
+        text = kinds.get(self.key, self.key) or self.file
+        return f"{text} is removed" if self.gone and self.name else text
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What some changes cost.
+    """The cost of a kind of change.
 
     Attributes:
-        what: The changes, in words.
-        file: Their file; empty for every file.
-        keys: Keys of it; empty for all that no other rule names.
-        parameters: Parameters of nodes or partitions that were there and stay; empty for all that
-            no other rule names.
-        gone: Whether it is for nodes or partitions that go.
+        what: Description of the changes.
+        file: Name of the file. Empty for every file.
+        keys: Keys of the settings. Empty for all settings that no other rule lists.
+        parameters: Parameters of existing nodes or partitions. Empty for all parameters that no
+            other rule lists.
+        gone: Whether the rule is for removed nodes or partitions.
         cost: One of ``COSTS``.
-        ends: Whose jobs it would end, in words; empty for nobody's.
-        why: Where that is from.
+        ends: Description of the jobs that the change would end. Empty for none.
+        why: Source of the rule.
     """
 
     what: str
@@ -81,74 +78,90 @@ class Rule:
     gone: bool = False
     ends: str = ""
 
-    def covers(self, one: Difference) -> bool:
-        """Return whether it is for this difference."""
-        here = self.file in {"", one.file} and self.gone == (one.gone and bool(one.name))
+    def covers(self, difference: Difference) -> bool:
+        """Return whether the rule applies to a difference."""
+        is_removal = difference.gone and bool(difference.name)
         return (
-            here
-            and _names(self.keys, {one.key.lower()})
-            and _names(self.parameters, one.parameters)
+            self.file in {"", difference.file}
+            and self.gone == is_removal
+            and _includes(self.keys, {difference.key.lower()})
+            and _includes(self.parameters, difference.parameters)
         )
 
 
-def _names(listed: tuple[str, ...], found: frozenset[str] | set[str]) -> bool:
-    return not listed or not found.isdisjoint(one.lower() for one in listed)
+def _includes(listed: tuple[str, ...], names: frozenset[str] | set[str]) -> bool:
+    """Return whether the list includes one of the lower-case names. An empty list includes all."""
+    return not listed or not names.isdisjoint(name.lower() for name in listed)
 
 
-# The first that covers a difference counts.
+# The first rule that covers a difference applies.
 RULES = (
-    Rule("a node goes", MAIN, ("NodeName",), RECONFIGURE, "measured", gone=True, ends="jobs on it"),
     Rule(
-        "a partition goes",
+        "a node is removed",
+        MAIN,
+        ("NodeName",),
+        RECONFIGURE,
+        "measured",
+        gone=True,
+        ends="jobs on the node",
+    ),
+    Rule(
+        "a partition is removed",
         MAIN,
         ("PartitionName",),
         RECONFIGURE,
         "slurm.conf(5)",
         gone=True,
-        ends="jobs in it",
+        ends="jobs in the partition",
     ),
     Rule(
-        "a node has other cores",
+        "the sockets or cores of a node change",
         MAIN,
         ("NodeName",),
         RECONFIGURE,
-        "measured: slurmctld aborts them",
+        "measured: slurmctld ends the jobs",
         parameters=CORES,
-        ends="jobs on it",
+        ends="jobs on the node",
     ),
-    Rule("a node is new or otherwise another", MAIN, ("NodeName",), RECONFIGURE, "measured"),
     Rule(
-        "a partition is new or another, such as its limits",
+        "a node is added, or its other parameters change",
+        MAIN,
+        ("NodeName",),
+        RECONFIGURE,
+        "measured",
+    ),
+    Rule(
+        "a partition is added, or its parameters change",
         MAIN,
         ("PartitionName",),
         RECONFIGURE,
         "measured",
     ),
     Rule(
-        "how daemons know each other, which no job outlives",
+        "authentication between the daemons",
         MAIN,
         ("AuthInfo", "AuthType", "CredType", "SlurmUser", "SlurmdPort"),
         RESTART,
-        "slurm.conf(5); the nodes' slurmd and sackd are restarted by hand",
+        "slurm.conf(5); slurmd and sackd of the nodes must be restarted manually",
         ends="all jobs",
     ),
     Rule(
-        "how slurmctld keeps its jobs",
+        "format of slurmctld's state",
         MAIN,
         ("ClusterName", "SelectType", "SwitchType"),
         RESTART,
-        "slurm.conf(5); slurmctld refuses another ClusterName than its state's",
+        "slurm.conf(5); slurmctld refuses another ClusterName than in its state",
         ends="all jobs",
     ),
     Rule(
-        "where slurmctld runs and keeps its jobs, which move with it",
+        "host and state directory of slurmctld; the jobs move with the state",
         MAIN,
         ("SlurmctldHost", "StateSaveLocation"),
         RESTART,
         "slurm.conf(5)",
     ),
     Rule(
-        "where slurmctld listens, and tokens",
+        "port of slurmctld, and tokens",
         MAIN,
         ("AuthAltParameters", "AuthAltTypes", "CommunicationParameters", "SlurmctldPort"),
         RESTART,
@@ -156,11 +169,11 @@ RULES = (
     ),
     Rule("every other setting", MAIN, (), RECONFIGURE, "slurm.conf(5)"),
     Rule(
-        "folders of jobs",
+        "private directories of jobs",
         "job_container.conf",
         (),
         RECONFIGURE,
-        "job_container.conf(5); the nodes' slurmd is restarted by hand",
+        "job_container.conf(5); slurmd of the nodes must be restarted manually",
         ends="all jobs",
     ),
     Rule(
@@ -174,13 +187,14 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a change costs.
+class ChangeCost:
+    """The cost of a change of the configuration.
 
     Attributes:
-        cost: The dearest of its differences'.
-        differences: What is not as it was, sorted.
-        ends: Whose jobs it would end, as options of squeue; sorted. An empty list is for all jobs.
+        cost: The highest cost of the differences.
+        differences: The settings that differ, sorted.
+        ends: Jobs that the change would end, as lists of options of squeue, sorted. A list without
+            options means all jobs.
     """
 
     cost: str
@@ -188,83 +202,100 @@ class Verdict:
     ends: tuple[tuple[str, ...], ...]
 
 
-def judge(old: Mapping[str, str], new: Mapping[str, str]) -> Verdict:
-    r"""Return what it costs to go from the old files to the new ones, by file name. Without old
-    files slurmctld starts.
+def compute_cost(old: Mapping[str, str], new: Mapping[str, str]) -> ChangeCost:
+    r"""Return the cost of the change from the old to the new files, which are given by name.
 
-    >>> judge({"slurm.conf": "KillWait=5"}, {"slurm.conf": "# calm\nKillWait=30"}).cost
+    Without old files the cost is a restart, because slurmctld must start.
+
+    >>> compute_cost({"slurm.conf": "KillWait=5"}, {"slurm.conf": "# calm\nKillWait=30"}).cost
     'reconfigure'
     """
     if not old:
-        return Verdict(cost=RESTART, differences=(), ends=())
-    found = sorted(differences(old, new), key=str)
-    ruled = [(one, next(rule for rule in RULES if rule.covers(one))) for one in found]
-    return Verdict(
-        cost=max((rule.cost for _, rule in ruled), key=COSTS.index, default=NOTHING),
-        differences=tuple(dict.fromkeys(str(one) for one in found)),
-        ends=tuple(sorted({_jobs(one) for one, rule in ruled if rule.ends})),
+        return ChangeCost(cost=RESTART, differences=(), ends=())
+    cost = NOTHING
+    texts: list[str] = []
+    ended_jobs: set[tuple[str, ...]] = set()
+    for difference in sorted(differences(old, new), key=str):
+        rule = _rule_of(difference)
+        cost = max(cost, rule.cost, key=COSTS.index)
+        texts.append(str(difference))
+        if rule.ends:
+            ended_jobs.add(_squeue_options(difference))
+    return ChangeCost(
+        cost=cost, differences=tuple(dict.fromkeys(texts)), ends=tuple(sorted(ended_jobs))
     )
 
 
+def _rule_of(difference: Difference) -> Rule:
+    return next(rule for rule in RULES if rule.covers(difference))
+
+
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Difference]:
-    """Return what differs between the files, without comments, spaces, and the order of lines."""
+    """Yield the settings that differ. Comments, spaces and the order of lines are ignored."""
     for file in sorted({*old, *new}):
-        before, after = (settings(file, files.get(file, "")) for files in (old, new))
+        before, after = settings(file, old.get(file, "")), settings(file, new.get(file, ""))
         for key, name in before.keys() | after.keys():
-            was, is_ = before.get((key, name)), after.get((key, name))
-            if was != is_:
-                changed = (
-                    was ^ is_
-                    if isinstance(was, frozenset) and isinstance(is_, frozenset)
-                    else frozenset()
-                )
-                parameters = frozenset(one.partition("=")[0].lower() for one in changed)
+            old_value, new_value = before.get((key, name)), after.get((key, name))
+            if old_value != new_value:
                 yield Difference(
-                    file=file, key=key, name=name, parameters=parameters, gone=is_ is None
+                    file=file,
+                    key=key,
+                    name=name,
+                    parameters=_changed_parameters(old_value, new_value),
+                    gone=new_value is None,
                 )
+
+
+def _changed_parameters(old: object, new: object) -> frozenset[str]:
+    """Return the names, in lower case, of the parameters of a node or partition that differ."""
+    if not isinstance(old, frozenset) or not isinstance(new, frozenset):
+        return frozenset()
+    return frozenset(parameter.partition("=")[0].lower() for parameter in old ^ new)
 
 
 def settings(file: str, text: str) -> dict[tuple[str, str], object]:
-    """Return a file as settings by key and, for nodes and partitions, by name.
+    """Return the settings of a file by key and, for nodes and partitions, by name.
 
-    A script, and a file whose lines have no names of their own (gres.conf), is one setting without
-    a key.
+    A script and a file whose lines have no keys (gres.conf) are a single setting without a key.
     """
     lines = [line.strip() for line in text.splitlines()]
     if not file.endswith(".conf"):
-        return {
-            ("", ""): tuple(
-                line for at, line in enumerate(lines) if at == 0 or (line and line[0] != "#")
-            )
-        }
-    bare = [line for line in (line.partition("#")[0].strip() for line in lines) if line]
+        code = [line for line in lines[1:] if line and line[0] != "#"]
+        return {("", ""): (*lines[:1], *code)}
+    without_comments = [line.partition("#")[0].strip() for line in lines]
+    statements = [line for line in without_comments if line]
     if file == "gres.conf":
-        return {("", ""): tuple(sorted(" ".join(line.split()) for line in bare))} if bare else {}
-    found: dict[tuple[str, str], object] = {}
-    for line in bare:
+        normalized = sorted(" ".join(line.split()) for line in statements)
+        return {("", ""): tuple(normalized)} if normalized else {}
+    values: dict[tuple[str, str], object] = {}
+    for line in statements:
         first, *parameters = line.split()
         key, _, value = first.partition("=")
         kind = NAMED.get(key.lower()) if file == MAIN else None
         if kind:
-            found[kind, value] = frozenset(parameters)
-        else:
-            said = " ".join([value, *parameters])
-            # SlurmctldHost comes once for each controller, and the first is in charge.
-            found[key, ""] = f"{found[key, '']}\n{said}" if (key, "") in found else said
-    return found
+            values[kind, value] = frozenset(parameters)
+            continue
+        value = " ".join([value, *parameters])
+        if (key, "") in values:
+            # SlurmctldHost occurs once for each controller. The order of the controllers matters.
+            value = f"{values[key, '']}\n{value}"
+        values[key, ""] = value
+    return values
 
 
-def _jobs(one: Difference) -> tuple[str, ...]:
-    return {
-        "NodeName": (f"--nodelist={one.name}",),
-        "PartitionName": (f"--partition={one.name}",),
-    }.get(one.key, ())
+def _squeue_options(difference: Difference) -> tuple[str, ...]:
+    """Return the options of squeue that select the jobs of a node or of a partition."""
+    if difference.key == "NodeName":
+        return (f"--nodelist={difference.name}",)
+    if difference.key == "PartitionName":
+        return (f"--partition={difference.name}",)
+    return ()
 
 
 def table() -> str:
-    """Return the rules as a table of Markdown."""
-    rows = ["| change | keys | cost | ends | from |", "|---|---|---|---|---|"]
-    rows.append(f"| comments, spaces, order of lines | | {NOTHING} | | |")
+    """Return the rules as a Markdown table."""
+    rows = ["| change | keys | cost | ends | source |", "|---|---|---|---|---|"]
+    rows.append(f"| comments, spaces and the order of lines | | {NOTHING} | | |")
     for rule in RULES:
         keys = ", ".join(f"`{key}`" for key in rule.parameters or rule.keys)
         file = "" if rule.file in {"", MAIN} else f"`{rule.file}`"

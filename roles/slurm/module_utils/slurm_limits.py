@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sacctmgr can set of a QOS and of an account, and whether two ways to write a value mean the
-same.
+"""Settings of sacctmgr for QOS and accounts, and comparison of their values.
 
-sacctmgr shows ``MaxWall=90`` as ``01:30:00`` and ``mem=2048`` as ``mem=2G``; both are compared as
-what they mean. Source: sacctmgr(1), and what sacctmgr 24.11.5 showed of each setting here. Pure:
-reads and writes nothing.
+sacctmgr prints ``MaxWall=90`` as ``01:30:00`` and ``mem=2048`` as ``mem=2G``. Therefore values are
+parsed before they are compared. Source: sacctmgr(1), and the output of sacctmgr 24.11.5 for each
+setting. Pure: reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-(?P<of_day>\d+(?::\d+){0,2})|(?P<clock>\d+(?::\d+){0,2}))")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
 _TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)
-_IN_MB = ("mem", "bb/")  # what sacctmgr counts in MB, as Slurm does
+_IN_MB = ("mem", "bb/")  # resources that Slurm counts in MB
 _UNITS = "KMGTP"
 
 
@@ -30,7 +29,7 @@ def _decimal(text: str) -> float:
 
 
 def _seconds(text: str) -> int:
-    """Return ``[D-]H[:M[:S]]``, ``M:S``, ``H:M:S`` or minutes, in seconds."""
+    """Return a time in seconds. The text is ``D-H[:M[:S]]``, ``H:M:S``, ``M:S`` or minutes."""
     match = _CLOCK.fullmatch(text)
     if not match:
         raise ValueError(text)
@@ -43,22 +42,22 @@ def _seconds(text: str) -> int:
 
 
 def _shares(text: str) -> int | str:
-    """Return a share, or that it has its parent's."""
+    """Return a number of shares, or ``parent``."""
     return "parent" if text.lower() == "parent" else int(text)
 
 
 def _minutes(text: str) -> int:
-    """Return a time in minutes, begun ones as whole: ``30:30`` is 31 for sacctmgr."""
+    """Return a time in minutes, rounded up: sacctmgr reads ``30:30`` as 31."""
     return -(-_seconds(text) // 60)
 
 
 def _time_limit(text: str) -> int | None:
-    """Return a time in minutes, or nothing where there is no limit; as slurm.conf has it."""
+    """Return a time limit of slurm.conf in minutes, or None if there is no limit."""
     return None if text.upper() in {"INFINITE", "UNLIMITED"} else _minutes(text)
 
 
 def _grace(text: str) -> int:
-    """Return a time whose bare number is seconds, unlike all others."""
+    """Return a grace time in seconds. Unlike other times, a plain number is seconds."""
     return int(text) if text.isdigit() else _seconds(text)
 
 
@@ -71,12 +70,12 @@ def _word(text: str) -> str:
 
 
 def tres(text: str) -> tuple[tuple[str, int], ...]:
-    """Return amounts by resource, sorted; memory in MB.
+    """Return the amount of each resource, sorted by name. Memory is in MB.
 
     >>> tres("mem=2G,cpu=4")
     (('cpu', 4), ('mem', 2048))
     """
-    found = {}
+    amounts = {}
     for part in text.split(","):
         name, _, amount = part.strip().partition("=")
         match = _AMOUNT.fullmatch(amount)
@@ -85,8 +84,8 @@ def tres(text: str) -> tuple[tuple[str, int], ...]:
         power = _UNITS.index(match[2].upper()) + 1 if match[2] else 0
         if name.lower().startswith(_IN_MB):
             power -= 2 if power else 0
-        found[name.lower()] = int(int(match[1]) * 1024**power)
-    return tuple(sorted(found.items()))
+        amounts[name.lower()] = int(int(match[1]) * 1024**power)
+    return tuple(sorted(amounts.items()))
 
 
 Kind = Callable[[str], Any]
@@ -98,7 +97,7 @@ FORMS: dict[Kind, str] = {
     _time_limit: "minutes, [D-]HH:MM:SS in quotes, or UNLIMITED",
     _grace: "seconds, or [D-]HH:MM:SS in quotes",
     tres: "such as cpu=4,mem=2G,gres/gpu=1",
-    _names: "names with commas between",
+    _names: "names separated by commas",
     _word: "a name",
 }
 _BOTH: dict[str, Kind] = {
@@ -147,9 +146,9 @@ ACCOUNT: dict[str, Kind] = {
     "QOS": _names,
 }
 PARTITION_TIMES: dict[str, Kind] = {"DefaultTime": _time_limit, "MaxTime": _time_limit}
-# The least that YAML, which counts by sixty, makes of H:MM:SS without quotes.
+# YAML reads H:MM:SS without quotes as a number of base 60. The smallest such number is an hour.
 _HOUR = 3600
-# What Slurm shows of a setting that nobody made; nothing of all others.
+# sacctmgr's output for settings that are not set. Other settings are empty.
 UNSET = {
     "Fairshare": "1",
     "GraceTime": "0",
@@ -157,54 +156,57 @@ UNSET = {
     "Priority": "0",
     "UsageFactor": "1",
 }
-# What takes a setting back; -1 does for all others.
-TAKEN_BACK = {"Preempt": "", "PreemptMode": "cluster", "QOS": ""}
+# Values that reset a setting. For other settings -1 is the value.
+RESET = {"Preempt": "", "PreemptMode": "cluster", "QOS": ""}
 
 
-def written(value: object) -> str:
-    """Return a value of the inventory as sacctmgr reads it; nothing for one that is to be as if
-    nobody made it.
-    """
-    text = (
-        ",".join(map(str, value))
-        if isinstance(value, list)
-        else ""
-        if value is None
-        else str(value)
-    )
+def to_text(value: object) -> str:
+    """Return a value of the inventory as sacctmgr reads it, or an empty text for an unset value."""
+    if value is None:
+        return ""
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return "" if text == "-1" else text
 
 
-def faults(known: Mapping[str, Kind], asked: object) -> Iterator[tuple[str, str, str]]:
-    """Find settings that sacctmgr does not know or cannot read: the name, what is wrong, and what
-    may be there.
+def faults(kinds: Mapping[str, Kind], values: object) -> Iterator[tuple[str, str, str]]:
+    """Yield each invalid setting: its name, the error, and the allowed values.
 
     Args:
-        known: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
-        asked: Values by setting, or nothing. What is neither is found without a name.
+        kinds: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
+        values: Values by setting, or None. Anything else is an error without a name.
     """
-    if asked is None:
+    if values is None:
         return
-    if not isinstance(asked, Mapping):
-        yield "", f'"{asked}"', "settings by name, such as {MaxWall: 90}"
+    if not isinstance(values, Mapping):
+        yield "", f'"{values}"', "settings by name, such as {MaxWall: 90}"
         return
-    for name, value in asked.items():
-        text = written(value)
-        if name not in known:
-            near = difflib.get_close_matches(str(name).lower(), [one.lower() for one in known], n=1)
-            meant = "".join(f"did you mean {one}? " for one in known if one.lower() in near)
-            yield str(name), "there is no such setting", f"{meant}one of {', '.join(sorted(known))}"
-        elif known[name] in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR:
-            yield (
-                name,
-                f"{value}, as YAML reads {_clock(value)} too",
-                "[D-]HH:MM:SS in quotes, or minutes in quotes",
-            )
-        elif text:
-            try:
-                known[name](text)
-            except ValueError:
-                yield name, f'"{text}"', FORMS[known[name]]
+    for name, value in values.items():
+        kind = kinds.get(name)
+        if kind is None:
+            yield str(name), "there is no such setting", _suggestion(str(name), kinds)
+        elif kind in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR:
+            error = f"{value}, which is how YAML reads {_clock(value)}"
+            yield name, error, "[D-]HH:MM:SS in quotes, or minutes in quotes"
+        elif not _is_valid(kind, to_text(value)):
+            yield name, f'"{to_text(value)}"', FORMS[kind]
+
+
+def _suggestion(name: str, kinds: Mapping[str, Kind]) -> str:
+    """Return the known settings, after the setting that the user probably meant."""
+    by_lower_case = {known.lower(): known for known in kinds}
+    allowed = f"one of {', '.join(sorted(kinds))}"
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f"did you mean {by_lower_case[near[0]]}? {allowed}" if near else allowed
+
+
+def _is_valid(kind: Kind, text: str) -> bool:
+    if not text:
+        return True
+    try:
+        kind(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _clock(number: int) -> str:
@@ -212,45 +214,47 @@ def _clock(number: int) -> str:
 
 
 def settings(
-    known: Mapping[str, Kind], asked: Mapping[str, object], shown: Mapping[str, str]
+    kinds: Mapping[str, Kind], requested: Mapping[str, object], present: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what sacctmgr has to be told for all known settings to be as asked; what is not asked
-    is taken back.
+    """Return the settings to change, with their new values as sacctmgr reads them.
+
+    Settings that are not requested are reset.
 
     Args:
-        known: ``QOS`` or ``ACCOUNT``.
-        asked: Values by setting.
-        shown: What sacctmgr shows, by setting.
+        kinds: ``QOS`` or ``ACCOUNT``.
+        requested: Values by setting.
+        present: Values in the output of sacctmgr, by setting.
 
     >>> settings(QOS, {"MaxWall": 90}, {"MaxWall": "", "MaxTRESPerUser": "cpu=4", "Priority": "0"})
     {'MaxTRESPerUser': 'cpu=-1', 'MaxWall': '90'}
     """
-    told = {}
-    for name in sorted(known.keys() & shown.keys()):
-        kind = known[name]
-        want, have = (
-            text or UNSET.get(name, "") for text in (written(asked.get(name)), shown[name])
-        )
-        if _is_same(kind, want, have):
+    changes = {}
+    for name in sorted(kinds.keys() & present.keys()):
+        kind = kinds[name]
+        new_text = to_text(requested.get(name))
+        new = new_text or UNSET.get(name, "")
+        old = present[name] or UNSET.get(name, "")
+        if _is_same(kind, new, old):
             continue
         if kind is tres:
-            told[name] = ",".join(filter(None, [want, *_without(want, have)]))
+            changes[name] = ",".join(filter(None, [new, *_reset_resources(new, old)]))
         else:
-            told[name] = written(asked.get(name)) or TAKEN_BACK.get(name, "-1")
-    return told
+            changes[name] = new_text or RESET.get(name, "-1")
+    return changes
 
 
-def _is_same(kind: Kind, want: str, have: str) -> bool:
-    if not want or not have:
-        return want == have
-    asked = kind(want)
+def _is_same(kind: Kind, new: str, old: str) -> bool:
+    if not new or not old:
+        return new == old
+    value = kind(new)
     try:
-        return bool(asked == kind(have))
-    except ValueError:  # sacctmgr shows what nobody here knows: it is told again
+        return bool(value == kind(old))
+    except ValueError:  # an old value that cannot be parsed is replaced
         return False
 
 
-def _without(want: str, have: str) -> list[str]:
-    kept = {name for name, _ in tres(want)} if want else set()
-    shown = [part.partition("=")[0].lower() for part in have.split(",") if part]
-    return [f"{name}=-1" for name in sorted(shown) if name not in kept]
+def _reset_resources(new: str, old: str) -> list[str]:
+    """Return the words that reset the resources of the old value that the new value lacks."""
+    retained = {name for name, _ in tres(new)} if new else set()
+    old_names = [part.partition("=")[0].lower() for part in old.split(",") if part]
+    return [f"{name}=-1" for name in sorted(old_names) if name not in retained]
