@@ -308,7 +308,7 @@ WRONG_CHAIN: Mistakes = {
     ),
     "account-among-wallets": (
         lambda i: i.say(slurm_plugins_extra_accounts=[{"uid": 200005, "gid": 5000}]),
-        ("role slurm_plugins", "slurm_plugins_extra_accounts", "200005", "wallets cannot be in it"),
+        ("role slurm_plugins", "slurm_plugins_extra_accounts", "200005", "cannot contain root"),
     ),
     "chain-elsewhere": (
         lambda i: (with_local_chain(i), i.group("grid", "control", "infra")),

@@ -137,19 +137,23 @@ def write_manifest(
     names = sorted(path.stem for path in folder.glob("*.age"))
     if names != expected_names:
         raise Refusal(f"the parts in {folder} are {names}; expected {expected_names}")
-    listed = {part["name"]: _described(folder, part) for part in parts}
-    manifest = {"format": FORMAT, **head, "finished_at": int(clock()), "parts": listed}
+    described = {part["name"]: _described(folder, part) for part in parts}
+    manifest = {"format": FORMAT, **head, "finished_at": int(clock()), "parts": described}
     file = folder / FILE
     file.touch(mode=0o600)
     file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     _fsync(file)
     _fsync(folder)
-    target = folder.parent / head["name"]
+    _publish(folder, folder.parent / head["name"])
+    return manifest
+
+
+def _publish(folder: Path, target: Path) -> None:
+    """Rename the directory of a complete archive to its final name."""
     if target.exists():
         raise Refusal(f"archive {target} exists already")
     folder.rename(target)
-    _fsync(folder.parent)
-    return manifest
+    _fsync(target.parent)
 
 
 def _described(folder: Path, part: dict[str, Any]) -> dict[str, Any]:
@@ -291,20 +295,23 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     return manifest
 
 
+ARGUMENTS = {
+    "state": {"type": "str", "choices": ["written", "checked"], "required": True},
+    "path": {"type": "path", "required": True},
+    "site": {"type": "str", "required": True},
+    "name": {"type": "str"},
+    "began_at": {"type": "int"},
+    "recipient": {"type": "str"},
+    "parts": {"type": "list", "elements": "dict"},
+    "identity_file": {"type": "path"},
+    "wanted": {"type": "dict", "default": {}},
+}
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["written", "checked"], "required": True},
-            "path": {"type": "path", "required": True},
-            "site": {"type": "str", "required": True},
-            "name": {"type": "str"},
-            "began_at": {"type": "int"},
-            "recipient": {"type": "str"},
-            "parts": {"type": "list", "elements": "dict"},
-            "identity_file": {"type": "path"},
-            "wanted": {"type": "dict", "default": {}},
-        },
+        argument_spec=ARGUMENTS,
         required_if=[
             ("state", "written", ("name", "began_at", "recipient", "parts")),
             ("state", "checked", ("identity_file",)),

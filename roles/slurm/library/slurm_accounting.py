@@ -68,8 +68,11 @@ class Accounting:
         argv = ["sacctmgr", *options, "show", *words, f"format={','.join(fields)}"]
         # In check mode on a new host there is no accounting yet, so everything is new.
         _, out, _ = self._module.run_command(argv, check_rc=not self._module.check_mode)
-        rows = [line.split("|") for line in out.splitlines()]
-        return {row[0]: dict(zip(fields, row, strict=True)) for row in rows}
+        rows = {}
+        for line in out.splitlines():
+            values = line.split("|")
+            rows[values[0]] = dict(zip(fields, values, strict=True))
+        return rows
 
     def change(self, description: str, *words: str) -> None:
         """Record a change, and make it with sacctmgr except in check mode."""
@@ -102,10 +105,12 @@ class Accounting:
         filters, fields = ("association", f"cluster={cluster}", "user="), ["Account", *ACCOUNT]
         rows = self.show(*filters, fields=fields)
         accounts = [{**account, "name": str(account["name"]).lower()} for account in requested]
-        missing = [account for account in accounts if account["name"] not in rows]
-        for account in missing:
-            self._add_account(account, cluster)
-        if missing and not self._module.check_mode:
+        is_missing = False
+        for account in accounts:
+            if account["name"] not in rows:
+                is_missing = True
+                self._add_account(account, cluster)
+        if is_missing and not self._module.check_mode:
             rows = self.show(*filters, fields=fields)
         for account in accounts:
             if account["settings"] is not None:

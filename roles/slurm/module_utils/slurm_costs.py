@@ -258,18 +258,14 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
 
     A script and a file whose lines have no keys (gres.conf) are a single setting without a key.
     """
-    lines = [line.strip() for line in text.splitlines()]
     if not file.endswith(".conf"):
-        code = [line for line in lines[1:] if line and line[0] != "#"]
-        return {("", ""): (*lines[:1], *code)}
-    without_comments = [line.partition("#")[0].strip() for line in lines]
-    statements = [line for line in without_comments if line]
+        return {("", ""): _code(text)}
+    statements = _statements(text)
     if file == "gres.conf":
-        normalized = sorted(" ".join(line.split()) for line in statements)
-        return {("", ""): tuple(normalized)} if normalized else {}
+        return {("", ""): tuple(sorted(statements))} if statements else {}
     values: dict[tuple[str, str], object] = {}
-    for line in statements:
-        first, *parameters = line.split()
+    for statement in statements:
+        first, *parameters = statement.split()
         key, _, value = first.partition("=")
         kind = NAMED.get(key.lower()) if file == MAIN else None
         if kind:
@@ -281,6 +277,26 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
             value = f"{values[key, '']}\n{value}"
         values[key, ""] = value
     return values
+
+
+def _code(script: str) -> tuple[str, ...]:
+    """Return the lines of a script: its first line, and the others without comments."""
+    lines = []
+    for number, line in enumerate(script.splitlines()):
+        code = line.strip()
+        if number == 0 or (code and not code.startswith("#")):
+            lines.append(code)
+    return tuple(lines)
+
+
+def _statements(text: str) -> list[str]:
+    """Return the lines of a configuration file without comments, their words one space apart."""
+    statements = []
+    for line in text.splitlines():
+        words = line.partition("#")[0].split()
+        if words:
+            statements.append(" ".join(words))
+    return statements
 
 
 def _squeue_options(difference: Difference) -> tuple[str, ...]:

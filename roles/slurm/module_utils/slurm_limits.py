@@ -255,6 +255,10 @@ def _is_same(kind: Kind, new: str, old: str) -> bool:
 
 def _reset_resources(new: str, old: str) -> list[str]:
     """Return the words that reset the resources of the old value that the new value lacks."""
-    retained = {name for name, _ in tres(new)} if new else set()
-    old_names = [part.partition("=")[0].lower() for part in old.split(",") if part]
-    return [f"{name}=-1" for name in sorted(old_names) if name not in retained]
+    retained = dict(tres(new)) if new else {}
+    words = []
+    for resource in sorted(old.lower().split(",")):
+        name, _, _ = resource.partition("=")
+        if name and name not in retained:
+            words.append(f"{name}=-1")
+    return words
