@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0 Decrypt a part and extract it to a directory. The age identity
-# is read from standard input, so that the identity is in no file and in no process list. Usage:
-# open-part.sh SEALED FOLDER [TAR OPTION...] <IDENTITY
+# SPDX-License-Identifier: Apache-2.0
+# Decrypt a part and extract it to a directory. The age identity is read from standard input, so
+# that the identity is in no file and in no process list.
+# Usage: open-part.sh SEALED FOLDER [TAR OPTION...] <IDENTITY
 set -euo pipefail
 
 readonly sealed=$1 folder=$2

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0 Install a release of the control plane next to the release in
-# use, and link it as ROOT/next. A release is a virtual environment with the wheel. It uses a second
-# environment with the dependencies of the lock file, which releases share. Without a wheel, create
-# only the second environment. Print "changed" if ROOT/next is not in use or is not recorded as
-# working. Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]] An empty WHEELHOUSE
-# means the package index. With "name", only print the path of the release.
+# SPDX-License-Identifier: Apache-2.0
+# Install a release of the control plane next to the release in use, and link it as ROOT/next. A
+# release is a virtual environment with the wheel. It uses a second environment with the
+# dependencies of the lock file, which releases share. Without a wheel, create only the second
+# environment. Print "changed" if ROOT/next is not in use or is not recorded as working.
+# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]]
+# An empty WHEELHOUSE means the package index. With "name", only print the path of the release.
 set -euo pipefail
 shopt -s nullglob
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0 Copy the state of a running slurmctld, without the
-# environments of the jobs. Replace an older copy. Usage: copy-state.sh STATE_DIRECTORY COPY
+# SPDX-License-Identifier: Apache-2.0
+# Copy the state of a running slurmctld, without the environments of the jobs. Replace an older
+# copy.
+# Usage: copy-state.sh STATE_DIRECTORY COPY
 set -euo pipefail
 
 readonly state=$1 copy=$2
