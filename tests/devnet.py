@@ -120,7 +120,7 @@ class Devnet:
     def _deploy(self, directory: Path) -> dict[str, str]:
         """Deploy the contracts and return their addresses by name."""
         deployment = Deployment(
-            self.node, self.admin, directory / "deployment.json", tell=lambda _: None
+            self.node, self.admin, directory / "deployment.json", report=lambda _: None
         )
         return deployment.run(operator=self.operator.address, supply=SUPPLY)
 

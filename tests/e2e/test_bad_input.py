@@ -87,7 +87,7 @@ def test_bad_input_is_told_and_changes_nothing_anywhere(lab, grid, someone, poor
             run(someone, *submit, text=good.replace('"tasks": 1', '"tasks": -1')),
         ),
         (INPUT, "is larger than 256 KiB", run(someone, *submit, text=long_name)),
-        (INPUT, "33 bytes of 32", run(someone, *submit, "--name", "x" * 33, text=good)),
+        (INPUT, "33 bytes, at most 32", run(someone, *submit, "--name", "x" * 33, text=good)),
         (INPUT, "is not valid YAML", run(someone, *submit, text=good + "]")),
         (INPUT, "has 0 credits", run(poor, *submit, text=good)),
         (CONFIG, "cannot open wallet", run(someone, *submit, text=good, settings=keys)),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eth_utils.address import is_checksum_address, to_checksum_address
 
-from gridstead.adapters.chain.administrator import AdministrationResult, Administrator, Plan
+from gridstead.adapters.chain.administrator import AdministrationResult, Administrator, PlanChanges
 from gridstead.adapters.chain.contracts import Contracts, find_contracts
 from gridstead.adapters.chain.deployment_file import Record, read
 from gridstead.adapters.chain.inspection import Inspector, has_code
@@ -57,7 +57,7 @@ class GridContracts:
 
     def carry_out(
         self,
-        plan: Plan,
+        plan: PlanChanges,
         wallet: WalletFiles,
         *,
         accounts: tuple[str, ...] = (),
@@ -68,7 +68,7 @@ class GridContracts:
         inspector = Inspector(self.node, self.contracts, tell=tell)
         sender = lazy_wallet(*wallet)
         administrator = Administrator(
-            self.node, inspector, sender, tell=tell, first_block=self.first_block
+            self.node, inspector, sender, report=tell, first_block=self.first_block
         )
         return administrator.carry_out(plan, accounts=accounts, dry_run=dry_run)
 

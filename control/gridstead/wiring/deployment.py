@@ -56,8 +56,8 @@ def deploy(
         renew: Whether to deploy again if the file is of another chain or admin, as on a development
             chain.
     """
-    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=tell, renew=renew)
-    steps = deployment.plan(operator=order.operator, supply=order.supply)
+    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=tell, renew=renew)
+    steps = deployment.plan_steps(operator=order.operator, supply=order.supply)
     return DeployedContracts(
         steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply)
     )

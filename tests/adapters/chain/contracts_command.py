@@ -60,7 +60,7 @@ class ContractsCli:
 
 
 def inspect(chain):
-    return Inspector(chain.node, chain.contracts, tell=lambda _: None).inspect()
+    return Inspector(chain.node, chain.contracts, report=lambda _: None).inspect()
 
 
 def holders(status, role):

@@ -61,7 +61,7 @@ class UnsealedDevnet(Devnet):
     def _deploy(self, directory):
         path, node = directory / "deployment.json", MortalNode(self.anvil.url, STEPS, sent=False)
         with pytest.raises(Crash):
-            Deployment(node, self.admin, path, tell=lambda _: None).run(
+            Deployment(node, self.admin, path, report=lambda _: None).run(
                 operator=self.operator.address, supply=SUPPLY
             )
         node.close()
@@ -80,14 +80,14 @@ class Site:
 
     def deployment(self, node=None, admin=ADMIN, **options):
         return Deployment(
-            node or self.chain.node, admin, self.path, tell=self.told.append, **options
+            node or self.chain.node, admin, self.path, report=self.told.append, **options
         )
 
     def run(self, node=None, **options):
         return self.deployment(node, **options).run(operator=OPERATOR.address, supply=COIN)
 
     def plan(self):
-        return self.deployment().plan(operator=OPERATOR.address, supply=COIN)
+        return self.deployment().plan_steps(operator=OPERATOR.address, supply=COIN)
 
     def crash(self, at, *, sent):
         """Run until transaction number ``at`` kills the run."""
@@ -116,7 +116,7 @@ class Site:
         sent twice.
         """
         contracts = find_contracts(self.chain.node, addresses["MetaScheduler"])
-        state = Inspector(self.chain.node, contracts, tell=self.told.append).inspect()
+        state = Inspector(self.chain.node, contracts, report=self.told.append).inspect()
         assert check_contracts(state, expected=addresses) == ()
         assert state.addresses == addresses
         assert sorted(self.created()) == sorted(addresses.values())

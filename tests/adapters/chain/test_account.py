@@ -118,7 +118,7 @@ def test_call_that_no_block_could_hold_is_refused_in_simulation():
     ],
 )
 def test_words_of_other_nodes_are_understood(words, taken):
-    assert account_module._reply(RpcError(code=-32010, message=words, data="")).taken is taken
+    assert account_module._to_reply(RpcError(code=-32010, message=words, data="")).taken is taken
 
 
 ROOM = 2_000_000

@@ -17,7 +17,7 @@ from tests.adapters.chain.contracts_command import (
     POOR,
     REFUSED,
     holders,
-    look,
+    inspect,
 )
 from tests.adapters.chain.deploying import SENDING, Crash, MortalNode
 from tests.adapters.chain.generations import on_unsealed
@@ -51,7 +51,7 @@ def test_a_role_is_granted_once_and_revoked_once(contracts_cli):
 
     assert (code, out, contracts_cli.sent()) == (
         0,
-        "it is so already: nothing was sent\n",
+        "nothing to change: no transaction was sent\n",
         before + 2,
     )
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
@@ -71,13 +71,13 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_dry_run_says_what_would_be_sent_and_changes_nothing(contracts_cli, chain, command):
-    before = look(chain)
+    before = inspect(chain)
 
     code, out, _ = contracts_cli.run(*COMMANDS[command], "--dry-run", "--json")
 
     told = json.loads(out)
     assert (code, told["dry_run"], told["changed"], told["transactions"]) == (0, True, False, [])
-    assert look(chain) == before
+    assert inspect(chain) == before
     assert [one["nonce"] for one in told["steps"]] == [
         contracts_cli.sent() + place for place in range(len(told["steps"]))
     ]
@@ -135,8 +135,8 @@ def test_a_refusal_of_the_contract_is_translated(chain):
     """As of contracts with other bounds than this release knows."""
     cut = next(one for one in CONSTANTS if one.name == "deepsquareCut")
     wider = type(cut)(name=cut.name, unit=cut.unit, least=0, most=1000, meaning="")
-    inspector = Inspector(chain.node, chain.contracts, tell=lambda _: None)
-    administrator = Administrator(chain.node, inspector, wallet(ADMIN), tell=lambda _: None)
+    inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
+    administrator = Administrator(chain.node, inspector, wallet(ADMIN), report=lambda _: None)
 
     with pytest.raises(NotAllowed, match=r"Constants refuses setDeepsquareCut\(101\)") as refusal:
         administrator.carry_out(
@@ -200,8 +200,8 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
     chain.anvil.fund(new.address)
 
     def carry_out(node, who, plan):
-        inspector = Inspector(chain.node, chain.contracts, tell=lambda _: None)
-        Administrator(node, inspector, who, tell=lambda _: None).carry_out(
+        inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
+        Administrator(node, inspector, who, report=lambda _: None).carry_out(
             plan, accounts=(old.address, new.address)
         )
 
@@ -233,9 +233,9 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
             int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16)
             == before + len(governed) + 2
         )
-        assert all(look(chain).accounts(contract, Role.ADMIN) for contract in governed)
+        assert all(inspect(chain).accounts(contract, Role.ADMIN) for contract in governed)
 
-    state = look(chain)
+    state = inspect(chain)
     assert [one.hint for one in check_contracts(state)] == (
         [] if state.is_sealed else ["Run `gridstead contracts seal`."]
     )
@@ -290,7 +290,7 @@ def test_a_repository_is_sealed_and_the_grid_goes_on(contracts_cli, chain):
     assert contracts_cli.run("seal")[0] == contracts_cli.run("seal")[0] == 0
 
     assert contracts_cli.sent() == before + 1
-    assert (check_contracts(look(chain)), look(chain).is_sealed) == ((), True)
+    assert (check_contracts(inspect(chain)), inspect(chain).is_sealed) == ((), True)
     assert contracts_cli.status()[0] == 0
     RealGrid(chain).request("script-1")
     assert (
@@ -298,7 +298,7 @@ def test_a_repository_is_sealed_and_the_grid_goes_on(contracts_cli, chain):
         == contracts_cli.run("take-over", by=NEW_OWNER)[0]
         == 0
     )
-    assert (check_contracts(look(chain)), look(chain).is_sealed) == ((), True)
+    assert (check_contracts(inspect(chain)), inspect(chain).is_sealed) == ((), True)
 
 
 def bad(contracts_cli):

@@ -121,7 +121,7 @@ def test_too_long_a_name_is_refused_here(chain):
         ({"batch_location_hash": "x" * 129}, "129 bytes"),
         ({"uses": (Label(key="x" * 65, value=""),)}, "65 bytes"),
         ({"affinity": (Affinity(key="", operator="==", value="x" * 65),)}, "65 bytes"),
-        ({"uses": (Label(key="zone", value="lab"),) * 17}, "17 of 16"),
+        ({"uses": (Label(key="zone", value="lab"),) * 17}, "17 labels, at most 16"),
     ],
 )
 def test_more_words_than_the_contracts_take_are_refused_here(fields, told):

@@ -78,8 +78,8 @@ def test_a_second_run_shows_the_same_and_sends_nothing(deploy):
     code, out, err = deploy()
 
     assert (code, err, deploy.contracts_cli.sent(NEW_OWNER)) == (0, "", sent)
-    assert "everything is as it should be" in out
-    assert deploy("--dry-run")[:2] == (0, "nothing would be sent\n")
+    assert "all checks passed" in out
+    assert deploy("--dry-run")[:2] == (0, "no transaction would be sent\n")
 
 
 def test_a_dry_run_is_readable_too(deploy):
@@ -134,5 +134,5 @@ def test_a_wrong_set_is_shown_with_what_is_wrong_and_what_to_do(deploy):
 
     assert code == CONFIG
     assert "WRONG: MetaScheduler uses Credit" in out
-    assert "  Use the deployment file of this set." in out
-    assert "everything is as it should be" not in out
+    assert "  Look for the right deployment file." in out
+    assert "all checks passed" not in out

@@ -40,7 +40,7 @@ class Unsealed:
 
     def inspect(self):
         return Inspector(
-            self.site.chain.node, self._contracts, tell=self.site.told.append
+            self.site.chain.node, self._contracts, report=self.site.told.append
         ).inspect()
 
     def is_open(self):
@@ -61,7 +61,7 @@ def test_a_set_is_sealed_in_the_end(site):
     addresses = site.run()
 
     contracts = find_contracts(site.chain.node, addresses["MetaScheduler"])
-    state = Inspector(site.chain.node, contracts, tell=site.told.append).inspect()
+    state = Inspector(site.chain.node, contracts, report=site.told.append).inspect()
     assert (state.is_sealed, check_contracts(state)) == (True, ())
     assert site.told[-1].startswith(f"{SEALED}: done in block ")
 

@@ -95,7 +95,7 @@ def test_status_shows_the_same_to_people(contracts_cli, chain):
     assert (code, err) == (0, "")
     assert all(address in out for address in chain.addresses.values())
     assert "20 percent" in out
-    assert "everything is as it should be" in out
+    assert "all checks passed" in out
 
 
 def make_writer(chain, account):
@@ -190,7 +190,7 @@ def test_a_node_that_searches_few_blocks_is_asked_piece_by_piece(chain):
     chain.anvil.rpc("anvil_mine", hex(600))
     node = ShortSightedNode(chain.anvil.url)
     contracts = [chain.contracts.meta_scheduler, chain.contracts.jobs, chain.contracts.providers]
-    head = Inspector(chain.node, chain.contracts, tell=lambda _: None)._ledger.head()
+    head = Inspector(chain.node, chain.contracts, report=lambda _: None)._ledger.head()
 
     found = search(node, contracts, head=head, first=None)
     whole = search(chain.node, contracts, head=head, first=None)
@@ -208,7 +208,7 @@ def test_a_node_that_searches_no_events_leaves_roles_open_and_says_so(chain):
             return super().batch(requests)
 
     node = BlindNode(chain.anvil.url)
-    state = Inspector(node, chain.contracts, tell=lambda _: None).inspect(
+    state = Inspector(node, chain.contracts, report=lambda _: None).inspect(
         accounts=(chain.operator.address,)
     )
     node.close()

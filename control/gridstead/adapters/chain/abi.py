@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled contracts: encoding of calls, decoding of answers, events and errors."""
+"""The compiled contracts: encode calls, decode return data, events and errors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -28,7 +28,7 @@ CONTRACTS = (
 
 _ERROR_STRING = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
-_OF_PLAIN_QUEUES = ("Empty", "OutOfBounds")  # DeepSquare's queues have these errors, ours do not
+_DEEPSQUARE_QUEUE_ERRORS = ("Empty", "OutOfBounds")  # not in our ABI
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,20 @@ class Function:
     outputs: tuple[str, ...]
 
     def encode(self, *arguments: Any) -> str:  # noqa: ANN401
-        """Return selector and arguments, 0x and hexadecimal digits."""
+        """Return the call data, selector and arguments, as 0x and hexadecimal digits."""
         return "0x" + (self.selector + encode(self.inputs, arguments)).hex()
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Return what the function answered; texts as bytes, because anybody may have written them."""
+        """Return the function's return values.
+
+        Strings are returned as bytes, because any account may have written them and they may not
+        be UTF-8.
+
+        Raises:
+            UnexpectedOutput: If the data does not have the function's return types.
+        """
         try:
-            return decode([_as_bytes(kind) for kind in self.outputs], data)
+            return decode(list(map(_as_bytes, self.outputs)), data)
         except DecodingError as err:
             raise UnexpectedOutput(self.name, "0x" + data.hex()) from err
 
@@ -63,20 +70,23 @@ class EventType:
     indexed: tuple[bool, ...]
 
     def decode(self, log: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a log entry by name; texts as bytes."""
+        """Return the fields of a log entry by name; strings as bytes.
+
+        Raises:
+            UnexpectedOutput: If the log entry does not have the event's fields.
+        """
         topics = iter(log["topics"][1:])
-        plain = [
-            _as_bytes(kind)
-            for kind, indexed in zip(self.types, self.indexed, strict=True)
-            if not indexed
-        ]
+        is_indexed = dict(zip(self.names, self.indexed, strict=True))
+        kinds = dict(zip(self.names, self.types, strict=True))
+        in_data = [_as_bytes(kinds[name]) for name in self.names if not is_indexed[name]]
+        fields = {}
         try:
-            values = iter(decode(plain, bytes.fromhex(log["data"][2:])))
-            fields = {}
-            for name, kind, indexed in zip(self.names, self.types, self.indexed, strict=True):
-                fields[name] = (
-                    decode([kind], bytes.fromhex(next(topics)[2:]))[0] if indexed else next(values)
-                )
+            values = iter(decode(in_data, bytes.fromhex(log["data"][2:])))
+            for name in self.names:
+                if is_indexed[name]:
+                    (fields[name],) = decode([kinds[name]], bytes.fromhex(next(topics)[2:]))
+                else:
+                    fields[name] = next(values)
         except (DecodingError, StopIteration) as err:
             raise UnexpectedOutput(self.name, str(log)) from err
         return fields
@@ -99,33 +109,44 @@ class Artifact:
 
 @cache
 def artifact(name: str) -> Artifact:
-    """Return a compiled contract of ours by name."""
+    """Return one of our compiled contracts by name."""
     document = json.loads((files("gridstead") / "abi" / f"{name}.json").read_text())
-    entries = document["abi"]
-    functions = [_function(entry) for entry in entries if entry["type"] == "function"]
-    events = [_event(entry) for entry in entries if entry["type"] == "event"]
-    errors = [_function(entry) for entry in entries if entry["type"] == "error"]
-    constructors = [entry for entry in entries if entry["type"] == "constructor"]
+    functions: dict[str, Function] = {}
+    events: dict[str, EventType] = {}
+    errors: dict[bytes, Function] = {}
+    constructor: tuple[str, ...] = ()
+    for entry in document["abi"]:
+        match entry["type"]:
+            case "function":
+                functions[entry["name"]] = _function(entry)
+            case "event":
+                events[entry["name"]] = _event(entry)
+            case "error":
+                error = _function(entry)
+                errors[error.selector] = error
+            case "constructor":
+                constructor = _types(entry["inputs"])
     return Artifact(
-        functions={function.name: function for function in functions},
-        events={event.name: event for event in events},
-        errors={error.selector: error for error in errors},
-        constructor=tuple(_type(one) for entry in constructors for one in entry["inputs"]),
+        functions=functions,
+        events=events,
+        errors=errors,
+        constructor=constructor,
         bytecode=document["bytecode"],
     )
 
 
 def reverted(call: str, error: RpcError) -> TransactionReverted:
-    """Return our error for a contract's refusal."""
-    name, arguments = (
-        reason(bytes.fromhex(error.data[2:])) if error.data else ("unknown", (error.message,))
-    )
+    """Return our error for a call that reverted."""
+    if not error.data:
+        return TransactionReverted(call, "unknown", (error.message,))
+    name, arguments = reason(bytes.fromhex(error.data[2:]))
     return TransactionReverted(call, name, arguments)
 
 
 def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return name and arguments of the error that revert data hold, decoded over the errors of all
-    our contracts.
+    """Return the name and the arguments of the custom error in revert data.
+
+    The errors of all our contracts are known. The name of any other error is ``unknown``.
     """
     selector, arguments = data[:4], data[4:]
     try:
@@ -142,50 +163,53 @@ def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def text(data: bytes) -> str:
-    """Return a text that a contract holds; what is not UTF-8 is replaced."""
+    """Return a string of a contract; bytes that are not UTF-8 are replaced."""
     return data.decode("utf-8", errors="replace")
 
 
 def _as_bytes(kind: str) -> str:
-    # The encodings are the same, but a text that is not UTF-8 would make the decoder refuse the
-    # whole answer.
+    # Both types have the same encoding, but the decoder refuses the whole answer if a string in it
+    # is not UTF-8.
     return kind.replace("string", "bytes")
 
 
 @cache
 def _errors() -> dict[bytes, Function]:
-    ours = {
-        selector: error for name in CONTRACTS for selector, error in artifact(name).errors.items()
-    }
-    return ours | {
-        (error := _function({"name": name, "inputs": ()})).selector: error
-        for name in _OF_PLAIN_QUEUES
-    }
+    errors: dict[bytes, Function] = {}
+    for name in CONTRACTS:
+        errors |= artifact(name).errors
+    for name in _DEEPSQUARE_QUEUE_ERRORS:
+        error = _function({"name": name, "inputs": ()})
+        errors[error.selector] = error
+    return errors
 
 
 def _function(entry: Mapping[str, Any]) -> Function:
-    inputs = tuple(_type(one) for one in entry["inputs"])
-    outputs = tuple(_type(one) for one in entry.get("outputs", ()))
+    inputs = _types(entry["inputs"])
+    outputs = _types(entry.get("outputs", ()))
     selector = keccak(text=f"{entry['name']}({','.join(inputs)})")[:4]
     return Function(name=entry["name"], selector=selector, inputs=inputs, outputs=outputs)
 
 
 def _event(entry: Mapping[str, Any]) -> EventType:
     inputs = entry["inputs"]
-    types = tuple(_type(one) for one in inputs)
+    types = _types(inputs)
     return EventType(
         name=entry["name"],
         topic="0x" + keccak(text=f"{entry['name']}({','.join(types)})").hex(),
-        names=tuple(one["name"] for one in inputs),
+        names=tuple(parameter["name"] for parameter in inputs),
         types=types,
-        indexed=tuple(one["indexed"] for one in inputs),
+        indexed=tuple(parameter["indexed"] for parameter in inputs),
     )
+
+
+def _types(parameters: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(map(_type, parameters))
 
 
 def _type(parameter: Mapping[str, Any]) -> str:
     kind: str = parameter["type"]
     if not kind.startswith("tuple"):
         return kind
-    return (
-        f"({','.join(_type(one) for one in parameter['components'])}){kind.removeprefix('tuple')}"
-    )
+    components = ",".join(_types(parameter["components"]))
+    return f"({components}){kind.removeprefix('tuple')}"

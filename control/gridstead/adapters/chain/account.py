@@ -9,7 +9,7 @@ from typing import Any
 from gridstead.adapters.chain.abi import artifact, reason, reverted
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.encode import Payload, encode, gas_of
-from gridstead.adapters.chain.node import Node, RpcError, unavailable
+from gridstead.adapters.chain.node import Node, Request, RpcError, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.calls import Call
 from gridstead.domain.job import Block
@@ -17,9 +17,9 @@ from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 TRANSFER_GAS = 21_000
-REQUEST_BYTES = 500_000  # of transactions that are given to the node at once; some nodes take no more than a megabyte
-WORDS = 500  # characters that are kept of a node's own words
-LEAST_TIP = 1_000_000  # wei per gas: below, some nodes take no transaction
+REQUEST_BYTES = 500_000  # of signed transactions in one request; some nodes refuse a megabyte
+MESSAGE_LENGTH = 500  # characters of a node's error message that are retained
+LEAST_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
 
 _KNOWN = (
     "already known",
@@ -39,7 +39,7 @@ _UNDERPRICED = (
 )
 _POOR = ("insufficient funds", "insufficientfunds", "upfront cost exceeds")
 _STALE = ("nonce too low", "oldnonce")
-# What says nothing about the transaction itself. Source: EIP-1474 for the code "limit exceeded".
+# Errors that are not about the transaction itself. Source: EIP-1474 for the code "limit exceeded".
 _LATER = (
     "too many requests",
     "rate limit",
@@ -66,7 +66,7 @@ class ChainAccount:
 
     @property
     def address(self) -> str:
-        """The wallet, lower case."""
+        """The wallet's address, lower case."""
         return self._wallet.address
 
     def nonce(self, *, at_block: Block) -> int:
@@ -75,59 +75,70 @@ class ChainAccount:
         return int(self._node.ask("eth_getTransactionCount", self.address, pin), 16)
 
     def fees(self) -> Fees:
-        """Return what a transaction should offer: twice the base fee, so that six full blocks do
-        not outrun it.
+        """Return the fees that a transaction should offer.
+
+        The max fee is twice the base fee plus the tip, so it still covers the base fee after six
+        full blocks.
         """
         block, tip = self._node.batch(
             [("eth_getBlockByNumber", ["latest", False]), ("eth_maxPriorityFeePerGas", [])]
         )
         for answer in (block, tip):
             if isinstance(answer, RpcError):
-                raise unavailable(answer, "a question for the fees")
-        offered = max(LEAST_TIP, int(tip, 16))
-        return Fees(max_fee=2 * int(block.get("baseFeePerGas", "0x0"), 16) + offered, tip=offered)
+                raise unavailable(answer, "a request for the fees")
+        tip_wei = max(LEAST_TIP, int(tip, 16))
+        base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
+        return Fees(max_fee=2 * base_fee + tip_wei, tip=tip_wei)
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
-        """Return the receipts of transactions that are in a block."""
-        wanted = list(hashes)
-        answers = self._node.batch([("eth_getTransactionReceipt", [one]) for one in wanted])
-        found: dict[str, Receipt] = {}
-        for one, answer in zip(wanted, answers, strict=True):
+        """Return the receipts of those transactions that are in a block, by hash."""
+        requested = list(hashes)
+        answers = self._node.batch(
+            [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in requested]
+        )
+        receipts: dict[str, Receipt] = {}
+        for tx_hash, answer in zip(requested, answers, strict=True):
             if isinstance(answer, RpcError):
                 raise unavailable(answer, "eth_getTransactionReceipt")
             if answer is not None and answer.get("blockNumber"):
-                found[one] = self._receipt(answer)
-        return found
+                receipts[tx_hash] = self._receipt(answer)
+        return receipts
 
     def gas(
         self, batches: Sequence[Sequence[Call]], *, room: int
     ) -> tuple[int | TransactionReverted, ...]:
-        """Return gas limits; the node is asked about what has no known bound, all at once."""
-        payloads = [
-            encode(calls, self._contracts, room=room) if calls else None for calls in batches
-        ]
-        known = [TRANSFER_GAS if payload is None else payload.gas for payload in payloads]
-        unknown = [
-            (payload, type(calls[0]).__name__)
-            for payload, calls in zip(payloads, batches, strict=True)
-            if payload is not None and payload.gas is None
-        ]
-        asked = estimate_all(self._node, self.address, unknown)
-        limits = iter(
-            min(max(gas, payload.least_gas), room) if isinstance(gas, int) else gas
-            for gas, (payload, _) in zip(asked, unknown, strict=True)
-        )
-        return tuple(next(limits) if gas is None else gas for gas in known)
+        """Return the gas limit of each batch, or the error with which the contract would refuse it.
+
+        The node estimates the batches that have no known bound, in one request.
+        """
+        known: dict[int, int] = {}
+        payloads: dict[int, Payload] = {}
+        for index, calls in enumerate(batches):
+            if not calls:
+                known[index] = TRANSFER_GAS
+                continue
+            payload = encode(calls, self._contracts, room=room)
+            if payload.gas is None:
+                payloads[index] = payload
+            else:
+                known[index] = payload.gas
+        named = [(payload, type(batches[i][0]).__name__) for i, payload in payloads.items()]
+        estimates = estimate_all(self._node, self.address, named)
+        limits: dict[int, int | TransactionReverted] = dict(known)
+        for (index, payload), gas in zip(payloads.items(), estimates, strict=True):
+            if isinstance(gas, int):
+                limits[index] = min(max(gas, payload.least_gas), room)
+            else:
+                limits[index] = gas
+        return tuple(limits[index] for index in range(len(batches)))
 
     def sign(
         self, calls: Sequence[Call], *, entry_ids: tuple[int, ...], nonce: int, gas: int, fees: Fees
     ) -> Transaction:
-        """Return a signed transaction; without calls, a transfer of nothing to ourselves."""
-        payload = (
-            encode(calls, self._contracts, room=gas)
-            if calls
-            else Payload(to=self.address, data="0x", gas=None)
-        )
+        """Return a signed transaction; without calls, a transfer of 0 wei to the wallet itself."""
+        payload = Payload(to=self.address, data="0x", gas=None)
+        if calls:
+            payload = encode(calls, self._contracts, room=gas)
         fields = to_fields(
             payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees
         )
@@ -137,32 +148,35 @@ class ChainAccount:
         )
 
     def gas_limit(self, *, at_block: Block) -> int:
-        """Return how much gas that block could hold.
+        """Return the block's gas limit.
 
         Raises:
-            ChainUnavailable: There was no answer, or the block is not in the chain any more.
+            ChainUnavailable: If the node does not answer, or the block is no longer in the chain.
         """
         block = self._node.ask("eth_getBlockByHash", at_block.hash, False)
         if block is None:
             raise ChainUnavailable(
-                "could not read the chain", detail="it was reorganised meanwhile"
+                "could not read the chain", detail="the chain was reorganised meanwhile"
             )
         return int(block["gasLimit"], 16)
 
     def gas_of(self, call: Call) -> int:
-        """Return what a call adds to a batch at most."""
+        """Return the most gas that a call can add to a batch."""
         return gas_of(call)
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
-        """Give transactions to the node, some at a time, so that no request is too large for it."""
+        """Send transactions to the node and return its replies, in order.
+
+        A request has at most ``REQUEST_BYTES`` of transactions, but at least one.
+        """
         replies: list[Reply] = []
         page: list[str] = []
-        for one in transactions:
-            if page and sum(map(len, page)) + len(one.raw) > REQUEST_BYTES:
-                replies += _give(self._node, page)
+        for transaction in transactions:
+            if page and sum(map(len, page)) + len(transaction.raw) > REQUEST_BYTES:
+                replies += _send_raw_all(self._node, page)
                 page = []
-            page.append(one.raw)
-        return (*replies, *_give(self._node, page))
+            page.append(transaction.raw)
+        return (*replies, *_send_raw_all(self._node, page))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped: dict[int, str] = {}
@@ -182,10 +196,10 @@ class ChainAccount:
 
 
 def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
-    """Return a gas limit with a third to spare, asked of the node.
+    """Return a gas limit: the node's estimate and a third more.
 
     Raises:
-        TransactionReverted: The contract would refuse the call as the chain stands.
+        TransactionReverted: If the contract would refuse the call at the newest block.
     """
     (gas,) = estimate_all(node, sender, [(payload, name)])
     if isinstance(gas, TransactionReverted):
@@ -194,26 +208,30 @@ def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
 
 
 def estimate_all(
-    node: Node, sender: str, asked: Sequence[tuple[Payload, str]]
+    node: Node, sender: str, payloads: Sequence[tuple[Payload, str]]
 ) -> list[int | TransactionReverted]:
-    """Return for each payload, with its name, a gas limit or why the contract would refuse it as
-    the chain stands.
+    """Return for each payload a gas limit, or the error with which the contract would refuse it.
+
+    Args:
+        node: The chain.
+        sender: The address that would send the transactions.
+        payloads: Each with the name of its call, for the error.
     """
-    requests = [
-        {"from": sender, "data": payload.data, "value": hex(payload.value)}
-        | ({"to": payload.to} if payload.to else {})
-        for payload, _ in asked
-    ]
-    answers = node.batch([("eth_estimateGas", [one]) for one in requests])
-    found: list[int | TransactionReverted] = []
-    for (_, name), answer in zip(asked, answers, strict=True):
+    requests: list[Request] = []
+    for payload, _ in payloads:
+        transaction = {"from": sender, "data": payload.data, "value": hex(payload.value)}
+        if payload.to:
+            transaction["to"] = payload.to
+        requests.append(("eth_estimateGas", [transaction]))
+    limits: list[int | TransactionReverted] = []
+    for (_, name), answer in zip(payloads, node.batch(requests), strict=True):
         if not isinstance(answer, RpcError):
-            found.append(int(answer, 16) * 4 // 3)
+            limits.append(int(answer, 16) * 4 // 3)
         elif answer.is_revert:
-            found.append(reverted(name, answer))
+            limits.append(reverted(name, answer))
         else:
             raise unavailable(answer, "eth_estimateGas")
-    return found
+    return limits
 
 
 def to_fields(
@@ -236,13 +254,13 @@ def to_fields(
 
 
 def send_raw(node: Node, raw: str, sender: str) -> Taken:
-    """Give signed bytes to the node.
+    """Send a signed transaction to the node and return how the node took it.
 
     Raises:
-        ConfigError: The sender cannot pay for them.
-        ChainUnavailable: There was no answer, or a refusal that we do not know.
+        ConfigError: If the sender cannot pay for it.
+        ChainUnavailable: If the node does not answer, or refuses for a reason that we do not know.
     """
-    (reply,) = _give(node, [raw])
+    (reply,) = _send_raw_all(node, [raw])
     if reply.taken is Taken.POOR:
         hint = "Send coins of the chain to the wallet."
         raise ConfigError(
@@ -255,24 +273,29 @@ def send_raw(node: Node, raw: str, sender: str) -> Taken:
     return reply.taken
 
 
-def _give(node: Node, raws: Sequence[str]) -> list[Reply]:
-    return [
-        _reply(answer) for answer in node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])
-    ]
+def _send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
+    answers = node.batch([("eth_sendRawTransaction", [raw]) for raw in raws])
+    return list(map(_to_reply, answers))
 
 
-def _reply(answer: Any) -> Reply:  # noqa: ANN401
+def _to_reply(answer: Any) -> Reply:  # noqa: ANN401
     if not isinstance(answer, RpcError):
         return Reply(taken=Taken.TAKEN)
-    words, told = answer.message.lower(), answer.message[:WORDS]
-    if any(text in words for text in _KNOWN):
+    message = answer.message[:MESSAGE_LENGTH]
+    if _has_any(answer, _KNOWN):
         return Reply(taken=Taken.TAKEN)
-    if any(text in words for text in _STALE):
+    if _has_any(answer, _STALE):
         return Reply(taken=Taken.STALE)
-    if any(text in words for text in _UNDERPRICED):
+    if _has_any(answer, _UNDERPRICED):
         return Reply(taken=Taken.UNDERPRICED)
-    if any(text in words for text in _POOR):
-        return Reply(taken=Taken.POOR, words=told)
-    if answer.code == _LATER_CODE or any(text in words for text in _LATER):
-        return Reply(taken=Taken.LATER, words=told)
-    return Reply(taken=Taken.REFUSED, words=told)
+    if _has_any(answer, _POOR):
+        return Reply(taken=Taken.POOR, words=message)
+    if answer.code == _LATER_CODE or _has_any(answer, _LATER):
+        return Reply(taken=Taken.LATER, words=message)
+    return Reply(taken=Taken.REFUSED, words=message)
+
+
+def _has_any(error: RpcError, fragments: Iterable[str]) -> bool:
+    """Return whether the node's message has one of these fragments, in any case."""
+    message = error.message.lower()
+    return any(fragment in message for fragment in fragments)

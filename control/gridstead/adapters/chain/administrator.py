@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes a set of contracts as its administrator wishes: look, plan, send what is missing, look
-again.
-"""
+"""Changes a set of contracts: inspect it, plan the changes, send them, inspect it again."""
 
 from __future__ import annotations
 
@@ -20,21 +18,21 @@ from gridstead.domain.administration import Change
 from gridstead.domain.deployment import GridState
 from gridstead.errors import ChainUnavailable, NotAllowed, TransactionReverted
 
-Plan = Callable[[GridState], tuple[Change, ...]]
-SEEN_WITHIN_S = 60.0
+PlanChanges = Callable[[GridState], tuple[Change, ...]]
+VISIBLE_WITHIN_S = 60.0
 
-# What the contracts say to an administrator, by the beginning of their words, and what it means.
-_WORDS = {
+# The beginning of a contract's revert message, and what the message means for an administrator.
+_MEANINGS = {
     "Ownable: caller is not the owner": "the wallet is not the contract's owner",
     "Ownable2Step: caller is not the new owner": "the contract is not offered to the wallet",
-    "AccessControl: account": "the wallet has not the role that this takes",
-    "Constants: value out of bounds": "these contracts allow other bounds than this release knows",
+    "AccessControl: account": "the wallet does not have the role that this call requires",
+    "Constants: value out of bounds": "the bounds of these contracts differ from this release's",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentStep:
-    """A step that is in a block: its transaction, the block's height, and the gas that it took."""
+    """A step that was mined: its transaction's hash, the block's height and the gas used."""
 
     step: TransactionStep
     hash: str
@@ -44,7 +42,7 @@ class SentStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdministrationResult:
-    """What a wish came to: what was to be sent, what was done of it, and the set before and after."""
+    """The steps that were planned, the steps that were mined, and the set before and after."""
 
     steps: tuple[TransactionStep, ...]
     done: tuple[SentStep, ...]
@@ -57,10 +55,10 @@ class Administrator:
 
     Args:
         node: The chain.
-        inspector: Of the set.
-        wallet: Sends.
-        tell: Called with a line per transaction.
-        first_block: Where the set begins, if that is known.
+        inspector: Reads the set.
+        wallet: Sends the transactions.
+        report: Called with a line per transaction.
+        first_block: The first block of the set, if it is known.
     """
 
     def __init__(
@@ -69,96 +67,97 @@ class Administrator:
         inspector: Inspector,
         wallet: Wallet,
         *,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         first_block: int | None = None,
     ) -> None:
         self._node = node
         self._inspector = inspector
         self._wallet = wallet
         self._direct = DirectSender(node, wallet, timeout_s=300.0)
-        self._tell = tell
+        self._report = report
         self._first_block = first_block
 
     def carry_out(
-        self, plan: Plan, *, accounts: tuple[str, ...] = (), dry_run: bool = False
+        self, plan: PlanChanges, *, accounts: tuple[str, ...] = (), dry_run: bool = False
     ) -> AdministrationResult:
-        """Send what a plan says is missing, and see that nothing is missing any more.
+        """Send the planned changes, and check that nothing is left to change.
 
         Args:
-            plan: Returns what is missing in a set; is asked again afterwards.
-            accounts: Whose roles matter to the plan.
+            plan: Returns the changes that a set still needs; called again after the last change.
+            accounts: The accounts whose roles the plan reads.
             dry_run: Send nothing.
 
         Raises:
-            NotAllowed: A contract refuses; what came before it is done.
-            ConfigError: The wallet cannot pay.
-            ChainUnavailable: It is not known whether a transaction was mined; doing it again goes
-                on from there.
+            NotAllowed: If a contract refuses a change. The changes before it are made.
+            ConfigError: If the wallet cannot pay.
+            ChainUnavailable: If it is unknown whether a transaction was mined. A second run
+                continues with the rest.
         """
         if not dry_run:
             self._direct.wait_for_own()
         before = self._inspect(accounts)
         nonce = self._direct.next_nonce()
-        steps = tuple(map(self._estimated, to_steps(plan(before), before.addresses, nonce=nonce)))
+        unpriced = to_steps(plan(before), before.addresses, nonce=nonce)
+        steps = tuple(map(self._with_gas, unpriced))
         if dry_run or not steps:
             return AdministrationResult(steps=steps, done=(), before=before, after=before)
         self._wallet.open()
-        done = tuple(
-            self._send(step, f"[{place}/{len(steps)}]") for place, step in enumerate(steps, 1)
-        )
-        after = self._see(plan, accounts, done[-1].block)
-        return AdministrationResult(steps=steps, done=done, before=before, after=after)
+        done: list[SentStep] = []
+        for position, step in enumerate(steps, 1):
+            done.append(self._send(step, f"[{position}/{len(steps)}]"))
+        after = self._check_result(plan, accounts, done[-1].block)
+        return AdministrationResult(steps=steps, done=tuple(done), before=before, after=after)
 
     def _inspect(self, accounts: tuple[str, ...]) -> GridState:
         return self._inspector.inspect(
             accounts=(self._wallet.address, *accounts), first_block=self._first_block
         )
 
-    def _estimated(self, step: TransactionStep) -> TransactionStep:
+    def _with_gas(self, step: TransactionStep) -> TransactionStep:
+        payload = Payload(to=step.to, data=step.data, gas=None)
         try:
-            gas = estimate(
-                self._node,
-                self._wallet.address,
-                Payload(to=step.to, data=step.data, gas=None),
-                step.title,
-            )
+            gas = estimate(self._node, self._wallet.address, payload, step.title)
         except TransactionReverted as err:
             raise _refused(step, err) from err
         return replace(step, gas=gas)
 
-    def _send(self, step: TransactionStep, place: str) -> SentStep:
-        self._tell(f"{place} sending: {step.title}")
+    def _send(self, step: TransactionStep, progress: str) -> SentStep:
+        self._report(f"{progress} sending: {step.title}")
         try:
             receipt = self._direct.transact(step.to, step.data, name=step.title)
         except TransactionReverted as err:
             raise _refused(step, err) from err
         block, gas = int(receipt["blockNumber"], 16), int(receipt["gasUsed"], 16)
-        self._tell(f"{step.title}: done in block {block}")
+        self._report(f"{step.title}: done in block {block}")
         return SentStep(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
 
-    def _see(self, plan: Plan, accounts: tuple[str, ...], block: int) -> GridState:
-        """Return the set at that block or later; one node of several behind an endpoint may lag."""
-        end = time.monotonic() + SEEN_WITHIN_S
+    def _check_result(self, plan: PlanChanges, accounts: tuple[str, ...], block: int) -> GridState:
+        """Return the set at that block or later, when the plan has no changes left.
+
+        The endpoint may be served by several nodes, one of which lags.
+        """
+        end = time.monotonic() + VISIBLE_WITHIN_S
         while time.monotonic() < end:
             after = self._inspect(accounts)
-            if after.block >= block:
-                left = plan(after)
-                if left:
-                    raise ChainUnavailable(
-                        f"could not see that {left[0].title}", detail="somebody else undid it"
-                    )
-                return after
-            time.sleep(POLL_S)
-        raise ChainUnavailable(
-            "could not see what was done", detail=f"the node does not reach block {block}"
-        )
+            if after.block < block:
+                time.sleep(POLL_S)
+                continue
+            left = plan(after)
+            if left:
+                detail = "another account reverted the change"
+                raise ChainUnavailable(f"could not confirm that {left[0].title}", detail=detail)
+            return after
+        detail = f"the node has not reached block {block}"
+        raise ChainUnavailable("could not confirm the changes", detail=detail)
 
 
 def _refused(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
-    words = ", ".join(error.arguments)
-    meaning = next((text for start, text in _WORDS.items() if words.startswith(start)), None)
+    message = ", ".join(error.arguments)
+    hint = None
+    for start, meaning in _MEANINGS.items():
+        if message.startswith(start):
+            hint = f"This error means that {meaning}."
     call = f"{step.function}({', '.join(step.arguments)})"
-    hint = f"It means: {meaning}." if meaning else None
     return NotAllowed(
-        f"{step.contract} refuses {call}", detail=f'{error.error_name}: "{words}"', hint=hint
+        f"{step.contract} refuses {call}", detail=f'{error.error_name}: "{message}"', hint=hint
     )

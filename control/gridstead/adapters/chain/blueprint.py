@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a set of contracts is made of: constructors in their order, roles, and the code that
-results.
-"""
+"""The parts of a set of contracts: constructors in order, roles, and the code on the chain."""
 
 from __future__ import annotations
 
@@ -17,11 +15,12 @@ from gridstead.domain.job import Block
 
 SUPPLY = "supply"
 RENUNCIATION = "renounceRole"
-SOMEBODY = (
-    "0x" + "11" * 20
-)  # who runs a constructor to see its code; nobody would not do: Credit mints to its creator
+# The sender of a simulated constructor call. Not the zero address, because Credit mints to its
+# creator.
+ANY_SENDER = "0x" + "11" * 20
 
-# What is created in which order; an argument is the name of an earlier contract, or the supply.
+# The contracts in the order of their creation, with their constructor arguments. An argument is the
+# name of an earlier contract, or the supply.
 BLUEPRINT: dict[str, tuple[str, ...]] = {
     "Credit": (SUPPLY,),
     "Constants": (),
@@ -41,30 +40,22 @@ BLUEPRINT: dict[str, tuple[str, ...]] = {
 def arguments_of(
     contract: str, addresses: Mapping[str, str], *, supply: int = 0
 ) -> list[str | int]:
-    """Return the constructor's arguments; a contract without an address is nobody."""
-    return [supply if one == SUPPLY else addresses.get(one, NOBODY) for one in BLUEPRINT[contract]]
+    """Return the constructor's arguments; an unknown contract is the zero address."""
+    values: dict[str, str | int] = {**addresses, SUPPLY: supply}
+    return [values.get(name, NOBODY) for name in BLUEPRINT[contract]]
 
 
 def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[Change, ...]:
-    """Return what a set needs beyond its contracts, in order; last, what cannot be undone.
+    """Return the changes that a new set needs, in order; the last one is irreversible.
 
     Args:
-        addresses: Of all contracts, by name.
+        addresses: The addresses of all contracts, by name.
         operator: The wallet of the meta-scheduler service.
-        admin: Who created the contracts.
+        admin: The wallet that created the contracts.
     """
     grid = addresses["MetaScheduler"]
-    members = [(seat, grid) for seat in ROLE_NAMES if seat[1] is Role.CONTRACT]
-    members += [(seat, operator) for seat in ROLE_NAMES if seat[1] is Role.MATCHER]
-    grants = tuple(
-        Change(
-            contract=contract,
-            function="grantRole",
-            arguments=(ROLE_NAMES[contract, role], account),
-            title=f"{account} is {role.value} of {contract}",
-        )
-        for (contract, role), account in members
-    )
+    grants = [_grant(*seat, grid) for seat in SEATS if seat[1] is Role.CONTRACT]
+    grants += [_grant(*seat, operator) for seat in SEATS if seat[1] is Role.MATCHER]
     title = f"ProviderJobQueues belongs to {grid}"
     queues = Change(
         contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title
@@ -74,17 +65,25 @@ def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[
     return (queues, *grants, seal)
 
 
+def _grant(contract: str, role: Role, account: str) -> Change:
+    return Change(
+        contract=contract,
+        function="grantRole",
+        arguments=(SEATS[contract, role], account),
+        title=f"{account} is {role.value} of {contract}",
+    )
+
+
 def code_of_release(
     node: Node, contract: str, addresses: Mapping[str, str], *, at_block: Block
 ) -> str | None:
-    """Return the code that this release would put on the chain, None if the node will not compute
-    it.
+    """Return the code that this release would deploy; None if the node refuses to compute it.
 
-    The node runs the constructor without keeping anything, so what it fixes in the code is in it:
-    other contracts' addresses, and nothing that depends on the supply or the sender.
+    The node simulates the constructor, so the code has the constructor's immutables: the addresses
+    of other contracts. Nothing in the code depends on the supply or on the sender.
     """
     creation = {
-        "from": SOMEBODY,
+        "from": ANY_SENDER,
         "data": artifact(contract).creation(*arguments_of(contract, addresses)),
     }
     pin = {"blockHash": at_block.hash, "requireCanonical": True}
@@ -93,13 +92,11 @@ def code_of_release(
 
 
 def address_of(sender: str, nonce: int) -> str:
-    """Return the address of the contract that a sender's transaction of this nonce creates, lower
-    case.
+    """Return the address of the contract that this transaction of the sender creates, lower case.
 
-    Source: the Ethereum yellow paper, part 7: the end of the hash of both, in the encoding of lists
-        (RLP).
+    Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
     """
     digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
-    place = digits if 0 < nonce < 0x80 else bytes([0x80 + len(digits)]) + digits
-    parts = b"\x94" + bytes.fromhex(sender[2:]) + place
-    return "0x" + keccak(bytes([0xC0 + len(parts)]) + parts)[12:].hex()
+    rlp_nonce = digits if 0 < nonce < 0x80 else bytes([0x80 + len(digits)]) + digits
+    items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
+    return "0x" + keccak(bytes([0xC0 + len(items)]) + items)[12:].hex()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A contract at an address: what can be asked of it and what can be sent to it.
+"""A contract at an address: calls of its views, and payloads of transactions to it.
 
-The classes of the single contracts, one module each, give both names and types. Calls that only one
-generation of the contracts has say so; which generation a grid is of, ``contracts.py`` finds out.
+Each contract has a module with a class that gives its functions names and types. A function that
+only our contracts have is marked "ours only"; ``contracts.py`` finds out the generation of a grid.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a transaction does: contract address and data, the gas it can use (None: ask), coins to
-    send along (wei).
+    """The recipient, data and value of a transaction.
 
-    What is asked for gets ``least_gas`` at least.
+    Attributes:
+        to: The contract's address; empty to create a contract.
+        data: 0x and hexadecimal digits.
+        gas: The gas limit; None if the node must estimate it.
+        value: Coins to transfer, wei.
+        least_gas: The lowest gas limit to use if the node estimates it.
     """
 
     to: str
@@ -42,7 +46,7 @@ class Contract:
     address: str
 
     def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
-        """Return the read of a view."""
+        """Return the call of a view."""
         return EthCall(
             to=self.address, data=artifact(self.name).functions[function].encode(*arguments)
         )
@@ -52,11 +56,10 @@ class Contract:
         return artifact(self.name).functions[function].encode(*arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:  # noqa: ANN401
-        """Return what a view answered: the value, or a tuple if there are several.
+        """Return a view's return value; a tuple if there are several.
 
         Raises:
-            ChainUnavailable: If nothing answered, as on a fresh chain before its contracts are
-                there.
+            ChainUnavailable: If there is no contract at the address, as on a new chain.
         """
         if not answer:
             raise ChainUnavailable(
@@ -66,19 +69,19 @@ class Contract:
         return values[0] if len(values) == 1 else values
 
     def view(self, kind: Callable[[Any], T], function: str, *arguments: Any) -> ViewCall[T]:  # noqa: ANN401
-        """Return a question and what makes a value of its answer."""
+        """Return a call of a view whose result ``kind`` converts."""
         return ViewCall(
             contract=self, function=function, read=self.read(function, *arguments), kind=kind
         )
 
     def call(self, function: str, *arguments: Any, gas: int | None = None) -> Payload:  # noqa: ANN401
-        """Return what a transaction that calls a function does."""
+        """Return the payload of a transaction that calls a function."""
         return Payload(to=self.address, data=self.data(function, *arguments), gas=gas)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewCall(Generic[T]):
-    """A question to a contract, and what makes a value of its answer."""
+    """A call of a view, and the function that converts its result."""
 
     contract: Contract
     function: str
@@ -86,16 +89,18 @@ class ViewCall(Generic[T]):
     kind: Callable[[Any], T]
 
     def value(self, answer: bytes) -> T:
-        """Return what an answer means."""
+        """Return the converted result."""
         return self.kind(self.contract.decode(self.function, answer))
 
 
 def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]:
-    """Return what views say at a block that never revert on a chain that is whole.
+    """Return the results of views at a block, in order.
+
+    Use it only for views that never revert at a block that the node has.
 
     Raises:
-        ChainUnavailable: One did revert, there was no answer, or the block is not in the chain any
-            more.
+        ChainUnavailable: If a view reverts, the node does not answer, or the block is no longer in
+            the chain.
     """
     answers = node.read([view.read for view in views], at_block=at_block)
     values = []
@@ -109,5 +114,5 @@ def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]
 
 
 def job_id(number: int) -> bytes:
-    """Return a job's number as the contracts have it."""
+    """Return a job's number as bytes32, the type that the contracts use."""
     return number.to_bytes(32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the grid's contracts are and which generation they are."""
+"""The addresses and the generation of a grid's contracts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Contracts:
 
     Attributes:
         chain_id: EIP-155 chain id.
-        version: Of our generation, as ``2.0.0``; empty for plain DeepSquare 1.2.
+        version: Of our contracts, such as ``2.0.0``; empty for plain DeepSquare 1.2.
     """
 
     chain_id: int
@@ -39,45 +39,41 @@ class Contracts:
 
     @property
     def has_batches(self) -> bool:
-        """Whether these are ours: batches, bills in seconds, start times, fixed prices, events of
-        our own.
+        """Whether these are our contracts, and not those of plain DeepSquare.
 
-        Plain DeepSquare has none of them: a call each, whole minutes, starts at the time of the
-        call, the price that the provider has when it settles, and events that cannot be searched by
-        job.
+        Ours have batches, bills in seconds, start times, prices that are fixed at the match, and
+        events that can be searched by job. Plain DeepSquare has one call per job, bills in whole
+        minutes, and the price that the provider has at settlement. There, a job starts when the
+        call is mined, and events cannot be searched by job.
         """
         return bool(self.version)
 
 
 def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
-    """Return a grid's contracts, which its MetaScheduler names.
+    """Return a grid's contracts; the MetaScheduler has the addresses of the others.
 
     Raises:
-        ConfigError: If there is no MetaScheduler at the address, or one of a generation that we do
-            not know.
-        ChainUnavailable: If the chain does not answer.
+        ConfigError: If there is no MetaScheduler at the address, or its version is unknown.
+        ChainUnavailable: If the node does not answer.
     """
     chain_id = int(node.ask("eth_chainId"), 16)
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
-    found = MetaSchedulerContract(meta_scheduler)
-    names = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
-    views = [found.part(name) for name in names]
-    *answers, version = node.read([view.read for view in (*views, found.version())], at_block=head)
-    addresses = [_value(view, answer) for view, answer in zip(views, answers, strict=True)]
-    jobs, providers, queues, constants, credit = addresses
+    grid = MetaSchedulerContract(meta_scheduler)
+    getters = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
+    views = [*map(grid.part, getters), grid.version()]
+    answers = node.read([view.read for view in views], at_block=head)
+    jobs, providers, queues, constants, credit, version = map(_value_or_empty, views, answers)
     if not (jobs and providers and queues and constants and credit):
         hint = "Set chain.contract to the address that `gridstead contracts deploy` printed."
         raise ConfigError(f"cannot find the grid's contracts at {meta_scheduler}", hint=hint)
-    told = _value(found.version(), version)
-    if told and told.split(".")[0] != COMPATIBLE_VERSION:
-        hint = "Install a release that was made for them."
-        raise ConfigError(
-            "cannot use the grid's contracts", detail=f"they have version {told}", hint=hint
-        )
+    if version and version.split(".")[0] != COMPATIBLE_VERSION:
+        detail = f"their version is {version}, this release needs {COMPATIBLE_VERSION}.x"
+        hint = "Install a release that supports this version of the contracts."
+        raise ConfigError("cannot use the grid's contracts", detail=detail, hint=hint)
     return Contracts(
         chain_id=chain_id,
-        version=told,
-        meta_scheduler=found,
+        version=version,
+        meta_scheduler=grid,
         jobs=JobRepository(jobs),
         providers=ProviderManager(providers),
         queues=ProviderJobQueues(queues),
@@ -86,6 +82,6 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     )
 
 
-def _value(view: ViewCall[str], answer: bytes | RpcError) -> str:
-    """Return what a view says, empty where nothing answers it."""
+def _value_or_empty(view: ViewCall[str], answer: bytes | RpcError) -> str:
+    """Return a view's result; empty if the contract does not have the view."""
     return view.value(answer) if isinstance(answer, bytes) and answer else ""

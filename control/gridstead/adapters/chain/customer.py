@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask of the contracts: customers, and administrators of a grid. Each write is sent and
-waited for.
+"""The contracts' functions for customers and for administrators of a grid.
+
+Each write is one transaction, or several; the function returns when they are mined.
 """
 
 from __future__ import annotations
@@ -26,27 +27,28 @@ T = TypeVar("T")
 
 STORED_BY_GRID = 0
 NAME_BYTES = 32
-PERMIT_S = 3600  # how long a permit that is not used yet can be
-MAX_HASH_BYTES = 128  # these three are bounds of Definitions.sol
+PERMIT_S = 3600  # how long an unused permit is valid
+# Source of these three limits: contracts/src/libraries/Definitions.sol.
+MAX_HASH_BYTES = 128
 MAX_LABELS = 16
 MAX_LABEL_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What a customer asks for.
+    """A customer's request for a job.
 
     Attributes:
-        resources: Of the whole job.
-        batch_location_hash: Id of its script at the Job Definition service.
-        lock: Credits to lock, wei.
-        name: For the customer; at most 32 bytes.
+        resources: The resources of the whole job.
+        batch_location_hash: The id of its script in the Job Definition service.
+        escrow: Credits to hold in escrow, wei.
+        name: The customer's name for the job, at most 32 bytes.
         uses: Labels that a provider must have.
         affinity: Conditions on a provider's labels.
-        delegate: Whether others may top it up from the customer's allowance.
+        delegate: Whether other accounts may top the job up from the customer's allowance.
 
     Raises:
-        InvalidInput: The contracts would refuse it, whatever its script is.
+        InvalidInput: If the contracts would refuse the request, whatever its script is.
     """
 
     resources: Resources
@@ -62,43 +64,44 @@ class JobRequest:
         asked = self.resources
         if asked.cpus > MAX_CPUS or asked.memory_mb > MAX_MEMORY_MB or asked.gpus > MAX_GPUS:
             detail = f"{asked.cpus} CPU threads, {asked.memory_mb} MB, {asked.gpus} GPUs"
-            hint = f"The grid takes at most {MAX_CPUS} CPU threads, {MAX_MEMORY_MB} MB and {MAX_GPUS} GPUs."
+            hint = (
+                f"A job can have at most {MAX_CPUS} CPU threads, {MAX_MEMORY_MB} MB"
+                f" and {MAX_GPUS} GPUs."
+            )
             raise InvalidInput(
-                "job asks for more than the grid can count", detail=detail, hint=hint
+                "job requests more resources than the grid allows", detail=detail, hint=hint
             )
 
     def _check_texts(self) -> None:
-        labels = [text for one in self.uses for text in (one.key, one.value)]
-        labels += [text for one in self.affinity for text in (one.key, one.value)]
-        if len(labels) > 2 * MAX_LABELS:
-            raise InvalidInput(
-                "job has too many labels", detail=f"{len(labels) // 2} of {MAX_LABELS}"
-            )
-        texts = [
-            ("job name", self.name, NAME_BYTES),
-            ("id of a script", self.batch_location_hash, MAX_HASH_BYTES),
-        ]
-        for what, text, most in [*texts, *(("label", text, MAX_LABEL_BYTES) for text in labels)]:
-            try:
-                size = len(text.encode())
-            except UnicodeEncodeError as err:
-                raise InvalidInput(
-                    f"invalid {what} {text[:80]!r}", detail="it is not UTF-8"
-                ) from err
-            if size > most:
-                raise InvalidInput(
-                    f"invalid {what} {text[:80]!r}", detail=f"{size} bytes of {most}"
-                )
+        labels: list[Label | Affinity] = [*self.uses, *self.affinity]
+        if len(labels) > MAX_LABELS:
+            detail = f"{len(labels)} labels, at most {MAX_LABELS} are allowed"
+            raise InvalidInput("job has too many labels", detail=detail)
+        _check_text("job name", self.name, NAME_BYTES)
+        _check_text("id of a script", self.batch_location_hash, MAX_HASH_BYTES)
+        for label in labels:
+            _check_text("label", label.key, MAX_LABEL_BYTES)
+            _check_text("label", label.value, MAX_LABEL_BYTES)
+
+
+def _check_text(what: str, text: str, limit_bytes: int) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as err:
+        raise InvalidInput(f"invalid {what} {text[:80]!r}", detail="it is not UTF-8") from err
+    if size > limit_bytes:
+        detail = f"{size} bytes, at most {limit_bytes} are allowed"
+        raise InvalidInput(f"invalid {what} {text[:80]!r}", detail=detail)
 
 
 class Customer:
-    """The contracts as one person sees them. Units: credits in wei.
+    """The contracts' functions, called as one wallet. Units: credits in wei.
 
     Args:
         node: The chain.
         contracts: The grid.
-        wallet: Who asks.
-        first_block: Events before it are not looked for.
+        wallet: The caller.
+        first_block: The first block that is searched for events.
     """
 
     def __init__(
@@ -112,24 +115,24 @@ class Customer:
 
     @property
     def address(self) -> str:
-        """The wallet, lower case."""
+        """The wallet's address, lower case."""
         return self._direct.address
 
     def balance(self, address: str | None = None) -> int:
-        """Return the credits of a wallet, ours if none is named."""
+        """Return the credits of an address; by default of the caller."""
         return self._value(self._contracts.credit.balance_of(address or self.address))
 
     def coins(self, address: str | None = None) -> int:
-        """Return the chain's own coin that a wallet has to pay for gas, wei."""
+        """Return the balance of an address in coins of the chain, which pay for gas, wei."""
         return int(self._node.ask("eth_getBalance", address or self.address, "latest"), 16)
 
     def allowance(self) -> int:
-        """Return how many of our credits the grid may lock."""
+        """Return how many of the caller's credits the grid may hold in escrow."""
         spender = self._contracts.meta_scheduler.address
         return self._value(self._contracts.credit.allowance(self.address, spender))
 
     def minimum_escrow(self) -> int:
-        """Return the least that a job must lock."""
+        """Return the minimum escrow of a job."""
         return self._value(self._contracts.constants.minimum_amount())
 
     def fee_percent(self) -> int:
@@ -137,52 +140,53 @@ class Customer:
         return self._value(self._contracts.constants.fee_percent())
 
     def allow(self, amount: int) -> None:
-        """Let the grid lock so many of our credits from now on."""
+        """Set the caller's allowance for the grid: how many credits it may hold in escrow."""
         self._transact(
             "approve",
             self._contracts.credit.approve(self._contracts.meta_scheduler.address, amount),
         )
 
     def mint(self, address: str, amount: int) -> None:
-        """Make new credits for a wallet; for the owner of Credit."""
+        """Mint credits for an address. Only the owner of Credit may call this."""
         self._transact("mint", self._contracts.credit.mint(address, amount))
 
     def transfer(self, address: str, amount: int) -> None:
-        """Give a wallet some of our credits."""
+        """Transfer credits of the caller to an address."""
         self._transact("transfer", self._contracts.credit.transfer(address, amount))
 
     def request_job(self, request: JobRequest) -> int:
-        """Lock credits, ask for a job and return its number.
+        """Request a job, hold its credits in escrow, and return its number.
 
         Raises:
-            TransactionReverted: If the grid refuses, as for a lack of credits or of allowance.
+            TransactionReverted: If the grid refuses the job, for example if the credits or the
+                allowance are not sufficient.
         """
         (number,) = self.request_jobs([request])
         return number
 
     def request_jobs(self, requests: Iterable[JobRequest]) -> tuple[int, ...]:
-        """Lock credits and ask for jobs, all at once, and return their numbers in order.
+        """Request jobs at the same time, and return their numbers, in order.
 
         Raises:
-            TransactionReverted: If the grid refuses one; jobs beside it may exist.
+            TransactionReverted: If the grid refuses one. The other jobs may exist.
         """
         grid = self._contracts.meta_scheduler
-        data = [
-            grid.request_new_job(definition, escrow, name, delegate=delegate).data
-            for definition, escrow, name, delegate in map(to_arguments, requests)
-        ]
+        data = []
+        for request in requests:
+            definition, escrow, name, delegate = to_arguments(request)
+            data.append(grid.request_new_job(definition, escrow, name, delegate=delegate).data)
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
-        return tuple(_number(receipt) for receipt in receipts)
+        return tuple(map(_number, receipts))
 
     def submit_job(self, request: JobRequest) -> int:
-        """Let the grid lock what the job needs, if it may not yet, ask for the job and return its
-        number.
+        """Request a job, raise the allowance for its escrow if necessary, and return its number.
 
-        On our contracts both are one transaction, or none: the leave to lock is a signature beside
-        the request.
+        With our contracts this is one transaction: the request has a signed permit for the
+        allowance. So either both take effect or none.
 
         Raises:
-            TransactionReverted: If the grid refuses, as for a lack of credits.
+            TransactionReverted: If the grid refuses the job, for example if the credits are not
+                sufficient.
         """
         if self.allowance() >= request.escrow:
             return self.request_job(request)
@@ -199,44 +203,42 @@ class Customer:
         )
 
     def cancel_job(self, number: int) -> None:
-        """End a job of ours, or have its provider end it."""
+        """Cancel a job of the caller. If the job is claimed, its provider ends it later."""
         self._transact("cancelJob", self._contracts.meta_scheduler.cancel_job(number))
 
     def top_up(self, number: int, amount: int) -> None:
-        """Lock more of our credits for a job that is claimed or runs."""
+        """Add credits of the caller to the escrow of a job that is claimed or running."""
         self._transact("topUpJob", self._contracts.meta_scheduler.top_up_job(number, amount))
 
     def job_numbers(self, customer: str | None = None) -> tuple[int, ...]:
-        """Return the numbers of a customer's jobs, ours if none is named, oldest first."""
+        """Return the numbers of a customer's jobs, oldest first; by default of the caller."""
         return self._value(self._contracts.jobs.by_customer(customer or self.address))
 
     def job_history(self, number: int) -> tuple[HistoryEvent, ...]:
-        """Return what happened to a job, oldest first."""
+        """Return the history events of a job, oldest first."""
         return read_job_history(self._node, self._contracts, number, first=self._first_block)
 
     def provider_addresses(self) -> tuple[str, ...]:
-        """Return every wallet that ever asked to be a provider, in order of the first request."""
+        """Return every address that ever registered as a provider, in order of registration."""
         event = artifact("ProviderManager").events["ProviderWaitingForApproval"]
-        wanted = {"address": self._contracts.providers.address, "topics": [event.topic]}
+        log_filter = {"address": self._contracts.providers.address, "topics": [event.topic]}
         head = to_block(self._node.ask("eth_getBlockByNumber", "latest", False))
-        logs = read_logs(self._node, wanted, first=self._first_block, end=head)
-        return tuple(dict.fromkeys(str(event.decode(log)["addr"]).lower() for log in logs))
+        logs = read_logs(self._node, log_filter, first=self._first_block, end=head)
+        addresses = [str(event.decode(log)["addr"]).lower() for log in logs]
+        return tuple(dict.fromkeys(addresses))
 
     def approve_provider(self, address: str) -> None:
-        """Put the record of a provider that waits for approval in force; for the grid's
-        administrators.
-        """
+        """Approve a provider's waiting record. Only administrators of the grid may call this."""
         self._transact("approve", self._contracts.providers.approve(address))
 
     def remove_provider(self, address: str) -> None:
-        """Take a provider out of the grid; for the grid's administrators."""
+        """Remove a provider from the grid. Only administrators of the grid may call this."""
         self._transact("remove", self._contracts.providers.remove(address))
 
     def _permit(self, amount: int) -> CreditPermit:
         credit, grid = self._contracts.credit, self._contracts
-        deadline = (
-            to_block(self._node.ask("eth_getBlockByNumber", "latest", False)).timestamp + PERMIT_S
-        )
+        head = to_block(self._node.ask("eth_getBlockByNumber", "latest", False))
+        deadline = head.timestamp + PERMIT_S
         nonce = self._value(credit.nonce(self.address))
         spender = grid.meta_scheduler.address
         document = credit.permit_document(
@@ -270,7 +272,7 @@ def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool
         request.batch_location_hash,
         STORED_BY_GRID,
         [(label.key, label.value) for label in request.uses],
-        [((one.key, one.value), one.operator.encode().ljust(2, b"\0")) for one in request.affinity],
+        [_to_affinity(condition) for condition in request.affinity],
     )
     return (
         definition,
@@ -278,6 +280,10 @@ def to_arguments(request: JobRequest) -> tuple[tuple[Any, ...], int, bytes, bool
         request.name.encode().ljust(NAME_BYTES, b"\0"),
         request.delegate,
     )
+
+
+def _to_affinity(condition: Affinity) -> tuple[tuple[str, str], bytes]:
+    return (condition.key, condition.value), condition.operator.encode().ljust(2, b"\0")
 
 
 def _number(receipt: Mapping[str, Any]) -> int:

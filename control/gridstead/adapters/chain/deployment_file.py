@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file in which a deployment writes down what it is about to send, and what has come of it.
+"""The deployment file: records each transaction before it is sent, and its result.
 
-Rule 1: an intent is on the disk before its transaction is sent. It holds the nonce, and sender and
-nonce make the address of a contract, so the next run finds what this one has sent, even if it was
-killed right after.
-Rule 2: a step whose nonce is not used up keeps that nonce; whatever is mined of it is then the same
-contract.
+Rule 1: an intent is on the disk before its transaction is sent. The intent has the nonce, and the
+address of a contract follows from its creator and the nonce. The next run therefore finds the
+contract even if this run is killed right after it has sent the transaction.
+Rule 2: a step keeps its nonce until the nonce is used, so a step creates at most one contract.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import fcntl
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from gridstead.domain.ids import parse_address
 from gridstead.domain.sending import Fees
@@ -25,14 +25,14 @@ from gridstead.errors import ConfigError, InvalidInput, Rejected
 
 
 class InUse(Rejected):
-    """Another run works on the same deployment."""
+    """Another run holds the lock of the deployment."""
 
     code = "deployment-in-use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Which chain a deployment is on, and who made it."""
+    """The chain of a deployment, and the wallet that made it."""
 
     chain_id: int
     genesis: str
@@ -44,13 +44,14 @@ class Intent:
     """A transaction that was about to be sent.
 
     Attributes:
-        step: What it does.
-        nonce: Its place among the admin's transactions.
-        hashes: Of all that were signed for it, which differ in fees only; the newest last.
+        step: The title of its step.
+        nonce: Its nonce, of the admin's wallet.
+        hashes: The hashes of all transactions that were signed for it, the newest last. They
+            differ in fees only.
         gas: Its gas limit.
-        max_fee: What the newest offers, wei per gas.
-        tip: The same.
-        block: Where it was mined; None while that is not known.
+        max_fee: The max fee of the newest transaction, wei per gas.
+        tip: The tip of the newest transaction, wei per gas.
+        block: The height of its block; None if it is not known to be mined.
     """
 
     step: str
@@ -63,13 +64,13 @@ class Intent:
 
     @property
     def fees(self) -> Fees:
-        """What the newest transaction offers."""
+        """The fees of the newest transaction."""
         return Fees(max_fee=self.max_fee, tip=self.tip)
 
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """What the file holds: addresses by contract name, and intents, oldest first."""
+    """The contents of the file: addresses by contract name, and intents, oldest first."""
 
     origin: Origin
     contracts: dict[str, str]
@@ -77,88 +78,95 @@ class Record:
 
     @property
     def first_block(self) -> int | None:
-        """The lowest block with something of the deployment, if one is known."""
-        return min((one.block for one in self.intents if one.block is not None), default=None)
+        """The lowest block that has a transaction of the deployment, None if none is known."""
+        blocks = [intent.block for intent in self.intents if intent.block is not None]
+        return min(blocks, default=None)
 
     def intent(self, step: str) -> Intent | None:
         """Return the newest intent of a step."""
-        return next((one for one in reversed(self.intents) if one.step == step), None)
+        for intent in reversed(self.intents):
+            if intent.step == step:
+                return intent
+        return None
 
 
 def read(path: Path) -> Record | None:
-    """Return what a deployment file holds, None if there is none.
+    """Return the contents of a deployment file, None if the file does not exist.
 
     Raises:
-        ConfigError: It cannot be read, or is no deployment file.
+        ConfigError: If the file cannot be read, or is not a deployment file.
     """
     try:
         document = json.loads(path.read_text())
         origin = Origin(**{key: document[key] for key in ("chain_id", "genesis", "admin")})
-        contracts = {
-            str(name): parse_address(address) for name, address in document["contracts"].items()
-        }
-        intents = [
-            Intent(**(one | {"hashes": tuple(one["hashes"])}))
-            for one in document.get("transactions", ())
-        ]
+        contracts: dict[str, str] = {}
+        for name, address in document["contracts"].items():
+            contracts[str(name)] = parse_address(address)
+        intents = list(map(_to_intent, document.get("transactions", ())))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, AttributeError, TypeError, InvalidInput) as err:
-        hint = "Move the file away to deploy anew."
+        hint = "Move the file to another folder to deploy a new set."
         raise ConfigError(f"cannot read the deployment {path}", detail=str(err), hint=hint) from err
     return Record(origin=origin, contracts=contracts, intents=intents)
 
 
+def _to_intent(transaction: Mapping[str, Any]) -> Intent:
+    return Intent(**{**transaction, "hashes": tuple(transaction["hashes"])})
+
+
 def write(path: Path, record: Record) -> None:
-    """Put a record on the disk in place of the old one, all of it or nothing.
+    """Replace the file atomically with a record.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: If the file cannot be written.
     """
     document = asdict(record.origin) | {
         "first_block": record.first_block,
         "contracts": record.contracts,
-        "transactions": [asdict(one) for one in record.intents],
+        "transactions": list(map(asdict, record.intents)),
     }
-    beside = path.with_name(f"{path.name}.new")
+    new_file = path.with_name(f"{path.name}.new")
     try:
-        with beside.open("w") as file:
+        with new_file.open("w") as file:
             file.write(json.dumps(document, indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        new_file.replace(path)
         _sync_folder(path.parent)
     except OSError as err:
         raise ConfigError(f"cannot write the deployment {path}", detail=str(err)) from err
 
 
 def set_aside(path: Path, record: Record) -> Path:
-    """Keep the file of another chain or admin under a name that tells both and is new, and return
-    that name.
+    """Rename the file of another chain or admin, and return its new name.
+
+    The new name has the chain and the admin, and is not in use.
     """
-    aside = next(one for one in _asides(path, record.origin) if not one.exists())
+    aside = next(name for name in _names_aside(path, record.origin) if not name.exists())
     try:
         path.replace(aside)
     except OSError as err:
-        raise ConfigError(f"cannot set the deployment {path} aside", detail=str(err)) from err
+        raise ConfigError(f"cannot rename the deployment {path}", detail=str(err)) from err
     return aside
 
 
 def last_aside(path: Path, origin: Origin) -> Record | None:
-    """Return what was last set aside for a chain and admin, None if nothing was.
+    """Return the newest record that was renamed for a chain and admin, None if there is none.
 
     Raises:
-        ConfigError: It cannot be read, or is no deployment file.
+        ConfigError: If a renamed file cannot be read, or is not a deployment file.
     """
-    there = itertools.takewhile(Path.exists, _asides(path, origin))
-    found = [
-        record for record in map(read, there) if record is not None and record.origin == origin
-    ]
-    return found[-1] if found else None
+    newest = None
+    for name in itertools.takewhile(Path.exists, _names_aside(path, origin)):
+        record = read(name)
+        if record is not None and record.origin == origin:
+            newest = record
+    return newest
 
 
-def _asides(path: Path, origin: Origin) -> Iterator[Path]:
-    """Return the names that files of a chain and admin are set aside under, the first one first."""
+def _names_aside(path: Path, origin: Origin) -> Iterator[Path]:
+    """Return the names for renamed files of a chain and admin, without end, in order of use."""
     name = f"{path.name}.{origin.chain_id}-{origin.genesis[2:10]}-{origin.admin[2:10]}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return map(path.with_name, names)
@@ -166,11 +174,11 @@ def _asides(path: Path, origin: Origin) -> Iterator[Path]:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Keep other runs away from the deployments in the file's folder.
+    """Hold the lock of the file's folder, so that no other run deploys there.
 
     Raises:
-        InUse: One is at work.
-        ConfigError: There is no such folder.
+        InUse: If another run holds the lock.
+        ConfigError: If the folder does not exist.
     """
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -180,7 +188,8 @@ def alone(path: Path) -> Iterator[None]:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as err:
-        raise InUse("another run deploys contracts", detail=f"it works in {path.parent}") from err
+        detail = f"it holds the lock of {path.parent}"
+        raise InUse("another run deploys contracts", detail=detail) from err
     finally:
         os.close(folder)
 

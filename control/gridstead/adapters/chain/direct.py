@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions of a person at a terminal: sent at once and waited for. Services use an outbox and
-its sender.
+"""Sends transactions at once and waits for them, for a command line.
+
+Services use an outbox and its sender instead.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from typing import Any
 
 from gridstead.adapters.chain.account import estimate, send_raw, to_fields
 from gridstead.adapters.chain.encode import Payload
-from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.node import Node, Request, RpcError
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.domain.sending import Fees, Taken
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 POLL_S = 0.1
-LEAST_TIP = 1_000_000_000
-PATIENCE = 5  # looks for a receipt after its nonce was used up
+LEAST_TIP = 1_000_000_000  # wei per gas
+RECEIPT_ATTEMPTS = 5  # requests for a receipt after its nonce is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A signed transaction that is not sent yet: nonce, gas limit, fees, hash and bytes."""
+    """A signed transaction that has not been sent."""
 
     nonce: int
     gas: int
@@ -38,8 +39,8 @@ class DirectSender:
 
     Args:
         node: The chain.
-        wallet: Who sends.
-        timeout_s: How long a transaction may take to be mined.
+        wallet: The sender.
+        timeout_s: How long to wait for a transaction to be mined.
     """
 
     def __init__(self, node: Node, wallet: Wallet, *, timeout_s: float = 120.0) -> None:
@@ -50,52 +51,53 @@ class DirectSender:
 
     @property
     def address(self) -> str:
-        """The sender, lower case."""
+        """The sender's address, lower case."""
         return self._wallet.address
 
     def transact(self, to: str, data: str, *, name: str) -> dict[str, Any]:
         """Send a transaction and return its receipt; an empty ``to`` creates a contract.
 
         Raises:
-            TransactionReverted: The contract refused; nothing changed.
-            ChainUnavailable: It is not known whether it was or will be mined.
-            ConfigError: The wallet cannot pay for it.
+            TransactionReverted: If the contract refuses it. Nothing is changed.
+            ChainUnavailable: If it is unknown whether it was or will be mined.
+            ConfigError: If the wallet cannot pay for it.
         """
         (receipt,) = self.transact_all(to, [data], name=name)
         return receipt
 
     def transact_all(self, to: str, data: Sequence[str], *, name: str) -> list[dict[str, Any]]:
-        """Send transactions to one contract, all before the first is waited for, and return their
-        receipts in order.
+        """Send transactions to one contract and return their receipts, in order.
+
+        All transactions are sent before the first receipt is requested.
 
         Raises:
-            TransactionReverted: The contract refused one; those beside it may have been mined.
-            ChainUnavailable: Of one it is not known whether it was or will be mined.
-            ConfigError: The wallet cannot pay for one.
+            TransactionReverted: If the contract refuses one. The others may have been mined.
+            ChainUnavailable: If it is unknown whether one was or will be mined.
+            ConfigError: If the wallet cannot pay for one.
         """
-        return self._send([Payload(to=to, data=one, gas=None) for one in data], name)
+        return self._send([Payload(to=to, data=call_data, gas=None) for call_data in data], name)
 
     def transfer(self, to: str, value: int) -> None:
-        """Give a wallet some of our coins, wei."""
+        """Transfer coins of the sender to an address, wei."""
         self._send([Payload(to=to, data="0x", gas=None, value=value)], "transfer of coins")
 
     def draft(
         self, payload: Payload, *, nonce: int, name: str, earlier: tuple[int, Fees] | None = None
     ) -> Draft:
-        """Return a signed transaction that may be sent later, or never.
+        """Return a signed transaction; it is not sent.
 
         Args:
-            payload: What it does; its gas is asked of the node.
-            nonce: Its place.
-            name: Of what it does, for errors.
-            earlier: Gas limit and fees of an earlier one of this nonce. This one is then the same,
-                if that still does, or offers so much more that nodes take it in the other's place.
-                The contract may refuse it now because the earlier one waits in the pool or was just
-                mined, so its gas limit is kept then.
+            payload: The recipient and the data; the node estimates the gas.
+            nonce: Its nonce.
+            name: The name of the call, for errors.
+            earlier: Gas limit and fees of an earlier transaction with this nonce. If those fees
+                still suffice, the same transaction is returned; else one with fees so high that
+                nodes replace the earlier one. The contract may refuse the call now because the
+                earlier transaction is pending or was just mined; then its gas limit is used.
 
         Raises:
-            TransactionReverted: The contract would refuse it as the chain stands, and there is no
-                earlier one.
+            TransactionReverted: If the contract would refuse the call at the newest block, and
+                there is no earlier transaction.
         """
         try:
             gas = estimate(self._node, self.address, payload, name)
@@ -105,58 +107,52 @@ class DirectSender:
             gas = earlier[0]
         if earlier is None:
             return self._sign(payload, gas, self.fees(), nonce)
-        least, offered = earlier
-        return self._sign(payload, max(gas, least), _replacing(offered, self.fees()), nonce)
+        earlier_gas, earlier_fees = earlier
+        fees = _replacement_fees(earlier_fees, self.fees())
+        return self._sign(payload, max(gas, earlier_gas), fees, nonce)
 
     def give(self, draft: Draft) -> Taken:
-        """Give a signed transaction to the node, which may have it already.
+        """Send a signed transaction to the node, which may have it already.
 
         Raises:
-            ConfigError: The wallet cannot pay for it.
-            ChainUnavailable: There was no answer; it may have been taken.
+            ConfigError: If the wallet cannot pay for it.
+            ChainUnavailable: If the node does not answer. It may have accepted the transaction.
         """
         return send_raw(self._node, draft.raw, self.address)
 
     def wait(self, hashes: Iterable[str], nonce: int, *, name: str) -> dict[str, Any] | None:
-        """Return the receipt of the one of these transactions that was mined; all have this nonce.
+        """Return the receipt of whichever of these transactions is mined; all have this nonce.
 
         Returns:
-            None if the nonce is used up and the node knows no receipt: another transaction has used
-            it, or the node keeps no receipts for so long.
+            None if the nonce is used and the node has no receipt: another transaction has used the
+            nonce, or the node has already deleted the receipt.
 
         Raises:
-            TransactionReverted: It was mined and the contract refused it.
-            ChainUnavailable: None is mined yet.
+            TransactionReverted: If it was mined and the contract refused it.
+            ChainUnavailable: If none is mined in time.
         """
-        known, used_up, end = list(hashes), 0, time.monotonic() + self._timeout_s
+        known, end = list(hashes), time.monotonic() + self._timeout_s
+        requests: list[Request] = [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in known]
+        requests.append(("eth_getTransactionCount", [self.address, "latest"]))
+        attempts = 0
         while time.monotonic() < end:
-            *answers, used = self._node.batch(
-                [
-                    *(("eth_getTransactionReceipt", [one]) for one in known),
-                    ("eth_getTransactionCount", [self.address, "latest"]),
-                ]
-            )
-            for answer, one in zip(answers, known, strict=True):
-                if isinstance(answer, dict) and answer.get("blockNumber"):
-                    if int(answer["status"], 16) != 1:
-                        raise TransactionReverted(name, "unknown", (f"transaction {one}",))
-                    return answer
-                if isinstance(answer, RpcError) and answer.is_revert:
-                    raise TransactionReverted(name, "unknown", (answer.message,))
+            *answers, used = self._node.batch(requests)
+            receipt = _mined_receipt(known, answers, name)
+            if receipt is not None:
+                return receipt
             if isinstance(used, str) and int(used, 16) > nonce:
-                used_up += 1
-                if used_up > PATIENCE:
+                attempts += 1
+                if attempts > RECEIPT_ATTEMPTS:
                     return None
             time.sleep(POLL_S)
         detail = f"transaction {known[-1]} is in no block after {self._timeout_s:g} s"
-        raise ChainUnavailable(f"could not see the end of {name}", detail=detail)
+        raise ChainUnavailable(f"could not confirm {name}", detail=detail)
 
     def wait_for_own(self) -> None:
-        """Return when nothing of this wallet waits to be mined, so that what the chain says is what
-        was last asked.
+        """Return when no transaction of this wallet is pending.
 
         Raises:
-            ChainUnavailable: Something still waits.
+            ChainUnavailable: If a transaction is still pending after ``timeout_s``.
         """
         end = time.monotonic() + self._timeout_s
         while self.next_nonce() > self.used_nonces():
@@ -164,35 +160,35 @@ class DirectSender:
                 detail = (
                     f"transactions of {self.address} are in no block after {self._timeout_s:g} s"
                 )
-                raise ChainUnavailable("could not begin", detail=detail)
+                raise ChainUnavailable("could not start", detail=detail)
             time.sleep(POLL_S)
 
     def next_nonce(self) -> int:
-        """Return the nonce after all transactions that the node knows of, mined or not."""
+        """Return the nonce after all transactions that the node has, mined or pending."""
         return int(self._node.ask("eth_getTransactionCount", self.address, "pending"), 16)
 
     def used_nonces(self) -> int:
-        """Return how many nonces mined transactions have used up."""
+        """Return how many nonces mined transactions have used."""
         return int(self._node.ask("eth_getTransactionCount", self.address, "latest"), 16)
 
     def fees(self) -> Fees:
-        """Return what a transaction should offer now."""
+        """Return the fees that a transaction should offer now."""
         block = self._node.ask("eth_getBlockByNumber", "latest", False)
-        base = int(block.get("baseFeePerGas", "0x0"), 16)
-        return Fees(max_fee=2 * base + LEAST_TIP, tip=LEAST_TIP)
+        base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
+        return Fees(max_fee=2 * base_fee + LEAST_TIP, tip=LEAST_TIP)
 
     def _send(self, payloads: Sequence[Payload], name: str) -> list[dict[str, Any]]:
-        gas = [estimate(self._node, self.address, payload, name) for payload in payloads]
+        limits = [estimate(self._node, self.address, payload, name) for payload in payloads]
         fees, nonce = self.fees(), self.next_nonce()
         sent = []
-        for payload, limit in zip(payloads, gas, strict=True):
-            draft = self._send_one(payload, limit, fees, nonce, name)
+        for payload, gas in zip(payloads, limits, strict=True):
+            draft = self._send_one(payload, gas, fees, nonce, name)
             sent.append(draft)
             nonce = draft.nonce + 1
         return [self._receipt(draft, name) for draft in sent]
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
-        """Send a transaction, under another nonce if this one is taken."""
+        """Send a transaction; with another nonce if this one is already used."""
         for _ in range(3):
             draft = self._sign(payload, gas, fees, nonce)
             if self.give(draft) is Taken.TAKEN:
@@ -210,8 +206,8 @@ class DirectSender:
     def _receipt(self, draft: Draft, name: str) -> dict[str, Any]:
         receipt = self.wait([draft.hash], draft.nonce, name=name)
         if receipt is None:
-            detail = f"transaction {draft.hash} was replaced by another one of the same wallet"
-            raise ChainUnavailable(f"could not see the end of {name}", detail=detail)
+            detail = f"another transaction of the wallet replaced transaction {draft.hash}"
+            raise ChainUnavailable(f"could not confirm {name}", detail=detail)
         return receipt
 
     def _chain(self) -> int:
@@ -220,12 +216,30 @@ class DirectSender:
         return self._chain_id
 
 
-def _replacing(old: Fees, now: Fees) -> Fees:
-    """Return the old fees while they do, else fees that nodes take in their place: an eighth more
-    of both.
+def _mined_receipt(
+    hashes: Iterable[str], answers: Iterable[Any], name: str
+) -> dict[str, Any] | None:
+    """Return the receipt of a mined transaction, None if none is mined.
 
-    What is offered now is twice the base fee and the tip, so the mean of both is what a block asks
-    for at least.
+    Raises:
+        TransactionReverted: If it was mined and the contract refused it.
+    """
+    for tx_hash, answer in zip(hashes, answers, strict=True):
+        if isinstance(answer, RpcError) and answer.is_revert:
+            raise TransactionReverted(name, "unknown", (answer.message,))
+        if not isinstance(answer, dict) or not answer.get("blockNumber"):
+            continue
+        if int(answer["status"], 16) != 1:
+            raise TransactionReverted(name, "unknown", (f"transaction {tx_hash}",))
+        return answer
+    return None
+
+
+def _replacement_fees(old: Fees, now: Fees) -> Fees:
+    """Return the old fees if they still suffice, else fees with which nodes replace a transaction.
+
+    Nodes replace a transaction if max fee and tip are an eighth higher. The current max fee is
+    twice the base fee plus the tip, so the mean of max fee and tip is what a block requires.
     """
     if (now.max_fee + now.tip) // 2 <= old.max_fee:
         return old

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts' events as domain events.
+"""Decodes the contracts' events as domain events.
 
-Read are those of the published ABI, so both generations answer. A provider that wants to hear of
-its own claims alone gets them from our contracts by an event of their own, which can be searched by
-provider; the published one cannot.
+The events are those of the published ABI, which both generations of the contracts emit. The claims
+of one provider are read from an event that only our contracts emit, because the published event has
+no index by provider.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from gridstead.domain.events import ChainEvent, ChainEventKind
 
 Fields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 
-# Our event, and the names that its fields have in the contracts' event.
+# For each event of a contract: the kind of the domain event, and the names of its fields by their
+# names in the contract.
 _FIELDS: Fields = {
     ("MetaScheduler", "NewJobRequestEvent"): (
         ChainEventKind.JOB_REQUESTED,
@@ -60,49 +61,51 @@ _OWN_CLAIMS: Fields = {
 
 
 class EventReader:
-    """Reads the events of one grid.
+    """Decodes the events of one grid.
 
     Args:
         contracts: The grid.
-        claims_of: Read only the claims of this provider, or on plain DeepSquare all claims; empty:
-            read all events.
+        claims_of: A provider, to read its claims only; on plain DeepSquare, all claims are read.
+            Empty to read all events.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:
-        at = {
+        addresses = {
             "MetaScheduler": contracts.meta_scheduler.address,
             "JobRepository": contracts.jobs.address,
             "ProviderManager": contracts.providers.address,
         }
-        is_own = bool(claims_of) and contracts.has_batches
-        fields = _OWN_CLAIMS if is_own else _CLAIMS if claims_of else _FIELDS
-        self._indexed: list[Any] = (
-            [None, f"0x{claims_of.removeprefix('0x'):0>64}"] if is_own else []
-        )
+        fields = _CLAIMS if claims_of else _FIELDS
+        self._indexed: list[Any] = []
+        if claims_of and contracts.has_batches:
+            fields = _OWN_CLAIMS
+            self._indexed = [None, f"0x{claims_of.removeprefix('0x'):0>64}"]
         self._known: dict[tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]] = {}
         for (contract, name), (kind, names) in fields.items():
             event = artifact(contract).events[name]
-            self._known[at[contract], event.topic] = (event, kind, names)
+            self._known[addresses[contract], event.topic] = (event, kind, names)
 
     def filter(self) -> dict[str, Any]:
-        """Return addresses and topics as eth_getLogs takes them."""
+        """Return addresses and topics as parameters of eth_getLogs."""
         return {
             "address": sorted({address for address, _ in self._known}),
             "topics": [sorted({topic for _, topic in self._known}), *self._indexed],
         }
 
     def read(self, log: Mapping[str, Any]) -> ChainEvent | None:
-        """Return what a log entry tells, None if it is none of ours."""
+        """Return the event of a log entry, None if its address or topic is not one of ours."""
         known = self._known.get((log["address"].lower(), log["topics"][0]))
         if known is None:
             return None
         event, kind, names = known
-        told = {names[name]: value for name, value in event.decode(log).items() if name in names}
+        decoded = event.decode(log)
+        values = {field: decoded[name] for name, field in names.items()}
+        number = values.get("job_number")
         return ChainEvent(
             kind=kind,
             block=int(log["blockNumber"], 16),
             index=int(log["logIndex"], 16),
-            job_number=int.from_bytes(told["job_number"]) if "job_number" in told else None,
-            customer=to_address(told.get("customer", "")),
-            provider=to_address(told.get("provider", "")),
+            job_number=None if number is None else int.from_bytes(number),
+            customer=to_address(values.get("customer", "")),
+            provider=to_address(values.get("provider", "")),
         )

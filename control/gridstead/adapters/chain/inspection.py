@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads everything that an administrator wants to know of a set of contracts, at one block."""
+"""Reads the state of a set of contracts at one block, for its administrators."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from gridstead.domain.deployment import (
     GridState,
     Holder,
     Ownership,
+    Placed,
+    Role,
 )
 from gridstead.domain.job import Block
 from gridstead.domain.lifecycle import COLD
@@ -32,26 +34,32 @@ from gridstead.errors import ChainUnavailable
 
 JOBS_AT_ONCE = 1000
 
+ViewArguments = tuple[Contract, str, tuple[Any, ...]]  # contract, view, the view's arguments
+
 
 class Inspector:
-    """Looks at one set of contracts.
+    """Reads one set of contracts.
 
     Args:
         node: The chain.
         contracts: The set.
-        tell: Called with a line now and then while many jobs are read.
+        report: Called with a line of progress while many jobs are read.
     """
 
-    def __init__(self, node: Node, contracts: Contracts, *, tell: Callable[[str], None]) -> None:
+    def __init__(self, node: Node, contracts: Contracts, *, report: Callable[[str], None]) -> None:
         self._node = node
         self._contracts = contracts
         self._ledger = ChainLedger(node, contracts)
-        self._tell = tell
-        set_ = (contracts.meta_scheduler, contracts.jobs, contracts.providers)
-        self._all = {
-            one.name: one
-            for one in (*set_, contracts.queues, contracts.constants, contracts.credit)
-        }
+        self._report = report
+        in_order: tuple[Contract, ...] = (
+            contracts.meta_scheduler,
+            contracts.jobs,
+            contracts.providers,
+            contracts.queues,
+            contracts.constants,
+            contracts.credit,
+        )
+        self._all = {contract.name: contract for contract in in_order}
 
     def inspect(
         self,
@@ -60,16 +68,16 @@ class Inspector:
         first_block: int | None = None,
         count_escrow: bool = False,
     ) -> GridState:
-        """Return the set as the newest block has it.
+        """Return the state of the set at the newest block.
 
         Args:
-            accounts: Those whose roles matter, whatever events tell.
-            first_block: Where the set begins; None to let the node search all blocks.
-            count_escrow: Add up the locks of all jobs, which takes a second per some thousand of
-                them.
+            accounts: Accounts whose roles are read even if no event names them.
+            first_block: The first block of the set; None to let the node search all blocks.
+            count_escrow: Add up the escrow of all jobs. This takes about a second for a few
+                thousand jobs.
 
         Raises:
-            ChainUnavailable: The node did not answer.
+            ChainUnavailable: If the node does not answer.
         """
         head = self._ledger.head()
         history = search(self._node, self._all.values(), head=head, first=first_block)
@@ -84,14 +92,15 @@ class Inspector:
             head,
         )
         grants, owners = (history.grants if history else ()), self._owners(head)
-        matter = {*accounts, *(one.given_by for one in grants), *(one.owner for one in owners)}
+        givers = {grant.given_by for grant in grants}
+        candidates = givers.union(accounts, [ownership.owner for ownership in owners])
         return GridState(
             chain_id=self._contracts.chain_id,
             block=head.number,
             version=self._contracts.version,
             first_block=history.first_block if history and history.is_whole else None,
-            contracts=tuple(self._deployed(name, head) for name in self._all),
-            holders=self._holders(grants, sorted(matter), head),
+            placed=tuple(self._placed(name, head) for name in self._all),
+            holders=self._holders(grants, sorted(candidates), head),
             owners=owners,
             constants=self._constants(head),
             accepts_jobs=bool(accepts),
@@ -100,20 +109,19 @@ class Inspector:
             escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
         )
 
-    def _deployed(self, name: str, head: Block) -> DeployedContract:
-        contract, addresses = self._all[name], {one.name: one.address for one in self._all.values()}
+    def _placed(self, name: str, head: Block) -> Placed:
+        address = self._all[name].address
+        addresses = {other: contract.address for other, contract in self._all.items()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
-        code = str(self._node.ask("eth_getCode", contract.address, pin))
+        code = str(self._node.ask("eth_getCode", address, pin))
         if len(code) <= len("0x"):
-            return DeployedContract(contract=name, address=contract.address, code=Code.MISSING)
+            return Placed(contract=name, address=address, code=Code.MISSING)
         expected = code_of_release(self._node, name, addresses, at_block=head)
         if expected is None:
-            return DeployedContract(
-                contract=name, address=contract.address, code=Code.UNKNOWN, code_hash=_hash(code)
-            )
-        return DeployedContract(
+            return Placed(contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code))
+        return Placed(
             contract=name,
-            address=contract.address,
+            address=address,
             code=Code.OURS if code == expected else Code.FOREIGN,
             code_hash=_hash(code),
             expected_hash=_hash(expected),
@@ -122,80 +130,68 @@ class Inspector:
     def _holders(
         self, grants: Iterable[RoleGrant], accounts: Iterable[str], head: Block
     ) -> tuple[Holder, ...]:
-        """Return who holds a role now: of those who were ever given it, and of the accounts that
-        matter.
+        """Return the accounts that have a role now.
+
+        Checked are the accounts that were ever granted the role, and the given accounts.
         """
-        givers: dict[Any, str] = {}
+        givers: dict[tuple[str, Role, str], str] = {}
         for grant in grants:
             key = (grant.contract, grant.role, grant.account)
-            givers.pop(key, None)  # the newest last
+            givers.pop(key, None)  # so that the newest grant is last
             givers[key] = grant.given_by
         for contract, role in ROLE_NAMES:
             for account in (*accounts, self._contracts.meta_scheduler.address):
                 givers.setdefault((contract, role, account), "")
-        asked = [
-            (self._all[contract], "hasRole", (role_id(ROLE_NAMES[contract, role]), account))
-            for contract, role, account in givers
-        ]
-        return tuple(
-            Holder(contract=contract, role=role, account=account, given_by=giver)
-            for ((contract, role, account), giver), holds in zip(
-                givers.items(), self._values(asked, head), strict=True
-            )
-            if holds
-        )
+        calls: list[ViewArguments] = []
+        for contract, role, account in givers:
+            seat = role_id(SEATS[contract, role])
+            calls.append((self._all[contract], "hasRole", (seat, account)))
+        holders = []
+        for (key, giver), has_role in zip(givers.items(), self._values(calls, head), strict=True):
+            if has_role:
+                contract, role, account = key
+                holder = Holder(contract=contract, role=role, account=account, given_by=giver)
+                holders.append(holder)
+        return tuple(holders)
 
     def _owners(self, head: Block) -> tuple[Ownership, ...]:
-        asked = [
-            (self._all[name], function, ())
-            for name in OWNED_CONTRACTS
-            for function in ("owner", "pendingOwner")
-        ]
-        answers = self._values(asked, head)
-        return tuple(
-            Ownership(
-                contract=name,
-                owner=str(owner or NOBODY).lower(),
-                offered_to=None if offered is None else str(offered).lower().replace(NOBODY, ""),
-            )
-            for name, owner, offered in zip(
-                OWNED_CONTRACTS, answers[::2], answers[1::2], strict=True
-            )
+        return tuple(self._ownership(name, head) for name in OWNED_CONTRACTS)
+
+    def _ownership(self, name: str, head: Block) -> Ownership:
+        contract = self._all[name]
+        calls = [(contract, "owner", ()), (contract, "pendingOwner", ())]
+        owner, offered = self._values(calls, head)
+        return Ownership(
+            contract=name,
+            owner=str(owner or NOBODY).lower(),
+            offered_to=None if offered is None else str(offered).lower().replace(NOBODY, ""),
         )
 
     def _constants(self, head: Block) -> Mapping[str, int]:
-        values = self._values(
-            [(self._contracts.constants, one.name, ()) for one in CONSTANTS], head
-        )
-        return {
-            one.name: int(value)
-            for one, value in zip(CONSTANTS, values, strict=True)
-            if value is not None
-        }
+        names = [constant.name for constant in CONSTANTS]
+        values = self._values([(self._contracts.constants, name, ()) for name in names], head)
+        known = zip(names, values, strict=True)
+        return {name: int(value) for name, value in known if value is not None}
 
     def _escrow(self, balance: int, fees: int, head: Block) -> Escrow:
         (count,) = self._values([(self._contracts.jobs, "jobIdCounter", ())], head)
         total, escrowed, hot = int(count or 0), 0, 0
         for start in range(1, total + 1, JOBS_AT_ONCE):
             numbers = range(start, min(start + JOBS_AT_ONCE, total + 1))
-            alive = [
-                job
-                for job in self._ledger.jobs(numbers, at_block=head).values()
-                if job.state not in COLD
-            ]
-            escrowed += sum(job.escrow for job in alive)
-            hot += len(alive)
+            for job in self._ledger.jobs(numbers, at_block=head).values():
+                if job.state not in COLD:
+                    escrowed += job.escrow
+                    hot += 1
             if numbers[-1] % (10 * JOBS_AT_ONCE) == 0:
-                self._tell(f"{numbers[-1]} of {total} jobs counted")
+                self._report(f"{numbers[-1]} of {total} jobs counted")
         return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot)
 
-    def _values(
-        self, asked: Iterable[tuple[Contract, str, tuple[Any, ...]]], head: Block
-    ) -> list[Any]:
-        """Return what views answer; None where a contract does not have the view, as one of another
-        generation.
+    def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:
+        """Return the results of views; None if a contract does not have the view.
+
+        A contract of another generation may not have the view.
         """
-        views = list(asked)
+        views = list(calls)
         reads = [contract.read(name, *arguments) for contract, name, arguments in views]
         values: list[Any] = []
         for (contract, name, _), answer in zip(
@@ -206,7 +202,7 @@ class Inspector:
                 continue
             try:
                 values.append(contract.decode(name, answer))
-            except ChainUnavailable:  # nothing is there; `_placed` says so
+            except ChainUnavailable:  # there is no contract; `_placed` reports it
                 values.append(None)
         return values
 
@@ -216,5 +212,5 @@ def _hash(code: str) -> str:
 
 
 def has_code(node: Node, address: str) -> bool:
-    """Return whether there is a contract at an address now."""
+    """Return whether an address has code at the newest block."""
     return len(node.ask("eth_getCode", address, "latest")) > len("0x")

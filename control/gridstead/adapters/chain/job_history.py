@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to a job, from the contracts' events.
+"""The history of a job, from the contracts' events.
 
-Our contracts have events that can be searched by job. Those of plain DeepSquare cannot: there all
-changes of state of all jobs are read and ours picked out, and told under the same names.
+The events of our contracts are indexed by job. Those of plain DeepSquare are not: there, the state
+changes of all jobs are read and filtered. Both are returned under the names of our events.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gridstead.adapters.chain.contract import ask, job_id
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.logs import Log, read_logs
 from gridstead.adapters.chain.node import Node, RpcError, to_block
+from gridstead.domain.job import Block
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.errors import ChainUnavailable
 
@@ -40,18 +41,17 @@ _ENTERED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEvent:
-    """Something that happened to a job, as its event tells.
+    """An event of a job.
 
     Attributes:
         event: Name of the contracts' event: JobRequested, JobMatched, JobUnmatched, JobClaimed,
             JobStarted, JobCancelRequested, JobToppedUp, JobSettled or JobRefunded.
-        block: Height.
-        at: The block's time, Unix seconds.
-        numbers: Its numbers by name: locked, pricePerMinute, startTime, status, cost, fee,
-            billedSeconds, amount. Of these plain DeepSquare tells startTime, status, cost and
-            amount.
-        evidence: Of a settlement, the hash of the accounting record behind it, 0x and 64
-            hexadecimal digits.
+        block: The block's height.
+        occurred_at: The block's time, Unix seconds.
+        numbers: The event's numbers by name: locked, pricePerMinute, startTime, status, cost, fee,
+            billedSeconds, amount. On plain DeepSquare only startTime, status, cost and amount.
+        evidence: For a settlement, the hash of the accounting record that it is based on, 0x and 64
+            hexadecimal digits; else empty.
     """
 
     event: str
@@ -64,52 +64,62 @@ class HistoryEvent:
 def read_job_history(
     node: Node, contracts: Contracts, number: int, *, first: int
 ) -> tuple[HistoryEvent, ...]:
-    """Return what happened to a job since a block, oldest first."""
+    """Return the events of a job since a block, oldest first."""
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     if contracts.has_batches:
-        events = {
-            e.topic: e for name, e in artifact("MetaScheduler").events.items() if name in _OURS
-        }
-        wanted = {
-            "address": contracts.meta_scheduler.address,
-            "topics": [sorted(events), f"0x{number:064x}"],
-        }
-        logs = read_logs(node, wanted, first=first, end=head)
-        times = _times(node, logs)
-        return tuple(_told(events[log["topics"][0]], log, times) for log in logs)
+        return tuple(_read_own_history(node, contracts, number, first=first, head=head))
+    return tuple(_read_plain_history(node, contracts, number, first=first, head=head))
+
+
+def _read_own_history(
+    node: Node, contracts: Contracts, number: int, *, first: int, head: Block
+) -> Iterator[HistoryEvent]:
+    """Yield the events of a job of our contracts."""
+    types = artifact("MetaScheduler").events
+    events = {types[name].topic: types[name] for name in _OURS}
+    address = contracts.meta_scheduler.address
+    log_filter = {"address": address, "topics": [sorted(events), f"0x{number:064x}"]}
+    logs = read_logs(node, log_filter, first=first, end=head)
+    times = _times(node, logs)
+    for log in logs:
+        yield _decode(events[log["topics"][0]], log, times)
+
+
+def _read_plain_history(
+    node: Node, contracts: Contracts, number: int, *, first: int, head: Block
+) -> Iterator[HistoryEvent]:
+    """Yield the events of a job of plain DeepSquare."""
     requested = artifact("MetaScheduler").events["NewJobRequestEvent"]
-    moved = artifact("JobRepository").events["JobTransitionEvent"]
+    transition = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
-    wanted = {"address": addresses, "topics": [[requested.topic, moved.topic]]}
-    found = [
-        log
-        for log in read_logs(node, wanted, first=first, end=head)
-        if log["data"][2:66] == job_id(number).hex()
-    ]
+    log_filter = {"address": addresses, "topics": [[requested.topic, transition.topic]]}
+    id_digits = job_id(number).hex()
+    all_logs = read_logs(node, log_filter, first=first, end=head)
+    logs = [log for log in all_logs if log["data"][2:66] == id_digits]
     (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)
-    return tuple(
-        _concluded(moved, found, _times(node, found), escrow=record.escrow, cost=record.final_cost)
-    )
+    times = _times(node, logs)
+    yield from _translate(transition, logs, times, escrow=record.escrow, cost=record.final_cost)
 
 
-def _told(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEvent:
+def _decode(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEvent:
     fields = event.decode(log)
     numbers = {name: value for name, value in fields.items() if isinstance(value, int)}
     evidence = f"0x{fields['evidence'].hex()}" if "evidence" in fields else ""
     return _history_event(event.name, log, times, numbers, evidence=evidence)
 
 
-def _concluded(
-    moved: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
+def _translate(
+    transition: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
 ) -> Iterator[HistoryEvent]:
-    """Yield what changes of state say under the names of our events; a job ends once, so its record
-    has the cost.
+    """Yield the state changes of plain DeepSquare under the names of our events.
+
+    A job ends once, so the cost in its record is the cost of its settlement.
     """
     for log in logs:
-        if log["topics"][0] != moved.topic:
+        if log["topics"][0] != transition.topic:
             yield _history_event("JobRequested", log, times, {})
             continue
-        fields = moved.decode(log)
+        fields = transition.decode(log)
         before, after = JobState(fields["_from"]), JobState(fields["_to"])
         if after not in COLD:
             numbers = {"startTime": times[log["blockNumber"]]} if after is JobState.RUNNING else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderJobQueues: what waits for a provider on chain."""
+"""ProviderJobQueues: the jobs that wait for a provider."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gridstead.adapters.chain.contract import Contract, ViewCall
 
 
 class ProviderJobQueues(Contract):
-    """Three queues per provider; a size may count entries that are stale."""
+    """Three queues per provider. A size may include stale entries."""
 
     __slots__ = ()
 
@@ -15,17 +15,17 @@ class ProviderJobQueues(Contract):
         super().__init__("ProviderJobQueues", address)
 
     def claimable(self, provider: str) -> ViewCall[int]:
-        """Ask how many matched jobs wait."""
+        """Return a call for the number of matched jobs that wait for a claim."""
         return self.view(int, "getClaimableJobQueueSize", provider)
 
     def cancelling(self, provider: str) -> ViewCall[int]:
-        """Ask how many cancellations wait."""
+        """Return a call for the number of cancellations that wait."""
         return self.view(int, "getCancellingJobQueueSize", provider)
 
     def top_up(self, provider: str) -> ViewCall[int]:
-        """Ask how many top-ups wait."""
+        """Return a call for the number of top-ups that wait."""
         return self.view(int, "getTopUpJobQueueSize", provider)
 
     def has_claimable(self, provider: str) -> ViewCall[int]:
-        """Ask whether a claim would find a job: 1 or 0."""
+        """Return a call for whether a claim would find a job: 1 or 0."""
         return self.view(int, "hasNextClaimableJob", provider)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobRepository: the records of jobs."""
+"""JobRepository: the job records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridstead.adapters.chain.records import ChainJobRecord
 
 
 class JobRepository(Contract):
-    """The jobs. An unknown number reverts with InvalidJob."""
+    """The job records. A call with an unknown number reverts with InvalidJob."""
 
     __slots__ = ()
 
@@ -19,33 +19,36 @@ class JobRepository(Contract):
         super().__init__("JobRepository", address)
 
     def get(self, number: int) -> ViewCall[ChainJobRecord]:
-        """Ask for a job."""
+        """Return a call for a job."""
         return self.view(ChainJobRecord.of, "get", job_id(number))
 
     def by_customer(self, customer: str) -> ViewCall[tuple[int, ...]]:
-        """Ask for the numbers of a customer's jobs, oldest first."""
+        """Return a call for the numbers of a customer's jobs, oldest first."""
         return self.view(_numbers, "getByCustomer", customer)
 
     def get_many(self, numbers: Iterable[int]) -> ViewCall[tuple[ChainJobRecord, ...]]:
-        """Ask for jobs; ours only."""
-        return self.view(_records, "getMany", [job_id(number) for number in numbers])
+        """Return a call for several jobs; ours only."""
+        return self.view(_records, "getMany", list(map(job_id, numbers)))
 
     def prices_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[int, ...]]:
-        """Ask what a minute of jobs costs, wei, 0 while not matched; ours only."""
-        return self.view(_prices, "termsMany", [job_id(number) for number in numbers])
+        """Return a call for the prices per minute of several jobs, wei; ours only.
+
+        The price of a job that is not matched is 0.
+        """
+        return self.view(_prices, "termsMany", list(map(job_id, numbers)))
 
     def price_per_minute(self, number: int) -> ViewCall[int]:
-        """Ask what a minute of a job costs, wei, 0 while it is not matched; ours only."""
+        """Return a call for the price per minute of a job, wei; 0 if not matched; ours only."""
         return self.view(int, "pricePerMinute", job_id(number))
 
 
 def _numbers(ids: Iterable[bytes]) -> tuple[int, ...]:
-    return tuple(int.from_bytes(one) for one in ids)
+    return tuple(map(int.from_bytes, ids))
 
 
 def _records(structs: Iterable[tuple[Any, ...]]) -> tuple[ChainJobRecord, ...]:
-    return tuple(ChainJobRecord.of(one) for one in structs)
+    return tuple(map(ChainJobRecord.of, structs))
 
 
 def _prices(terms: Iterable[tuple[Any, ...]]) -> tuple[int, ...]:
-    return tuple(one[3] for one in terms)
+    return tuple(price for _, _, _, price, *_ in terms)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The read side of the grid's contracts."""
+"""Reads the grid's contracts."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ class ChainLedger:
     Args:
         node: The chain.
         contracts: The grid.
-        claims_of: A provider whose claims are all the events that are wanted; empty: all events
-            are.
+        claims_of: A provider, to read the events of its claims only; empty to read all events.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:
         self._node = node
         self._contracts = contracts
         self._events = EventReader(contracts, claims_of=claims_of)
-        self._kept: tuple[str, dict[int, Job]] = "", {}
+        self._cache: tuple[str, dict[int, Job]] = "", {}  # the block's hash, and its jobs
 
     def head(self) -> Block:
         """Return the newest block."""
@@ -48,53 +47,51 @@ class ChainLedger:
         return to_block(answer) if answer else None
 
     def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
-        """Return jobs by number; what a block holds never changes, so the jobs of the last one
-        asked are kept.
+        """Return jobs by number; an unknown number is left out.
+
+        The jobs at a block never change, so the jobs of the last block are cached.
         """
-        wanted = sorted({number for number in numbers if 0 < number < 1 << 256})
-        block, known = self._kept
-        known = dict(known) if block == at_block.hash else {}
-        new = [number for number in wanted if number not in known]
-        if new:
-            found = (
-                self._jobs_by_page(new, at_block)
-                if self._contracts.has_batches
-                else self._jobs_one_by_one(new, at_block)
-            )
-            known |= {job.id.number: job for job in found}
-            self._kept = at_block.hash, known
-        return {number: known[number] for number in wanted if number in known}
+        requested = sorted({number for number in numbers if 0 < number < 1 << 256})
+        block, cached = self._cache
+        known = dict(cached) if block == at_block.hash else {}
+        missing = [number for number in requested if number not in known]
+        if missing:
+            read = self._jobs_by_page if self._contracts.has_batches else self._jobs_one_by_one
+            for job in read(missing, at_block):
+                known[job.id.number] = job
+            self._cache = at_block.hash, known
+        return {number: known[number] for number in requested if number in known}
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events."""
         logs = read_logs(self._node, self._events.filter(), first=first, end=end)
-        return tuple(event for log in logs if (event := self._events.read(log)) is not None)
+        events = map(self._events.read, logs)
+        return tuple(event for event in events if event is not None)
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
-        """Return how many entries wait in a provider's queues."""
+        """Return the sizes of a provider's queues."""
         queues = self._contracts.queues
         views = [queues.claimable(provider), queues.cancelling(provider), queues.top_up(provider)]
         if self._contracts.has_batches:
             claimable, cancelling, top_up = ask(self._node, views, at_block=at_block)
         else:
-            # A claim of stale entries alone reverts there, and would be tried for ever.
-            claimable, cancelling, top_up, has = ask(
-                self._node, [*views, queues.has_claimable(provider)], at_block=at_block
-            )
+            # On plain DeepSquare a claim reverts if all entries are stale, and the claim would be
+            # repeated forever.
+            views.append(queues.has_claimable(provider))
+            claimable, cancelling, top_up, has = ask(self._node, views, at_block=at_block)
             claimable = claimable if has else 0
         return QueueSizes(claimable=claimable, cancelling=cancelling, top_up=top_up)
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
-        """Return providers: the record that is in force, or else the one that waits for approval."""
-        wanted = sorted(set(addresses))
-        found: dict[str, Provider] = {}
-        for address, (active, waiting) in zip(
-            wanted, self._provider_records(wanted, at_block), strict=True
-        ):
-            record = active or waiting
-            if record is not None:
-                found[address] = record
-        return found
+        """Return providers by address: the approved record, or else the waiting record."""
+        requested = sorted(set(addresses))
+        records = self._provider_records(requested, at_block)
+        providers: dict[str, Provider] = {}
+        for address, (active, waiting) in zip(requested, records, strict=True):
+            provider = active or waiting
+            if provider is not None:
+                providers[address] = provider
+        return providers
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
         """Return the record of a provider that waits for approval."""
@@ -102,101 +99,95 @@ class ChainLedger:
         return waiting
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
-        """Return how long the grid waits for its providers; plain DeepSquare has an end for
-        unclaimed matches only.
+        """Return how long the grid waits for a provider's steps.
+
+        Plain DeepSquare has only a claim timeout.
         """
         constants = self._contracts.constants
         views = [constants.claim_timeout_blocks()]
         if self._contracts.has_batches:
             views += [constants.start_timeout_s(), constants.settle_grace_s()]
-        claim_blocks, *ours = ask(self._node, views, at_block=at_block)
-        start_s, settle_grace_s = ours or (None, None)
+        claim_blocks, *only_ours = ask(self._node, views, at_block=at_block)
+        start_s, settle_grace_s = only_ours or (None, None)
         return Timeouts(claim_blocks=claim_blocks, start_s=start_s, settle_grace_s=settle_grace_s)
 
     def _provider_records(
         self, addresses: Sequence[str], at_block: Block
     ) -> list[tuple[Provider | None, Provider | None]]:
-        manager = self._contracts.providers
-        records = ask(
-            self._node,
-            [view(a) for a in addresses for view in (manager.active, manager.waiting)],
-            at_block=at_block,
-        )
-        kinds = (manager.is_valid_for_scheduling, manager.is_waiting, manager.is_banned)
-        flags = ask(self._node, [view(a) for a in addresses for view in kinds], at_block=at_block)
-        found = []
-        for place in range(len(addresses)):
-            active, waiting = records[2 * place : 2 * place + 2]
-            joined, waits, banned = flags[3 * place : 3 * place + 3]
-            requested = (
-                waiting.to_provider(joined=False, waiting=True, banned=banned) if waits else None
-            )
-            found.append(
-                (active.to_provider(joined=joined, waiting=waits, banned=banned), requested)
-            )
-        return found
+        """Return for each address the approved record and the waiting record, None if absent."""
+        manager, count = self._contracts.providers, len(addresses)
+        record_views = [*map(manager.active, addresses), *map(manager.waiting, addresses)]
+        records = ask(self._node, record_views, at_block=at_block)
+        flag_views = [
+            *map(manager.is_valid_for_scheduling, addresses),
+            *map(manager.is_waiting, addresses),
+            *map(manager.is_banned, addresses),
+        ]
+        flags = ask(self._node, flag_views, at_block=at_block)
+        providers = []
+        for index in range(count):
+            joined, waits, banned = flags[index::count]
+            active, waiting = records[index::count]
+            approved = active.to_provider(joined=joined, waiting=waits, banned=banned)
+            requested = None
+            if waits:
+                requested = waiting.to_provider(joined=False, waiting=True, banned=banned)
+            providers.append((approved, requested))
+        return providers
 
     def _jobs_by_page(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
-        """Return jobs of our contracts, many with one call."""
+        """Return jobs of our contracts, ``JOBS_PER_READ`` with one call."""
         repository = self._contracts.jobs
-        pages = [
-            numbers[start : start + JOBS_PER_READ]
-            for start in range(0, len(numbers), JOBS_PER_READ)
-        ]
-        records, prices = (
-            [repository.get_many(p) for p in pages],
-            [repository.prices_of_many(p) for p in pages],
-        )
-        answers = self._node.read(
-            [one.read for one in records] + [one.read for one in prices], at_block=at_block
-        )
-        found: list[Job] = []
-        for place, page in enumerate(pages):
-            told, priced = answers[place], answers[len(pages) + place]
-            if isinstance(told, RpcError) or isinstance(priced, RpcError):
-                found += self._jobs_one_by_one(page, at_block)  # one of them does not exist
+        starts = range(0, len(numbers), JOBS_PER_READ)
+        pages = [numbers[start : start + JOBS_PER_READ] for start in starts]
+        record_views = list(map(repository.get_many, pages))
+        price_views = list(map(repository.prices_of_many, pages))
+        calls = [view.read for view in record_views]
+        calls += [view.read for view in price_views]
+        answers = self._node.read(calls, at_block=at_block)
+        jobs: list[Job] = []
+        for index, page in enumerate(pages):
+            record_data, price_data = answers[index], answers[len(pages) + index]
+            if isinstance(record_data, RpcError) or isinstance(price_data, RpcError):
+                jobs += self._jobs_one_by_one(page, at_block)  # a job of the page does not exist
                 continue
-            both = zip(records[place].value(told), prices[place].value(priced), strict=True)
-            found += [self._job(record, price) for record, price in both]
-        return found
+            records = record_views[index].value(record_data)
+            prices = price_views[index].value(price_data)
+            jobs += map(self._job, records, prices)
+        return jobs
 
     def _jobs_one_by_one(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
-        views = [self._contracts.jobs.get(number) for number in numbers]
-        records = self._known(
-            views, self._node.read([view.read for view in views], at_block=at_block)
-        )
-        return [
-            self._job(r, price)
-            for r, price in zip(records, self._prices(records, at_block), strict=True)
-        ]
+        views = list(map(self._contracts.jobs.get, numbers))
+        answers = self._node.read([view.read for view in views], at_block=at_block)
+        records = self._existing(views, answers)
+        return list(map(self._job, records, self._prices(records, at_block)))
 
-    def _known(
+    def _existing(
         self, views: Sequence[ViewCall[ChainJobRecord]], answers: Sequence[bytes | RpcError]
     ) -> list[ChainJobRecord]:
-        found = []
+        """Return the records of the jobs that exist."""
+        records = []
         for view, answer in zip(views, answers, strict=True):
             if isinstance(answer, bytes):
-                found.append(view.value(answer))
+                records.append(view.value(answer))
                 continue
             error = reverted(view.function, answer)
             if error.error_name != "InvalidJob":
                 raise ChainUnavailable("could not read a job", detail=str(error))
-        return found
+        return records
 
     def _prices(self, records: Sequence[ChainJobRecord], at_block: Block) -> list[int]:
-        """Return what a minute of jobs costs; plain DeepSquare does not fix it at the match, so it
-        is today's there.
+        """Return the prices per minute of jobs, wei.
+
+        Plain DeepSquare does not fix a price at the match, so the provider's current price is used.
         """
         if self._contracts.has_batches:
-            return ask(
-                self._node,
-                [self._contracts.jobs.price_per_minute(one.number) for one in records],
-                at_block=at_block,
-            )
-        providers = self.providers(
-            {one.provider for one in records if one.provider}, at_block=at_block
-        )
-        return [_price_now(one, providers.get(one.provider)) for one in records]
+            price_of = self._contracts.jobs.price_per_minute
+            views = [price_of(record.number) for record in records]
+            return ask(self._node, views, at_block=at_block)
+        addresses = {record.provider for record in records} - {""}
+        providers = self.providers(addresses, at_block=at_block)
+        return [_price_now(record, providers.get(record.provider)) for record in records]
 
     def _job(self, record: ChainJobRecord, price: int) -> Job:
         grid = self._contracts
@@ -206,10 +197,10 @@ class ChainLedger:
 
 
 def _price_now(job: ChainJobRecord, provider: Provider | None) -> int:
-    """Return what a minute of the job costs at its provider's prices.
+    """Return the price per minute of a job at its provider's current prices, wei.
 
-    The prices of one that was removed are gone. Then no minute is known to be paid: the job gets no
-    more time for it, where a price of 0 would give it any.
+    The prices of a provider that was removed are unknown. Then the price is higher than the escrow,
+    so that no minute is paid. A price of 0 would give the job unlimited time.
     """
     if not job.provider:
         return 0

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log entries of the chain by range.
+"""Reads the log entries of a range of blocks.
 
-Behind one endpoint there may be several servers, and one that lags answers a range as if the blocks
-that it lacks were empty. So the newest blocks of a range are asked for one by one, by their hashes,
-which only a server that has them can answer, and the older ones in one request with the block at
-their end. Those servers may also stand on different forks of one height: the newest block must be
-the one that the reader means, and each of the others, down to the one at the end of the older ones,
-must be below it.
+An endpoint may be served by several nodes. A node that lags answers a range as if the blocks that
+it does not have were empty. The newest blocks of a range are therefore requested one by one, by
+hash: only a node that has the block can answer. The older blocks are requested as ranges, each
+together with its last block. The nodes may also be on different forks. The newest block must
+therefore be the one that the caller names, and each older block must be the parent of the next.
 """
 
 from __future__ import annotations
@@ -25,71 +24,79 @@ PINNED_BLOCKS = 16
 Log = dict[str, Any]
 
 
-def read_logs(node: Node, wanted: Mapping[str, Any], *, first: int, end: Block) -> list[Log]:
-    """Return the log entries from a height to a block, both included, in chain order, of that
-    block's history.
+def read_logs(node: Node, log_filter: Mapping[str, Any], *, first: int, end: Block) -> list[Log]:
+    """Return the log entries from a height to a block, both included, in chain order.
 
     Args:
         node: The chain.
-        wanted: Addresses and topics, as eth_getLogs takes them.
-        first: Height.
-        end: The newest block.
+        log_filter: Addresses and topics, as parameters of eth_getLogs.
+        first: The height of the first block.
+        end: The last block; the entries are of its history.
 
     Raises:
-        ChainUnavailable: A block is missing, there was no answer, or the chain was reorganised
-            meanwhile.
+        ChainUnavailable: If a block is missing, the node does not answer, or the chain was
+            reorganised meanwhile.
     """
     pinned = max(first, end.number - PINNED_BLOCKS + 1)
     blocks = _read_blocks(node, pinned, end)
-    older = _read_ranges(node, wanted, first, blocks[0]) if first < pinned else []
-    by_hash: list[Request] = [
-        ("eth_getLogs", [{**wanted, "blockHash": block["hash"]}]) for block in blocks
-    ]
-    logs = older + [log for page in _good(node, by_hash) for log in page]
-    return sorted(logs, key=lambda log: (int(log["blockNumber"], 16), int(log["logIndex"], 16)))
+    logs = _read_ranges(node, log_filter, first, blocks[0]) if first < pinned else []
+    filters = [{**log_filter, "blockHash": block["hash"]} for block in blocks]
+    by_hash: list[Request] = [("eth_getLogs", [block_filter]) for block_filter in filters]
+    for page in _checked_answers(node, by_hash):
+        logs += page
+    return sorted(logs, key=_position)
+
+
+def _position(log: Log) -> tuple[int, int]:
+    return int(log["blockNumber"], 16), int(log["logIndex"], 16)
 
 
 def _read_blocks(node: Node, first: int, end: Block) -> list[dict[str, Any]]:
-    """Return the blocks from a height to a block, each of which follows from the one before."""
-    heights: list[Request] = [
-        ("eth_getBlockByNumber", [hex(n), False]) for n in range(first, end.number + 1)
-    ]
-    blocks = list(_good(node, heights))
-    is_broken = any(
-        block["parentHash"] != parent["hash"] for parent, block in itertools.pairwise(blocks)
-    )
-    if is_broken or (blocks and blocks[-1]["hash"] != end.hash):
+    """Return the blocks from a height to a block; each is the parent of the next."""
+    heights = range(first, end.number + 1)
+    requests: list[Request] = [("eth_getBlockByNumber", [hex(n), False]) for n in heights]
+    blocks = list(_checked_answers(node, requests))
+    for parent, block in itertools.pairwise(blocks):
+        if block["parentHash"] != parent["hash"]:
+            raise _reorganised()
+    if blocks and blocks[-1]["hash"] != end.hash:
         raise _reorganised()
     return blocks
 
 
 def _read_ranges(
-    node: Node, wanted: Mapping[str, Any], first: int, above: Mapping[str, Any]
+    node: Node, log_filter: Mapping[str, Any], first: int, above: Mapping[str, Any]
 ) -> list[Log]:
     """Return the log entries from a height to the parent of a block."""
     requests: list[Request] = []
     last = int(above["number"], 16) - 1
     for start in range(first, last + 1, BLOCKS_PER_READ):
         end = min(start + BLOCKS_PER_READ - 1, last)
+        limits = {"fromBlock": hex(start), "toBlock": hex(end)}
         requests.append(("eth_getBlockByNumber", [hex(end), False]))
-        requests.append(("eth_getLogs", [{**wanted, "fromBlock": hex(start), "toBlock": hex(end)}]))
-    answers = list(_good(node, requests))
+        requests.append(("eth_getLogs", [{**log_filter, **limits}]))
+    answers = list(_checked_answers(node, requests))
     if answers[-2]["hash"] != above["parentHash"]:
         raise _reorganised()
-    return [log for page in answers[1::2] for log in page]
+    return list(itertools.chain.from_iterable(answers[1::2]))
 
 
-def _good(node: Node, requests: list[Request]) -> Iterator[Any]:
+def _checked_answers(node: Node, requests: list[Request]) -> Iterator[Any]:
+    """Yield the answers to requests.
+
+    Raises:
+        ChainUnavailable: If an answer is an error or empty.
+    """
     for (method, parameters), answer in zip(requests, node.batch(requests), strict=True):
         if isinstance(answer, RpcError):
             raise unavailable(answer, method)
         if answer is None:
-            detail = "the node that answers does not have it"
+            detail = "the node does not have the block"
             raise ChainUnavailable(f"could not read block {int(parameters[0], 16)}", detail=detail)
         yield answer
 
 
 def _reorganised() -> ChainUnavailable:
     return ChainUnavailable(
-        "could not read the chain's events", detail="it was reorganised meanwhile"
+        "could not read the chain's events", detail="the chain was reorganised meanwhile"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetaScheduler: the contract that people and services write to."""
+"""MetaScheduler: the contract that customers and services send their transactions to."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, job_i
 from gridstead.adapters.chain.money import CreditPermit
 from gridstead.domain.lifecycle import JobState
 
-Match = tuple[bytes, str, int]  # job id, provider, highest price of the whole job per minute
-Start = tuple[bytes, int]  # job id, Unix seconds
-Settlement = tuple[
-    bytes, int, int, int, str, bytes
-]  # job id, state, seconds, exit code, error, evidence
+# Job id, provider, highest price per minute of the whole job.
+Match = tuple[bytes, str, int]
+# Job id, start time in Unix seconds.
+Start = tuple[bytes, int]
+# Job id, state, seconds, exit code, error, evidence.
+Settlement = tuple[bytes, int, int, int, str, bytes]
 
 
 class MetaSchedulerContract(Contract):
-    """The steps of jobs. A batch (ours only) tells of an element that it had to skip, and goes on."""
+    """The transitions of jobs.
+
+    A batch (ours only) skips an element that it refuses, emits an event for it, and continues.
+    """
 
     __slots__ = ()
 
@@ -27,19 +31,23 @@ class MetaSchedulerContract(Contract):
         super().__init__("MetaScheduler", address)
 
     def part(self, getter: str) -> ViewCall[str]:
-        """Ask for the address of another contract of the grid, lower case, by the getter's name."""
+        """Return a call for the address of another contract of the grid, lower case.
+
+        Args:
+            getter: The name of the contract's getter.
+        """
         return self.view(lambda address: str(address).lower(), getter)
 
     def version(self) -> ViewCall[str]:
-        """Ask for the version; ours only."""
+        """Return a call for the version; ours only."""
         return self.view(text, "version")
 
-    # For customers.
+    # Transactions of customers.
 
     def request_new_job(
         self, definition: tuple[Any, ...], escrow: int, name: bytes, *, delegate: bool
     ) -> Payload:
-        """Lock the sender's credits and ask for a job."""
+        """Request a job and hold the sender's credits in escrow."""
         return self.call("requestNewJob", definition, escrow, name, delegate)
 
     def request_new_job_with_permit(
@@ -51,19 +59,19 @@ class MetaSchedulerContract(Contract):
         *,
         delegate: bool,
     ) -> Payload:
-        """Do the same with credits that a signature allows to lock; ours only."""
+        """Request a job with a signed permit instead of an allowance; ours only."""
         signed = (permit.deadline, permit.v, permit.r, permit.s)
         return self.call("requestNewJobWithPermit", definition, escrow, name, delegate, *signed)
 
     def cancel_job(self, number: int) -> Payload:
-        """End the sender's job, or have its provider end it."""
+        """Cancel the sender's job. If the job is claimed, its provider ends it later."""
         return self.call("cancelJob", job_id(number))
 
     def top_up_job(self, number: int, amount: int) -> Payload:
-        """Lock more of the sender's credits for a job."""
+        """Add credits of the sender to a job's escrow."""
         return self.call("topUpJob", job_id(number), amount)
 
-    # For the matching service and providers, one by one.
+    # Transactions of the meta-scheduler service and of providers, for one job.
 
     def meta_schedule(self, number: int, provider: str) -> Payload:
         """Match a job."""
@@ -74,57 +82,60 @@ class MetaSchedulerContract(Contract):
         return self.call("claimNextJob")
 
     def claim_next_cancelling_job(self) -> Payload:
-        """Take the first cancellation off the sender's queue."""
+        """Remove the first cancellation from the sender's queue."""
         return self.call("claimNextCancellingJob")
 
     def claim_next_top_up_job(self) -> Payload:
-        """Take the first top-up off the sender's queue."""
+        """Remove the first top-up from the sender's queue."""
         return self.call("claimNextTopUpJob")
 
     def refuse_job(self, number: int) -> Payload:
-        """Give a job back."""
+        """Refuse a claimed job; it can be matched again."""
         return self.call("refuseJob", job_id(number))
 
     def timeout_job(self, number: int) -> Payload:
-        """Take a job that does not run from its provider, at any time; for the matching service."""
+        """Take a job that does not run from its provider, at any time.
+
+        Only the meta-scheduler service may send this.
+        """
         return self.call("timeoutJob", job_id(number))
 
     def expire_job(self, number: int) -> Payload:
-        """End what a provider left lying for longer than the grid waits; ours only."""
+        """End a job whose timeout has expired; ours only."""
         return self.call("expireJob", job_id(number))
 
     def provider_set_job_status(
         self, number: int, state: JobState, *, minutes: int = 0, error: str = "", exit_code: int = 0
     ) -> Payload:
-        """Say that a job runs from now on, or that it has ended after so many whole minutes."""
+        """Report that a job runs from now on, or that it has ended after whole minutes."""
         return self.call("providerSetJobStatus", job_id(number), state, minutes, error, exit_code)
 
-    # The same in batches; ours only.
+    # Batches of the same transactions; ours only.
 
     def meta_schedule_many(self, matches: Iterable[Match], *, gas: int | None = None) -> Payload:
-        """Match jobs, each at its highest price or less."""
+        """Match jobs, each at a price up to its highest price."""
         return self.call("metaScheduleMany", list(matches), gas=gas)
 
     def claim_jobs(self, most: int) -> Payload:
-        """Claim up to so many jobs; none is no error."""
+        """Claim at most this many jobs. If none waits, the call succeeds."""
         return self.call("claimJobs", most)
 
     def claim_cancellations(self, most: int) -> Payload:
-        """Take up to so many cancellations; none is no error."""
+        """Remove at most this many cancellations. If none waits, the call succeeds."""
         return self.call("claimCancellations", most)
 
     def claim_top_ups(self, most: int) -> Payload:
-        """Take up to so many top-ups; none is no error."""
+        """Remove at most this many top-ups. If none waits, the call succeeds."""
         return self.call("claimTopUps", most)
 
     def refuse_many(self, numbers: Iterable[int], *, gas: int | None = None) -> Payload:
-        """Give jobs back."""
-        return self.call("refuseMany", [job_id(number) for number in numbers], gas=gas)
+        """Refuse claimed jobs; they can be matched again."""
+        return self.call("refuseMany", list(map(job_id, numbers)), gas=gas)
 
     def set_running_many(self, starts: Iterable[Start], *, gas: int | None = None) -> Payload:
-        """Say since when jobs run."""
+        """Report the start times of jobs that run."""
         return self.call("setRunningMany", list(starts), gas=gas)
 
     def settle_many(self, settlements: Iterable[Settlement], *, gas: int | None = None) -> Payload:
-        """End jobs and divide their locks."""
+        """End jobs and divide their escrow."""
         return self.call("settleMany", list(settlements), gas=gas)

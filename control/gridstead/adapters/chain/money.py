@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credit, the token of account, and Constants, the numbers that a grid's owner sets. Amounts are
-wei.
+"""Credit, the grid's token, and Constants, the numbers that a grid's owner sets.
+
+Units: amounts in wei.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _DOMAIN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditPermit:
-    """An owner's signature that lets another take credits until a time, Unix seconds. Source:
-    ERC-2612.
+    """A signed allowance, valid until ``deadline``, Unix seconds.
+
+    Source: ERC-2612.
     """
 
     deadline: int
@@ -49,21 +51,21 @@ class Credit(Contract):
         super().__init__("Credit", address)
 
     def balance_of(self, owner: str) -> ViewCall[int]:
-        """Ask for the credits of a wallet."""
+        """Return a call for the credits of a wallet."""
         return self.view(int, "balanceOf", owner)
 
     def allowance(self, owner: str, spender: str) -> ViewCall[int]:
-        """Ask how many of a wallet's credits another may take."""
+        """Return a call for the allowance that an owner has given a spender."""
         return self.view(int, "allowance", owner, spender)
 
     def nonce(self, owner: str) -> ViewCall[int]:
-        """Ask how many permits of a wallet were used; ours only."""
+        """Return a call for the nonce of the owner's next permit; ours only."""
         return self.view(int, "nonces", owner)
 
     def permit_document(
         self, chain_id: int, owner: str, spender: str, value: int, *, nonce: int, deadline: int
     ) -> dict[str, Any]:
-        """Return what an owner signs for a permit, as EIP-712 has it."""
+        """Return the EIP-712 document that an owner signs for a permit."""
         return {
             "types": {"EIP712Domain": _typed(_DOMAIN), "Permit": _typed(_PERMIT)},
             "primaryType": "Permit",
@@ -83,20 +85,20 @@ class Credit(Contract):
         }
 
     def approve(self, spender: str, amount: int) -> Payload:
-        """Let another take so many of the sender's credits, in place of what it could before."""
+        """Set the allowance of a spender for the sender's credits."""
         return self.call("approve", spender, amount)
 
     def transfer(self, to: str, amount: int) -> Payload:
-        """Give a wallet some of the sender's credits."""
+        """Transfer credits of the sender to an address."""
         return self.call("transfer", to, amount)
 
     def mint(self, account: str, amount: int) -> Payload:
-        """Make credits from nothing; for the token's owner."""
+        """Mint credits for an account. Only the token's owner may send this."""
         return self.call("mint", account, amount)
 
 
 class Constants(Contract):
-    """The numbers that the owner may change."""
+    """The numbers that the owner of a grid may change."""
 
     __slots__ = ()
 
@@ -104,29 +106,30 @@ class Constants(Contract):
         super().__init__("Constants", address)
 
     def minimum_amount(self) -> ViewCall[int]:
-        """Ask for the least lock of a job."""
+        """Return a call for the minimum escrow of a job."""
         return self.view(int, "minimumAmount")
 
     def slack_minutes(self) -> ViewCall[int]:
-        """Ask by how much a bill may exceed the time since the start; without meaning on our
-        contracts.
+        """Return a call for the minutes by which a bill may exceed the time since the start.
+
+        Our contracts ignore this constant.
         """
         return self.view(int, "billDurationDeltaMinute")
 
     def fee_percent(self) -> ViewCall[int]:
-        """Ask for the grid's share of a bill."""
+        """Return a call for the grid's share of a bill, percent."""
         return self.view(int, "deepsquareCut")
 
     def claim_timeout_blocks(self) -> ViewCall[int]:
-        """Ask how many blocks a match may wait for its claim."""
+        """Return a call for the claim timeout, blocks."""
         return self.view(int, "claimJobTimeout")
 
     def start_timeout_s(self) -> ViewCall[int]:
-        """Ask how many seconds a claimed job may wait for its start; ours only."""
+        """Return a call for the seconds that a claimed job may wait for its start; ours only."""
         return self.view(int, "startTimeout")
 
     def settle_grace_s(self) -> ViewCall[int]:
-        """Ask how many seconds beyond its paid time a job may run unsettled; ours only."""
+        """Return a call for the seconds that a job may run after its paid time; ours only."""
         return self.view(int, "settleGrace")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON-RPC to a node of the chain, over HTTP.
+"""A JSON-RPC client for a node of the chain, over HTTP.
 
-Reads go in batches, and each is pinned to a block by its hash, so an answer can only be of the
-history it was asked of. Nothing of HTTP or JSON-RPC leaves this module but ``RpcError``, which
-other modules of the adapter interpret.
+Reads are batched. Each read is pinned to a block by its hash, so a node on another fork cannot
+answer it. Only ``RpcError`` leaves this module, and no other part of HTTP or JSON-RPC; the other
+modules of the adapter interpret it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
+_REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
 
 
 @dataclass(frozen=True, slots=True)
 class RpcError:
-    """A node's refusal of one request.
+    """The error that a node returned for one request.
 
     Attributes:
         code: JSON-RPC error code.
-        message: The node's words.
+        message: The node's error message.
         data: Revert data, 0x and hexadecimal digits; empty if there is none.
     """
 
@@ -38,16 +39,19 @@ class RpcError:
 
     @property
     def is_revert(self) -> bool:
-        """Whether the contract refused, and not the node."""
-        words = self.message.lower().replace(" ", "")
-        return bool(self.data) or any(
-            text in words for text in ("revert", "outofgas", "gasrequiredexceeds")
-        )
+        """Whether the contract reverted, as opposed to an error of the node."""
+        message = self.message.lower().replace(" ", "")
+        return bool(self.data) or any(fragment in message for fragment in _REVERT_FRAGMENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class EthCall:
-    """A call of a view: contract address, and selector and arguments as 0x and hexadecimal digits."""
+    """A call of a view.
+
+    Attributes:
+        to: The contract's address.
+        data: Selector and arguments, 0x and hexadecimal digits.
+    """
 
     to: str
     data: str
@@ -57,11 +61,11 @@ Request = tuple[str, list[Any]]
 
 
 class Node:
-    """A connection to a node. Any thread may use it.
+    """A connection to a node. It is thread-safe.
 
     Args:
-        url: Of its JSON-RPC endpoint.
-        timeout_s: How long an answer may take.
+        url: The URL of the JSON-RPC endpoint.
+        timeout_s: How long to wait for an answer.
     """
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -77,7 +81,7 @@ class Node:
         """Return the answer to one request.
 
         Raises:
-            ChainUnavailable: There was no answer, or an error.
+            ChainUnavailable: If the node does not answer, or answers with an error.
         """
         (answer,) = self.batch([(method, list(params))])
         if isinstance(answer, RpcError):
@@ -85,11 +89,10 @@ class Node:
         return answer
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
-        """Return the answers to several requests, in their order; an ``RpcError`` where the node
-        refused.
+        """Return the answers to several requests, in order; an ``RpcError`` for a failed one.
 
         Raises:
-            ChainUnavailable: There was no answer.
+            ChainUnavailable: If the node does not answer.
         """
         answers: list[Any] = []
         for start in range(0, len(requests), REQUESTS_PER_BATCH):
@@ -97,17 +100,16 @@ class Node:
         return answers
 
     def read(self, reads: Sequence[EthCall], *, at_block: Block) -> list[bytes | RpcError]:
-        """Return what views answer at that block; an ``RpcError`` where a contract reverted.
+        """Return the data of views at a block, in order; an ``RpcError`` if a contract reverted.
 
         Raises:
-            ChainUnavailable: There was no answer, or the block is not in the chain any more.
+            ChainUnavailable: If the node does not answer, or the block is no longer in the chain.
         """
         pin = {"blockHash": at_block.hash, "requireCanonical": True}
-        answers = self.batch(
-            [("eth_call", [{"to": read.to, "data": read.data}, pin]) for read in reads]
-        )
+        calls = [{"to": read.to, "data": read.data} for read in reads]
+        requests: list[Request] = [("eth_call", [call, pin]) for call in calls]
         results: list[bytes | RpcError] = []
-        for answer in answers:
+        for answer in self.batch(requests):
             if isinstance(answer, RpcError):
                 if not answer.is_revert:
                     raise unavailable(answer, f"eth_call at block {at_block.number}")
@@ -126,27 +128,25 @@ class Node:
             response.raise_for_status()
             answers = response.json()
         except httpx.HTTPStatusError as err:
-            # Its own words have the address, which may hold a key.
-            told = f"the node answers {err.response.status_code} {err.response.reason_phrase}"
-            raise ChainUnavailable("could not reach the chain", detail=told) from err
+            # The exception's own message has the URL, which may contain an API key.
+            detail = f"the node answers {err.response.status_code} {err.response.reason_phrase}"
+            raise _unreachable(detail) from err
         except (httpx.HTTPError, ValueError) as err:
-            raise ChainUnavailable(
-                "could not reach the chain", detail=f"{type(err).__name__}: {err}"
-            ) from err
+            raise _unreachable(f"{type(err).__name__}: {err}") from err
         if not isinstance(answers, list):
-            raise ChainUnavailable(
-                "could not reach the chain", detail=f"not a batch answer: {str(answers)[:200]}"
-            )
+            raise _unreachable(f"not a batch answer: {str(answers)[:200]}")
         by_id = {answer.get("id"): answer for answer in answers}
-        if any(request["id"] not in by_id for request in body):
-            raise ChainUnavailable(
-                "could not reach the chain", detail="an answer is missing from the batch"
-            )
-        return [_result(by_id[request["id"]]) for request in body]
+        results = []
+        for request in body:
+            if request["id"] not in by_id:
+                raise _unreachable("an answer is missing from the batch")
+            results.append(_result(by_id[request["id"]]))
+        return results
 
     def _send(self, body: list[dict[str, Any]]) -> httpx.Response:
-        """Return the answer, on a new connection if the server had just closed the kept one; no
-        request harms twice.
+        """Return the response; send again if the server has just closed the idle connection.
+
+        Every request is safe to repeat.
         """
         try:
             return self._client.post(self._url, json=body)
@@ -154,15 +154,19 @@ class Node:
             return self._client.post(self._url, json=body)
 
 
+def _unreachable(detail: str) -> ChainUnavailable:
+    return ChainUnavailable("could not reach the chain", detail=detail)
+
+
 def unavailable(error: RpcError, what: str) -> ChainUnavailable:
-    """Return our error for a refusal that is not a contract's."""
+    """Return our error for a node's error that is not a revert."""
     return ChainUnavailable(
         f"could not get an answer to {what}", detail=f'{error.code}: "{error.message}"'
     )
 
 
 def to_block(answer: dict[str, Any]) -> Block:
-    """Return a block as a node tells it."""
+    """Return the block in a node's answer."""
     return Block(
         number=int(answer["number"], 16),
         hash=answer["hash"],

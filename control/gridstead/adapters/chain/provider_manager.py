@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderManager: who may take jobs, with which machines, at which prices."""
+"""ProviderManager: the providers, with their hardware and prices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gridstead.domain.job import Hardware, Label
 
 
 class ProviderManager(Contract):
-    """The providers; no view reverts for an unknown address."""
+    """The providers. No view reverts for an unknown address."""
 
     __slots__ = ()
 
@@ -18,40 +18,41 @@ class ProviderManager(Contract):
         super().__init__("ProviderManager", address)
 
     def active(self, provider: str) -> ViewCall[ProviderRecord]:
-        """Ask for the record that is in force."""
+        """Return a call for a provider's approved record."""
         return self.view(ProviderRecord.of, "getProvider", provider)
 
     def waiting(self, provider: str) -> ViewCall[ProviderRecord]:
-        """Ask for the record that waits for approval."""
+        """Return a call for a provider's record that waits for approval."""
         return self.view(ProviderRecord.of, "getWaitingForApprovalProvider", provider)
 
     def is_valid_for_scheduling(self, provider: str) -> ViewCall[bool]:
-        """Ask whether jobs may be matched to it."""
+        """Return a call for whether jobs may be matched to a provider."""
         return self.view(bool, "isValidForScheduling", provider)
 
     def is_waiting(self, provider: str) -> ViewCall[bool]:
-        """Ask whether a record of its waits for approval."""
+        """Return a call for whether a provider's record waits for approval."""
         return self.view(bool, "isWaitingForApproval", provider)
 
     def is_banned(self, provider: str) -> ViewCall[bool]:
-        """Ask whether it is shut out."""
+        """Return a call for whether a provider is banned."""
         return self.view(bool, "isBanned", provider)
 
     def register(self, hardware: Hardware, prices: Prices, labels: tuple[Label, ...]) -> Payload:
-        """Have the sender's record wait for approval."""
+        """Register the sender as a provider; the record waits for approval."""
         nodes = (
             hardware.nodes,
             hardware.gpus_per_node,
             hardware.cpus_per_node,
             hardware.memory_per_node_mb,
         )
-        asked = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
-        return self.call("register", nodes, asked, [(label.key, label.value) for label in labels])
+        per_minute = (prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min)
+        pairs = [(label.key, label.value) for label in labels]
+        return self.call("register", nodes, per_minute, pairs)
 
     def approve(self, provider: str) -> Payload:
-        """Put the waiting record in force; for the grid's administrators."""
+        """Approve a waiting record. Only administrators of the grid may send this."""
         return self.call("approve", provider)
 
     def remove(self, provider: str) -> Payload:
-        """Take a provider out; for the grid's administrators."""
+        """Remove a provider. Only administrators of the grid may send this."""
         return self.call("remove", provider)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts' structs as domain values."""
+"""Converts the contracts' structs to domain values."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ NO_ADDRESS = "0x" + "00" * 20
 
 
 def to_address(value: str) -> str:
-    """Return an address in lower case, empty for the zero address."""
+    """Return an address in lower case; empty for the zero address."""
     address = value.lower()
     return "" if address == NO_ADDRESS else address
 
 
 def to_name(data: bytes) -> str:
-    """Return a text that was padded with zeros to 32 bytes."""
+    """Return a text without its padding of zero bytes."""
     return text(data.rstrip(b"\0"))
 
 
 @dataclass(frozen=True, slots=True)
 class ChainJobRecord:
-    """The struct ``Job``, decoded; the two generations share it. Addresses are lower case, empty
-    for none.
+    """The decoded struct ``Job``, which is the same in both generations.
+
+    Addresses are lower case, and empty instead of the zero address.
     """
 
     number: int
@@ -62,9 +63,9 @@ class ChainJobRecord:
         """Return the job.
 
         Args:
-            chain_id: Of the chain.
+            chain_id: EIP-155 chain id.
             contract: The MetaScheduler's address, lower case.
-            price_per_min: Of the whole job, which is not in the struct; wei.
+            price_per_min: The price of the whole job, wei; it is not in the struct.
         """
         _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
@@ -76,7 +77,7 @@ class ChainJobRecord:
             resources=self.resources,
             batch_location_hash=text(script),
             uses=_labels(uses),
-            affinity=tuple(_affinity(one) for one in affinity),
+            affinity=tuple(map(_affinity, affinity)),
             escrow=self.escrow,
             final_cost=self.final_cost,
             price_per_min=price_per_min,
@@ -94,7 +95,7 @@ class ChainJobRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRecord:
-    """The struct ``Provider``, decoded; all zeros, with an empty address, if there is none."""
+    """The decoded struct ``Provider``; all zeros, with an empty address, for an unknown one."""
 
     address: str
     hardware: Hardware
@@ -119,7 +120,7 @@ class ProviderRecord:
         )
 
     def to_provider(self, *, joined: bool, waiting: bool, banned: bool) -> Provider | None:
-        """Return the provider, None if there is none."""
+        """Return the provider, None if the record is empty."""
         if not self.address:
             return None
         return Provider(
@@ -139,5 +140,5 @@ def _labels(records: tuple[tuple[bytes, bytes], ...]) -> tuple[Label, ...]:
 
 def _affinity(record: tuple[tuple[bytes, bytes], bytes]) -> Affinity:
     (key, value), operator = record
-    sign = to_name(operator)
-    return Affinity(key=text(key), operator="==" if sign == "=" else sign, value=text(value))
+    symbol = to_name(operator)
+    return Affinity(key=text(key), operator="==" if symbol == "=" else symbol, value=text(value))

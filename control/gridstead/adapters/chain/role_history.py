@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who was ever given a role in a set of contracts, and where the set begins, from the events of its
-contracts.
+"""Reads all role grants in a set of contracts, and the first block of the set, from events.
 
-A node may refuse to search many blocks at once, and may have thrown away old states. Then the range
-is halved, and the beginning is looked for in the code at earlier blocks; what still cannot be had
-is said to be unknown, never guessed.
+A node may refuse to search many blocks at once; then the range is halved. If it still refuses, the
+first block is found by the code at earlier blocks. A node may have pruned old states; then the
+history is unknown, and it is not guessed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from gridstead.adapters.chain.steps import role_id
 from gridstead.domain.deployment import ROLE_CONTRACTS, ROLE_NAMES, Role
 from gridstead.domain.job import Block
 
-SMALLEST_RANGE = 256  # a node that will not search so few blocks has no events for us
+SMALLEST_RANGE = 256  # blocks; if a node refuses to search so few, the history is unknown
 
 _ROLES = artifact("MetaScheduler").events
 _OWNED = artifact("Credit").events
@@ -29,7 +28,7 @@ _OWNED = artifact("Credit").events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleGrant:
-    """An account was given a role in a contract, once; it may have lost it since."""
+    """A grant of a role to an account; the role may have been revoked since."""
 
     contract: str
     role: Role
@@ -39,55 +38,57 @@ class RoleGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleHistory:
-    """What events tell: every gift, the latest of the same last, and the first block of the set."""
+    """All role grants in order, and the first block of the set."""
 
     grants: tuple[RoleGrant, ...]
     first_block: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether it goes back to the creation of each contract with roles, where its creator
-        becomes admin.
-        """
+        """Whether the history starts at the creation of each contract that has roles."""
         return all(map(self.is_whole_of, ROLE_CONTRACTS))
 
     def is_whole_of(self, contract: str) -> bool:
-        """Whether it goes back to the creation of a contract with roles."""
-        first = next(
-            (one for one in self.grants if (one.contract, one.role) == (contract, Role.ADMIN)), None
-        )
-        return first is not None and first.account == first.given_by
+        """Return whether the history starts at the creation of a contract that has roles.
+
+        The first grant in a contract is by its creator to itself.
+        """
+        for grant in self.grants:
+            if (grant.contract, grant.role) == (contract, Role.ADMIN):
+                return grant.account == grant.given_by
+        return False
 
 
 def search(
     node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None
 ) -> RoleHistory | None:
-    """Return what the events of a set tell, None if the node will not search them.
+    """Return the role history of a set, None if the node refuses to search its events.
 
     Args:
         node: The chain.
-        contracts: All of the set.
-        head: The newest block to look at.
-        first: A block before which there was nothing of the set; None if that is not known.
+        contracts: All contracts of the set.
+        head: The newest block to search.
+        first: The first block to search; None if the first block of the set is unknown.
     """
-    named = {one.address: one.name for one in contracts}
-    topics = sorted(_ROLES[name].topic for name in ("RoleGranted", "RoleRevoked"))
-    wanted = {"address": sorted(named), "topics": [[*topics, _OWNED["OwnershipTransferred"].topic]]}
-    logs = _logs(node, wanted, first or 0, head.number)
+    names = {contract.address: contract.name for contract in contracts}
+    topics = sorted((_ROLES["RoleGranted"].topic, _ROLES["RoleRevoked"].topic))
+    topics.append(_OWNED["OwnershipTransferred"].topic)
+    log_filter = {"address": sorted(names), "topics": [topics]}
+    logs = _logs(node, log_filter, first or 0, head.number)
     if logs is None and first is None:
-        begin = _first_code(node, next(iter(named)), head)
-        logs = (
-            None
-            if begin is None
-            else _logs(node, wanted, max(0, begin - SMALLEST_RANGE), head.number)
-        )
+        created = _first_code(node, next(iter(names)), head)
+        if created is not None:
+            logs = _logs(node, log_filter, max(0, created - SMALLEST_RANGE), head.number)
     if not logs:
         return None
-    grants = tuple(grant for log in logs for grant in _grant(log, named[log["address"].lower()]))
-    return RoleHistory(grants=grants, first_block=min(int(log["blockNumber"], 16) for log in logs))
+    grants: list[RoleGrant] = []
+    for log in logs:
+        grants += _grants(log, names[log["address"].lower()])
+    first_block = min(int(log["blockNumber"], 16) for log in logs)
+    return RoleHistory(grants=tuple(grants), first_block=first_block)
 
 
-def _grant(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
+def _grants(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
     event = _ROLES["RoleGranted"]
     if log["topics"][0] != event.topic:
         return
@@ -98,23 +99,26 @@ def _grant(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
             yield RoleGrant(contract=contract, role=role, account=account, given_by=sender)
 
 
-def _logs(node: Node, wanted: dict[str, Any], first: int, last: int) -> list[dict[str, Any]] | None:
-    asked = wanted | {"fromBlock": hex(first), "toBlock": hex(last)}
-    (answer,) = node.batch([("eth_getLogs", [asked])])
+def _logs(
+    node: Node, log_filter: dict[str, Any], first: int, last: int
+) -> list[dict[str, Any]] | None:
+    """Return the log entries of a range of blocks, None if the node refuses."""
+    request = log_filter | {"fromBlock": hex(first), "toBlock": hex(last)}
+    (answer,) = node.batch([("eth_getLogs", [request])])
     if not isinstance(answer, RpcError):
         return list(answer)
     if last - first < SMALLEST_RANGE:
         return None
     middle = (first + last) // 2
-    left = _logs(node, wanted, first, middle)
-    right = None if left is None else _logs(node, wanted, middle + 1, last)
-    return None if left is None or right is None else left + right
+    lower = _logs(node, log_filter, first, middle)
+    if lower is None:
+        return None
+    upper = _logs(node, log_filter, middle + 1, last)
+    return None if upper is None else lower + upper
 
 
 def _first_code(node: Node, address: str, head: Block) -> int | None:
-    """Return the first block at whose end the contract was there, None if the node has thrown away
-    such states.
-    """
+    """Return the block that created a contract, None if the node has pruned its state."""
     low, high = 0, head.number
     while low < high:
         middle = (low + high) // 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions of an administrator, as they are shown before they are sent."""
+"""An administrator's transactions, in the form that is shown before they are sent."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NO_ROLE = bytes(32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStep:
-    """A transaction that is yet to be sent.
+    """A transaction that has not been sent.
 
     Attributes:
-        title: What is true afterwards; the name of the step in a deployment file.
-        contract: Name of the contract that is called or created.
-        to: Its address; empty for a creation.
-        function: Its function; ``constructor`` for a creation.
-        arguments: In order, as text.
-        data: What the transaction carries, 0x and hexadecimal digits.
-        nonce: Its place among the sender's transactions, if no other program sends some meanwhile.
+        title: What is true afterwards; also the name of the step in a deployment file.
+        contract: The name of the contract that is called or created.
+        to: The contract's address; empty for a creation.
+        function: The contract's function; ``constructor`` for a creation.
+        arguments: The function's arguments in order, as text.
+        data: The transaction's data, 0x and hexadecimal digits.
+        nonce: The transaction's nonce, unless another program uses the wallet meanwhile.
         creates: The address of the new contract; empty for a call.
-        gas: What the node thinks it takes; None if that depends on a step before.
+        gas: The node's estimate; None if it depends on an earlier step.
     """
 
     title: str
@@ -43,29 +43,31 @@ class TransactionStep:
 
 
 def role_id(name: str) -> bytes:
-    """Return the 32 bytes that stand for a role in the contracts."""
+    """Return the 32 bytes that identify a role in the contracts."""
     return NO_ROLE if name == "DEFAULT_ADMIN_ROLE" else keccak(text=name)
 
 
 def encode_change(change: Change) -> str:
-    """Return the data of a change's transaction; a role is given by its name."""
+    """Return the data of a change's transaction; a change names a role by its text."""
     function = artifact(change.contract).functions[change.function]
-    values = [
-        role_id(value) if kind == "bytes32" and isinstance(value, str) else value
-        for kind, value in zip(function.inputs, change.arguments, strict=True)
-    ]
+    values: list[Any] = []
+    for kind, value in zip(function.inputs, change.arguments, strict=True):
+        if kind == "bytes32" and isinstance(value, str):
+            values.append(role_id(value))
+        else:
+            values.append(value)
     return function.encode(*values)
 
 
 def to_steps(
     changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: int
 ) -> tuple[TransactionStep, ...]:
-    """Return the transactions of changes, from a nonce on.
+    """Return the transactions of changes, with consecutive nonces.
 
     Args:
-        changes: In the order in which they are sent.
-        addresses: Of the contracts, by name.
-        nonce: Of the first.
+        changes: The changes in the order in which they are sent.
+        addresses: The contracts' addresses, by name.
+        nonce: The nonce of the first transaction.
     """
     return tuple(
         TransactionStep(
@@ -82,9 +84,7 @@ def to_steps(
 
 
 def filling(nonce: int, sender: str) -> TransactionStep:
-    """Return a transaction that does nothing but use a nonce up: a transfer of no coins to the
-    sender itself.
-    """
+    """Return a transaction that only uses a nonce: a transfer of 0 wei to the sender itself."""
     title = f"nonce {nonce} is used, which nothing else waits with"
     return TransactionStep(
         title=title,
@@ -98,11 +98,11 @@ def filling(nonce: int, sender: str) -> TransactionStep:
 
 
 def to_json(step: TransactionStep) -> dict[str, Any]:
-    """Return a step for machines; the code of a creation is told by its hash, it is in this
-    release.
-    """
-    told: dict[str, Any] = {"title": step.title, "contract": step.contract, "to": step.to or None}
-    told |= {
+    """Return a step as JSON; the code of a creation is given by its length and hash."""
+    fields: dict[str, Any] = {
+        "title": step.title,
+        "contract": step.contract,
+        "to": step.to or None,
         "function": step.function,
         "arguments": list(step.arguments),
         "nonce": step.nonce,
@@ -110,9 +110,9 @@ def to_json(step: TransactionStep) -> dict[str, Any]:
     }
     if step.creates:
         data = bytes.fromhex(step.data[2:])
-        return told | {
+        return fields | {
             "creates": step.creates,
             "data_bytes": len(data),
             "data_hash": "0x" + keccak(data).hex(),
         }
-    return told | {"data": step.data}
+    return fields | {"data": step.data}

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a deployment is there at one block: its contracts, and which of the intents in its file
-came true.
-"""
+"""Compares a deployment file with the chain at one block: contracts, and mined transactions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gridstead.adapters.chain.blueprint import BLUEPRINT, address_of, code_of_release
-from gridstead.adapters.chain.deployment_file import Record
-from gridstead.adapters.chain.node import Node, to_block
+from gridstead.adapters.chain.deployment_file import Intent, Record
+from gridstead.adapters.chain.node import Node, Request, to_block
 from gridstead.domain.job import Block
 from gridstead.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What is there at one block.
+    """The state of a deployment at one block.
 
     Attributes:
         head: The block.
-        known: Addresses of the contracts that are there, by name.
-        used: How many nonces the admin has used up.
-        free: The first nonce that nothing was sent with or meant for.
-        gaps: Nonces before it with which nothing waits at the node, so that nothing after them is
-            ever mined.
+        known: The addresses of the contracts that exist, by name.
+        used: How many nonces of the admin are used.
+        free: The first nonce that no transaction was sent with or is recorded for.
+        gaps: The nonces before ``free`` for which the node has no pending transaction. No
+            transaction with a later nonce is mined until they are used.
     """
 
     head: Block
@@ -40,11 +39,11 @@ def creation_of(contract: str) -> str:
 
 
 def survey(node: Node, record: Record) -> Survey:
-    """Return what is there, and correct the record by it.
+    """Return the state of a deployment, and correct the record.
 
-    Nonce and code are asked of the same block: a nonce that is used up without a contract at its
-    address was used for something else, and a contract that is not there may still come as long as
-    its nonce is not.
+    Nonce and code are read at the same block. If a nonce is used and its address has no code,
+    another transaction has used the nonce. If the nonce is not used, the contract may still be
+    created.
     """
     admin = record.origin.admin
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
@@ -58,61 +57,77 @@ def survey(node: Node, record: Record) -> Survey:
         if is_there and (is_sure or code == code_of_release(node, name, known, at_block=head)):
             known[name] = address
     record.contracts = dict(known)
-    waiting = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
-    meant = [one.nonce + 1 for one in record.intents if one.nonce >= used]
-    free = max(used, waiting, *meant)
-    gaps = tuple(one for one in range(max(used, waiting), free) if not _waits(node, record, one))
+    pending = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
+    unused = [intent.nonce for intent in record.intents if intent.nonce >= used]
+    free = max([used, pending, *(nonce + 1 for nonce in unused)])
+    open_nonces = range(max(used, pending), free)
+    gaps = tuple(nonce for nonce in open_nonces if not _is_pending(node, record, nonce))
     return Survey(head=head, known=known, used=used, free=free, gaps=gaps)
 
 
-def check_release(node: Node, found: Survey) -> None:
-    """Refuse to build on contracts of another release.
+def check_release(node: Node, view: Survey) -> None:
+    """Check that the existing contracts are those of this release.
 
     Raises:
-        ConfigError: One has other code than this release would have put there.
+        ConfigError: If the code of a contract differs from this release's.
     """
-    pin = {"blockHash": found.head.hash, "requireCanonical": True}
-    for name, address in found.known.items():
-        expected = code_of_release(node, name, found.known, at_block=found.head)
+    pin = {"blockHash": view.head.hash, "requireCanonical": True}
+    for name, address in view.known.items():
+        expected = code_of_release(node, name, view.known, at_block=view.head)
         if expected not in {None, node.ask("eth_getCode", address, pin)}:
-            hint = "Finish the set with the release that began it, or use another file to deploy a new one."
-            raise ConfigError(f"{name} at {address} is another release's", hint=hint)
+            hint = (
+                "Complete the set with the release that started it,"
+                " or use another file to deploy a new set."
+            )
+            raise ConfigError(f"{name} at {address} is of another release", hint=hint)
 
 
 def _confirm(node: Node, record: Record, used: int) -> None:
-    """Find out which intents became true; one that a contract refused is forgotten."""
+    """Record the blocks of mined intents; remove the intents that a contract refused."""
     kept = []
     for intent in record.intents:
-        if intent.block is None and intent.nonce < used:
-            answers = node.batch([("eth_getTransactionReceipt", [one]) for one in intent.hashes])
-            mined = [one for one in answers if isinstance(one, dict) and one.get("blockNumber")]
-            if mined and int(mined[0]["status"], 16) != 1:
-                continue
-            kept.append(
-                replace(intent, block=int(mined[0]["blockNumber"], 16)) if mined else intent
-            )
-        else:
+        if intent.block is not None or intent.nonce >= used:
             kept.append(intent)
+            continue
+        receipt = _receipt(node, intent)
+        if receipt is None:
+            kept.append(intent)
+        elif int(receipt["status"], 16) == 1:
+            kept.append(replace(intent, block=int(receipt["blockNumber"], 16)))
     record.intents = kept
 
 
-def _waits(node: Node, record: Record, nonce: int) -> bool:
-    """Return whether the node has a transaction that was meant for a nonce."""
-    hashes = [one for intent in record.intents if intent.nonce == nonce for one in intent.hashes]
-    return any(
-        isinstance(one, dict)
-        for one in node.batch([("eth_getTransactionByHash", [one]) for one in hashes])
-    )
+def _receipt(node: Node, intent: Intent) -> dict[str, Any] | None:
+    requests = [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in intent.hashes]
+    for answer in node.batch(requests):
+        if isinstance(answer, dict) and answer.get("blockNumber"):
+            return answer
+    return None
+
+
+def _is_pending(node: Node, record: Record, nonce: int) -> bool:
+    """Return whether the node has a transaction that was recorded for a nonce."""
+    requests: list[Request] = []
+    for intent in record.intents:
+        if intent.nonce == nonce:
+            requests += [("eth_getTransactionByHash", [tx_hash]) for tx_hash in intent.hashes]
+    return any(isinstance(answer, dict) for answer in node.batch(requests))
 
 
 def _candidates(record: Record) -> list[tuple[str, str, bool]]:
-    """Return where contracts may be, and whether code there is surely ours, the surest first."""
-    intents = [
-        (name, one) for name in BLUEPRINT for one in record.intents if one.step == creation_of(name)
-    ]
-    recorded = [(name, address, True) for name, address in record.contracts.items()]
-    meant = [
-        (name, address_of(record.origin.admin, one.nonce), one.block is not None)
-        for name, one in intents
-    ]
-    return [*recorded, *sorted(meant, key=lambda one: not one[2])]
+    """Return name and possible address of contracts, and whether code there is known to be ours.
+
+    The certain addresses are first.
+    """
+    certain = [(name, address, True) for name, address in record.contracts.items()]
+    uncertain = []
+    for name in BLUEPRINT:
+        for intent in record.intents:
+            if intent.step != creation_of(name):
+                continue
+            address = address_of(record.origin.admin, intent.nonce)
+            if intent.block is None:
+                uncertain.append((name, address, False))
+            else:
+                certain.append((name, address, True))
+    return [*certain, *uncertain]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wallets: a key that signs transactions and texts, and the signer that a signature names."""
+"""Wallets: sign transactions and texts with a key, and recover the signer of a signature."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Signed:
 
 
 class Wallet:
-    """A key. It is never shown: neither by repr nor in an error.
+    """A private key and its address. Neither ``repr`` nor an error shows the key.
 
     Args:
         address: The key's address, lower case.
@@ -55,15 +55,15 @@ class Wallet:
         return self._address
 
     def open(self) -> None:
-        """Open the key now, so that what is wrong with it is told before anything else is done.
+        """Open the key now, so that an error is reported before the first transaction.
 
         Raises:
-            ConfigError: It cannot be opened.
+            ConfigError: If the key cannot be opened.
         """
         self._open_account()
 
     def sign_transaction(self, fields: dict[str, Any]) -> Signed:
-        """Return a signed transaction of type 2."""
+        """Return a signed EIP-1559 transaction (type 2)."""
         signed = self._open_account().sign_transaction(fields)
         return Signed(
             hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex()
@@ -75,49 +75,51 @@ class Wallet:
         return bytes(self._open_account().sign_message(encode_defunct(primitive=data)).signature)
 
     def sign_typed(self, document: dict[str, Any]) -> tuple[int, bytes, bytes]:
-        """Return an EIP-712 signature of a document of types, domain and message: v, r and s."""
+        """Return the EIP-712 signature of a document: v, r and s.
+
+        Args:
+            document: With types, domain and message.
+        """
         signed = self._open_account().sign_message(encode_typed_data(full_message=document))
         return signed.v, signed.r.to_bytes(32), signed.s.to_bytes(32)
 
 
 def wallet_of(key: bytes) -> Wallet:
-    """Return the wallet of a key of 32 bytes."""
+    """Return the wallet of a private key of 32 bytes."""
     account: LocalAccount = Keys.from_key(key)
     return Wallet(str(account.address).lower(), lambda: account)
 
 
 def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
-    """Return a wallet whose key file is opened when something must be signed: that takes most of a
-    second, on purpose.
+    """Return a wallet whose key file is opened before the first signature.
+
+    To open a key file takes most of a second, because its key derivation is slow by design.
 
     Raises:
-        ConfigError: If the key file cannot be read or names no address; and, when it is opened, as
-            ``load_wallet``.
+        ConfigError: If the key file cannot be read or has no address. The first signature raises
+            the errors of ``load_wallet``.
     """
     address = keystore_address(keystore)
 
     def open_account() -> LocalAccount:
         account: LocalAccount = Keys.from_key(_key(keystore, password_file))
         if account.address.lower() != address:
-            raise ConfigError(
-                f"cannot open wallet {keystore}",
-                detail=f"its key is that of {account.address.lower()}",
-            )
+            detail = f"it names {address}, but its key is that of {account.address.lower()}"
+            raise ConfigError(f"cannot open wallet {keystore}", detail=detail)
         return account
 
     return Wallet(address, open_account)
 
 
 def keystore_address(keystore: Path) -> str:
-    """Return the address that a V3 key file names, lower case; needs no password.
+    """Return the address in a V3 key file, lower case; no password is necessary.
 
     Raises:
-        ConfigError: If it cannot be read or names none.
+        ConfigError: If the file cannot be read or has no address.
     """
     try:
-        return parse_address(
-            "0x" + str(json.loads(keystore.read_text())["address"]).removeprefix("0x")
-        )
+        address = str(json.loads(keystore.read_text())["address"])
+        return parse_address("0x" + address.removeprefix("0x"))
     except (OSError, ValueError, KeyError, TypeError, InvalidInput) as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
 
@@ -126,7 +128,7 @@ def load_wallet(keystore: Path, password_file: Path) -> Wallet:
     """Return the wallet of a V3 key file.
 
     Raises:
-        ConfigError: If a file cannot be read, is no key file, or the password is wrong.
+        ConfigError: If a file cannot be read, is not a key file, or the password is wrong.
     """
     return wallet_of(_key(keystore, password_file))
 
@@ -140,54 +142,50 @@ def _key(keystore: Path, password_file: Path) -> bytes:
     except OSError as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
     except (ValueError, TypeError, KeyError) as err:
-        hint = (
-            "The password file must hold the password that the key file was made with, on one line."
-        )
+        hint = "Write the key file's password into the password file, on one line."
         raise ConfigError(f"cannot open wallet {keystore}", detail=str(err), hint=hint) from err
     return key
 
 
 def _check_form(document: object) -> None:
-    """Refuse what the library does not know: a version, and a cipher, as it takes every one for
-    CIPHER.
+    """Check the version and the cipher of a key file.
 
-    With another cipher it returns a key that is none of ours. The password does not tell: what is
-    checked with it is what was enciphered, not the key.
+    The library decrypts every file with CIPHER. For a file with another cipher it returns a wrong
+    key, and the password check does not detect this: it is over the ciphertext, not the key.
 
     Raises:
-        ValueError: It is another, or the file does not say.
+        ValueError: If the version or the cipher is not supported, or is missing.
     """
     version = _lowered(document).get("version")
     if version not in VERSIONS:
         raise ValueError(f"its version is {version!r}, not one of {', '.join(map(str, VERSIONS))}")
     cipher = _lowered(_lowered(document).get("crypto")).get("cipher")
-    name = (
-        _lowered(cipher).get("function") if isinstance(cipher, dict) else cipher
-    )  # version 4 has a table
-    if str(name).lower() != CIPHER:
-        raise ValueError(f"its cipher is {name!r}, not {CIPHER}")
+    if isinstance(cipher, dict):  # version 4
+        cipher = _lowered(cipher).get("function")
+    if str(cipher).lower() != CIPHER:
+        raise ValueError(f"its cipher is {cipher!r}, not {CIPHER}")
 
 
 def _lowered(table: object) -> dict[str, object]:
-    """Return a table of a key file, its keys in lower case, as the library reads them."""
-    return (
-        {str(key).lower(): value for key, value in table.items()} if isinstance(table, dict) else {}
-    )
+    """Return a table of a key file with its keys in lower case, as the library reads them."""
+    if not isinstance(table, dict):
+        return {}
+    return {str(key).lower(): value for key, value in table.items()}
 
 
 def create_wallet(
     keystore: Path, password_file: Path, *, key: bytes | None = None, iterations: int | None = None
 ) -> Wallet:
-    """Write a new wallet's key file, readable by its owner alone, and return the wallet.
+    """Write a new wallet's key file with mode 0600, and return the wallet.
 
     Args:
-        keystore: Must not exist.
-        password_file: Holds the password on one line.
-        key: 32 bytes; a random key if None.
-        iterations: Cost of the key derivation (scrypt n); the standard's if None.
+        keystore: The new file; it must not exist.
+        password_file: Contains the password on one line.
+        key: 32 bytes; None for a random key.
+        iterations: Cost of the key derivation (scrypt n); None for the standard's cost.
 
     Raises:
-        ConfigError: If the key file exists or a file cannot be written or read.
+        ConfigError: If the key file exists, or a file cannot be written or read.
     """
     account = Keys.from_key(key) if key else Keys.create()
     try:
@@ -200,31 +198,30 @@ def create_wallet(
 
 
 def write_once(path: Path, text: str) -> None:
-    """Write a file that only its owner reads: whole from its first moment, and never in place of
-    another.
+    """Write a new file atomically, with mode 0600; an existing file is not replaced.
 
     Raises:
-        OSError: It exists, or could not be written.
+        OSError: If the file exists or cannot be written.
     """
-    beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    beside.touch(mode=0o600, exist_ok=False)
+    new_file = path.with_name(f".{path.name}.new")
+    new_file.unlink(missing_ok=True)
+    new_file.touch(mode=0o600, exist_ok=False)
     try:
-        beside.write_text(text)
-        path.hardlink_to(beside)
+        new_file.write_text(text)
+        path.hardlink_to(new_file)
     finally:
-        beside.unlink()
+        new_file.unlink()
 
 
 def recover(text: str | bytes, signature: bytes) -> str:
-    """Return the address, lower case, whose wallet made an EIP-191 signature of a text.
+    """Return the address of the signer of a text, lower case (EIP-191).
 
     Args:
-        text: What was signed.
+        text: The signed text.
         signature: r, s and v; v may be 0, 1, 27 or 28, as clients differ.
 
     Raises:
-        InvalidInput: If it is no signature.
+        InvalidInput: If the signature is malformed.
     """
     if len(signature) != SIGNATURE_BYTES:
         raise InvalidInput(
